@@ -1,0 +1,218 @@
+//! Why the service did not do what it was asked.
+
+use crate::faults::Faults;
+use crate::id::RandomnessUnavailable;
+use crate::input::{InputError, MalformedJson};
+use crate::payments::PaymentRefused;
+use crate::states::InvalidTransition;
+use crate::store::{Key, StoreError, Unique};
+use crate::subscriptions::SubscriptionRefused;
+use crate::version::Version;
+
+/// Why the service did not do what it was asked.
+///
+/// [`Error::kind`] says what can be done about it, [`Error::code`] names it for machines.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The input is no JSON.
+    #[error(transparent)]
+    Malformed(#[from] MalformedJson),
+    /// The input is not what was asked for; all its faults are listed.
+    #[error("invalid input: {0}")]
+    Invalid(#[from] Faults),
+    /// No such record.
+    #[error("there is no {record} {name}")]
+    NotFound {
+        /// The kind of record.
+        record: &'static str,
+        /// The id or slug that was asked for.
+        name: String,
+    },
+    /// The records as they are do not allow it.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// The record is no longer at the version that the caller had read.
+    #[error("{key} is at version {current} by now")]
+    Stale {
+        /// The record.
+        key: Key,
+        /// The version that it has.
+        current: Version,
+    },
+    /// A position of another list was given to go on from.
+    #[error("the position is not one of this list")]
+    WrongPosition,
+    /// The request's key was used before for another request.
+    #[error("this idempotency key was used for another request")]
+    KeyReused,
+    /// Others were faster each time; it may be tried again.
+    #[error("{0} is changing too fast")]
+    Busy(Key),
+    /// The store failed; see [`StoreError`] on whether anything was written.
+    #[error("the store failed")]
+    Store(#[source] StoreError),
+    /// No id could be made.
+    #[error(transparent)]
+    Randomness(#[from] RandomnessUnavailable),
+}
+
+/// What about the records does not allow a change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// Another record has the value.
+    #[error("{holder} has this {unique}")]
+    Taken {
+        /// What must be unique.
+        unique: Unique,
+        /// The record that has it.
+        holder: Key,
+    },
+    /// The plan takes no new subscriptions.
+    #[error("the plan takes no new subscriptions")]
+    PlanInactive,
+    /// Subscriptions refer to the plan.
+    #[error("the plan has subscriptions")]
+    PlanInUse,
+    /// The lifecycle does not allow the step.
+    #[error(transparent)]
+    Transition(#[from] InvalidTransition),
+    /// Money has changed hands: what for and how much is history.
+    #[error("the payment is settled: its {} cannot change", fields.join(", "))]
+    PaymentSettled {
+        /// The fields that were to change.
+        fields: Vec<&'static str>,
+    },
+    /// The same request is being answered elsewhere, and it could not be told in time how.
+    #[error("a request with this idempotency key is under way")]
+    RequestInProgress,
+}
+
+/// What a caller can do about an [`Error`].
+///
+/// This enum is closed: an adapter maps every kind, and a new kind must make every adapter decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Send JSON.
+    Malformed,
+    /// Mend the input.
+    Invalid,
+    /// Ask for something that exists.
+    NotFound,
+    /// Look at the records, then ask for something else.
+    Conflict,
+    /// Read again, then decide again.
+    Stale,
+    /// Try again later.
+    Unavailable,
+    /// Tell the people who run it.
+    Internal,
+}
+
+impl Error {
+    /// What a caller can do about it.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Malformed(_) => ErrorKind::Malformed,
+            Self::Invalid(_) | Self::WrongPosition | Self::KeyReused => ErrorKind::Invalid,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Conflict(_) => ErrorKind::Conflict,
+            Self::Stale { .. } => ErrorKind::Stale,
+            Self::Busy(_) | Self::Store(StoreError::Unavailable(_)) | Self::Randomness(_) => {
+                ErrorKind::Unavailable
+            }
+            Self::Store(
+                StoreError::Conflict(_)
+                | StoreError::Taken(_)
+                | StoreError::PlanInUse(_)
+                | StoreError::BadChangeSet(_)
+                | StoreError::Damaged(_),
+            ) => ErrorKind::Internal,
+        }
+    }
+
+    /// Its stable name, in `snake_case`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed_json",
+            Self::Invalid(_) => "validation_failed",
+            Self::WrongPosition => "invalid_cursor",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::NotFound { .. } => "not_found",
+            Self::Conflict(conflict) => conflict.code(),
+            Self::Stale { .. } => "precondition_failed",
+            Self::Busy(_) => "overloaded",
+            Self::Store(_) | Self::Randomness(_) => match self.kind() {
+                ErrorKind::Unavailable => "store_unavailable",
+                ErrorKind::Malformed
+                | ErrorKind::Invalid
+                | ErrorKind::NotFound
+                | ErrorKind::Conflict
+                | ErrorKind::Stale
+                | ErrorKind::Internal => "internal",
+            },
+        }
+    }
+}
+
+impl Error {
+    /// Gives both, or the faults of both together, or the first other error.
+    pub(crate) fn all_faults<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
+        match (a, b) {
+            (Err(Self::Invalid(mut faults)), Err(Self::Invalid(more))) => {
+                more.iter().for_each(|fault| faults.push(fault.clone()));
+                Err(faults.into())
+            }
+            (Err(invalid @ Self::Invalid(_)), _) | (_, Err(invalid @ Self::Invalid(_))) => {
+                Err(invalid)
+            }
+            (a, b) => Ok((a?, b?)),
+        }
+    }
+}
+
+impl Conflict {
+    /// Its stable name, in `snake_case`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Taken { unique: Unique::PlanSlug, .. } => "slug_taken",
+            Self::Taken {
+                unique: Unique::ExternalSubscription | Unique::ExternalPayment, ..
+            } => "external_id_taken",
+            Self::PlanInactive => "plan_inactive",
+            Self::PlanInUse => "plan_in_use",
+            Self::Transition(_) => "invalid_transition",
+            Self::PaymentSettled { .. } => "payment_settled",
+            Self::RequestInProgress => "idempotency_in_progress",
+        }
+    }
+}
+
+impl From<InputError> for Error {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Malformed(malformed) => Self::Malformed(malformed),
+            InputError::Invalid(faults) => Self::Invalid(faults),
+        }
+    }
+}
+
+impl From<SubscriptionRefused> for Error {
+    fn from(refused: SubscriptionRefused) -> Self {
+        match refused {
+            SubscriptionRefused::Invalid(faults) => Self::Invalid(faults),
+            SubscriptionRefused::Transition(transition) => Conflict::from(transition).into(),
+        }
+    }
+}
+
+impl From<PaymentRefused> for Error {
+    fn from(refused: PaymentRefused) -> Self {
+        match refused {
+            PaymentRefused::Invalid(faults) => Self::Invalid(faults),
+            PaymentRefused::Transition(transition) => Conflict::from(transition).into(),
+            PaymentRefused::Settled { fields } => Conflict::PaymentSettled { fields }.into(),
+        }
+    }
+}

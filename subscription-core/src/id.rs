@@ -1,0 +1,233 @@
+//! Names of records: one type each, all UUID version 7.
+//!
+//! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
+//! creation: stores sort and page by the id alone, and new records land at the end of every index.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::{Builder, Uuid};
+
+use crate::clock::Timestamp;
+use crate::faults::{FaultCode, InvalidValue};
+
+/// A version 7 UUID whose first 60 bits that are free hold `at` to the microsecond.
+fn time_ordered(at: Timestamp, source: &dyn IdSource) -> Result<Uuid, RandomnessUnavailable> {
+    let mut bytes = [0; 10];
+    source.fill(&mut bytes)?;
+    let micros = at.micros().unsigned_abs();
+    let (millis, sub_millis) = (micros / 1_000, micros % 1_000);
+    // The twelve bits after the version count 4,096ths of a millisecond (RFC 9562, section 6.2,
+    // method 3). The version takes the upper half of the first byte.
+    let [high, low] = u16::try_from(sub_millis * 4_096 / 1_000).unwrap_or_default().to_be_bytes();
+    bytes[0] = high;
+    bytes[1] = low;
+    Ok(Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid())
+}
+
+fn from_text(text: &str) -> Result<Uuid, InvalidValue> {
+    // `Uuid` also reads braces, URNs and bare digits: a record has one name, not five.
+    let hyphenated = text.len() == 36;
+    Uuid::try_parse(text).ok().filter(|_| hyphenated).ok_or_else(|| {
+        InvalidValue::new(
+            FaultCode::BadFormat,
+            "must be a UUID such as 01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
+        )
+    })
+}
+
+macro_rules! id_types {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A new id for a record created `at`; later moments give greater ids.
+            pub fn new(
+                at: Timestamp,
+                source: &dyn IdSource,
+            ) -> Result<Self, RandomnessUnavailable> {
+                time_ordered(at, source).map(Self)
+            }
+
+            /// The bare UUID.
+            pub const fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidValue;
+
+            fn from_str(text: &str) -> Result<Self, InvalidValue> {
+                from_text(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0.as_hyphenated(), f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.0.as_hyphenated().encode_lower(&mut [0; 36]))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+    )+};
+}
+
+id_types! {
+    /// Names a [`Plan`](crate::plans::Plan).
+    PlanId;
+    /// Names a [`Subscription`](crate::subscriptions::Subscription).
+    SubscriptionId;
+    /// Names a [`Payment`](crate::payments::Payment).
+    PaymentId;
+    /// Names the person who has a subscription.
+    UserId;
+    /// Names an [`Event`](crate::events::Event).
+    EventId;
+}
+
+/// The machine gave no random bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("no randomness is to be had")]
+pub struct RandomnessUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl RandomnessUnavailable {
+    /// Wraps what the source of randomness said.
+    pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(source.into())
+    }
+}
+
+/// Gives the random part of ids.
+///
+/// The service asks nobody else, so that a seed ([`SeededIds`]) repeats a run.
+pub trait IdSource: Send + Sync + fmt::Debug {
+    /// Fills all of `bytes` anew.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;
+}
+
+/// The random numbers of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RandomIds;
+
+impl IdSource for RandomIds {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
+        getrandom::fill(bytes).map_err(RandomnessUnavailable::new)
+    }
+}
+
+/// The same ids in each run with the same seed, for tests.
+#[derive(Debug)]
+pub struct SeededIds(Mutex<u64>);
+
+impl SeededIds {
+    /// Starts the row of ids that belongs to `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(seed))
+    }
+}
+
+impl IdSource for SeededIds {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for chunk in bytes.chunks_mut(8) {
+            // SplitMix64: one addition and three mixes, every state visited once.
+            *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = *state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^= mixed >> 31;
+            for (byte, random) in chunk.iter_mut().zip(mixed.to_le_bytes()) {
+                *byte = random;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_as_their_moments_do_to_the_microsecond() {
+        let ids = SeededIds::new(7);
+        let start: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
+
+        let made: Vec<PlanId> = (0..5_000)
+            .map(|micros| Timestamp::from_micros(start.micros() + micros).unwrap())
+            .map(|at| PlanId::new(at, &ids).unwrap())
+            .collect();
+
+        assert!(made.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn an_id_is_a_uuid_of_version_7_at_both_ends_of_time() {
+        for at in [Timestamp::MIN, Timestamp::MAX] {
+            let id = EventId::new(at, &RandomIds).unwrap();
+
+            assert_eq!(id.uuid().get_version_num(), 7, "{at}");
+            assert_eq!(id.uuid().get_variant(), uuid::Variant::RFC4122, "{at}");
+        }
+    }
+
+    #[test]
+    fn reads_and_writes_plain_uuid_text_only() {
+        let text = "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77";
+        let id: PlanId = text.to_uppercase().parse().unwrap();
+
+        assert_eq!(id.to_string(), text);
+        assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"{text}\""));
+        assert_eq!(serde_json::from_str::<PlanId>(&format!("\"{text}\"")).unwrap(), id);
+        for other in [
+            "",
+            "plan",
+            "01933b6e7a5c7cc08f3e2d9c5b1a4e77",
+            "{01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77}",
+            "urn:uuid:01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
+            "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e7g",
+        ] {
+            assert_eq!(
+                other.parse::<PlanId>().unwrap_err().code(),
+                FaultCode::BadFormat,
+                "{other}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_its_ids() {
+        let at = Timestamp::MIN;
+        let first = PlanId::new(at, &SeededIds::new(1)).unwrap();
+
+        assert_eq!(PlanId::new(at, &SeededIds::new(1)).unwrap(), first);
+        assert_ne!(PlanId::new(at, &SeededIds::new(2)).unwrap(), first);
+    }
+}

@@ -1,0 +1,92 @@
+//! What a caller says to make or change a payment.
+
+use serde::Serialize;
+
+use super::{Currency, PaymentStatus, check_amount, check_digits};
+use crate::decimal::Amount;
+use crate::id::SubscriptionId;
+use crate::input::{Field, Fields, InputError, amount, string};
+use crate::text::ExternalId;
+
+/// A payment to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NewPayment {
+    /// See [`Payment::subscription_id`](super::Payment::subscription_id).
+    pub subscription_id: SubscriptionId,
+    /// See [`Payment::amount`](super::Payment::amount).
+    pub amount: Amount,
+    /// See [`Payment::currency`](super::Payment::currency).
+    pub currency: Currency,
+    /// See [`Payment::external_payment_id`](super::Payment::external_payment_id).
+    pub external_payment_id: Option<ExternalId>,
+    /// Any status may be the first; `None` is pending.
+    pub status: Option<PaymentStatus>,
+}
+
+impl NewPayment {
+    /// A payment that is pending.
+    pub const fn new(subscription_id: SubscriptionId, amount: Amount, currency: Currency) -> Self {
+        Self { subscription_id, amount, currency, external_payment_id: None, status: None }
+    }
+
+    /// Reads a JSON object and tells all that is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let subscription_id = fields.required("subscription_id", string);
+        let amount = fields.required("amount", amount);
+        let currency = fields.required("currency", string);
+        let external_payment_id = fields.nullable("external_payment_id", string).or(None);
+        let status = fields.optional("status", string);
+        note_amount(&mut fields, amount, currency);
+        let payment = (|| {
+            let required = Self::new(subscription_id?, amount?, currency?);
+            Some(Self { external_payment_id, status, ..required })
+        })();
+        fields.finish(payment)
+    }
+}
+
+/// Changes to a payment; what is `None` or absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PaymentChanges {
+    /// See [`Payment::subscription_id`](super::Payment::subscription_id).
+    pub subscription_id: Option<SubscriptionId>,
+    /// See [`Payment::amount`](super::Payment::amount).
+    pub amount: Option<Amount>,
+    /// See [`Payment::currency`](super::Payment::currency).
+    pub currency: Option<Currency>,
+    /// See [`Payment::external_payment_id`](super::Payment::external_payment_id).
+    pub external_payment_id: Field<ExternalId>,
+    /// The next status, as far as the lifecycle allows.
+    pub status: Option<PaymentStatus>,
+}
+
+impl PaymentChanges {
+    /// A change of the status alone.
+    pub fn status(status: PaymentStatus) -> Self {
+        Self { status: Some(status), ..Self::default() }
+    }
+
+    /// Reads a JSON object and tells all that is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let changes = Self {
+            subscription_id: fields.optional("subscription_id", string),
+            amount: fields.optional("amount", amount),
+            currency: fields.optional("currency", string),
+            external_payment_id: fields.nullable("external_payment_id", string),
+            status: fields.optional("status", string),
+        };
+        note_amount(&mut fields, changes.amount, changes.currency);
+        fields.finish(Some(changes))
+    }
+}
+
+/// Notes what is wrong with an amount that can be seen from the input alone, beside its other faults.
+fn note_amount(fields: &mut Fields<'_>, amount: Option<Amount>, currency: Option<Currency>) {
+    let Some(amount) = amount else { return };
+    let digits = currency.map_or(Ok(()), |currency| check_digits(amount, currency));
+    if let Err(fault) = check_amount(amount).and(digits) {
+        fields.note(fault);
+    }
+}

@@ -1,0 +1,230 @@
+//! How often a plan is paid: so many days, weeks, months or years, or once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::faults::{FaultCode, InvalidValue};
+
+/// The unit in which a cycle is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CycleUnit {
+    /// 24 hours.
+    Day,
+    /// Seven days.
+    Week,
+    /// A calendar month, the day clamped to the month's last.
+    Month,
+    /// A calendar year, 29 February clamped likewise.
+    Year,
+}
+
+impl CycleUnit {
+    /// The longest cycle is a hundred years.
+    const fn count_max(self) -> u16 {
+        match self {
+            Self::Day => 36_500,
+            Self::Week => 5_200,
+            Self::Month => 1_200,
+            Self::Year => 100,
+        }
+    }
+
+    const fn letter(self) -> char {
+        match self {
+            Self::Day => 'D',
+            Self::Week => 'W',
+            Self::Month => 'M',
+            Self::Year => 'Y',
+        }
+    }
+}
+
+/// How often a plan is paid.
+///
+/// It is written by its name (`monthly`) or, where it has none, as an ISO 8601 duration of one unit
+/// (`P18M`). It is read in any case, from either, and from common aliases.
+///
+/// ```
+/// use subscription_core::BillingCycle;
+///
+/// assert_eq!("Annually".parse::<BillingCycle>()?, BillingCycle::YEARLY);
+/// assert_eq!("P3M".parse::<BillingCycle>()?.to_string(), "quarterly");
+/// assert_eq!("p18m".parse::<BillingCycle>()?.to_string(), "P18M");
+/// # Ok::<(), subscription_core::InvalidValue>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BillingCycle(Option<(CycleUnit, u16)>);
+
+/// Every cycle that has a name, with the other names under which it is understood.
+const NAMED: [(&str, BillingCycle, &[&str]); 10] = [
+    ("daily", BillingCycle::DAILY, &["day"]),
+    ("weekly", BillingCycle::WEEKLY, &["week"]),
+    ("biweekly", BillingCycle::BIWEEKLY, &[]),
+    ("monthly", BillingCycle::MONTHLY, &["month"]),
+    ("bimonthly", BillingCycle::BIMONTHLY, &[]),
+    ("quarterly", BillingCycle::QUARTERLY, &["quarter"]),
+    ("semiannual", BillingCycle::SEMIANNUAL, &["half_yearly", "semi_annual"]),
+    ("yearly", BillingCycle::YEARLY, &["annual", "annually", "year"]),
+    ("biennial", BillingCycle::BIENNIAL, &[]),
+    ("one_time", BillingCycle::ONE_TIME, &["lifetime", "once", "onetime"]),
+];
+
+impl BillingCycle {
+    /// Every day.
+    pub const DAILY: Self = Self(Some((CycleUnit::Day, 1)));
+    /// Every week.
+    pub const WEEKLY: Self = Self(Some((CycleUnit::Week, 1)));
+    /// Every two weeks.
+    pub const BIWEEKLY: Self = Self(Some((CycleUnit::Week, 2)));
+    /// Every month.
+    pub const MONTHLY: Self = Self(Some((CycleUnit::Month, 1)));
+    /// Every two months.
+    pub const BIMONTHLY: Self = Self(Some((CycleUnit::Month, 2)));
+    /// Every three months.
+    pub const QUARTERLY: Self = Self(Some((CycleUnit::Month, 3)));
+    /// Every six months.
+    pub const SEMIANNUAL: Self = Self(Some((CycleUnit::Month, 6)));
+    /// Every year.
+    pub const YEARLY: Self = Self(Some((CycleUnit::Year, 1)));
+    /// Every two years.
+    pub const BIENNIAL: Self = Self(Some((CycleUnit::Year, 2)));
+    /// Paid once, never renewed.
+    pub const ONE_TIME: Self = Self(None);
+
+    /// A cycle of `count` units, from one up to a hundred years.
+    pub fn every(count: u16, unit: CycleUnit) -> Result<Self, InvalidValue> {
+        let max = unit.count_max();
+        if (1..=max).contains(&count) {
+            Ok(Self(Some((unit, count))))
+        } else {
+            let message = format!("must be from 1 to {max} in units of {}", unit.letter());
+            Err(InvalidValue::new(FaultCode::OutOfRange, message))
+        }
+    }
+
+    /// The unit and how many of them, or `None` for what is paid once.
+    pub const fn length(self) -> Option<(CycleUnit, u16)> {
+        self.0
+    }
+
+    /// The names of all cycles that have one.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|(name, ..)| *name)
+    }
+}
+
+impl FromStr for BillingCycle {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let text = text.trim();
+        for (name, cycle, aliases) in NAMED {
+            let mut names = std::iter::once(&name).chain(aliases);
+            if names.any(|name| text.eq_ignore_ascii_case(name)) {
+                return Ok(cycle);
+            }
+        }
+        duration(text).unwrap_or_else(|| {
+            let names: Vec<_> = Self::names().collect();
+            let message = format!(
+                "must be one of {}, or an ISO 8601 duration of one unit such as P18M",
+                names.join(", ")
+            );
+            Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+        })
+    }
+}
+
+/// Reads an ISO 8601 duration of one unit; `None` if the text is none.
+fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
+    let rest = text.strip_prefix(['P', 'p'])?;
+    let unit = [CycleUnit::Day, CycleUnit::Week, CycleUnit::Month, CycleUnit::Year]
+        .into_iter()
+        .find(|unit| rest.ends_with([unit.letter(), unit.letter().to_ascii_lowercase()]))?;
+    let digits = rest.get(..rest.len().checked_sub(1)?)?;
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // What does not fit is out of range as well.
+    Some(BillingCycle::every(digits.parse().unwrap_or(u16::MAX), unit))
+}
+
+impl fmt::Display for BillingCycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (NAMED.iter().find(|(_, cycle, _)| cycle == self), self.0) {
+            (Some((name, ..)), _) => f.write_str(name),
+            (None, Some((unit, count))) => write!(f, "P{count}{}", unit.letter()),
+            (None, None) => f.write_str("one_time"),
+        }
+    }
+}
+
+impl Serialize for BillingCycle {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for BillingCycle {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_and_alias_is_read_in_any_case_and_written_canonically() {
+        for (name, cycle, aliases) in NAMED {
+            for given in std::iter::once(&name).chain(aliases) {
+                assert_eq!(given.parse(), Ok(cycle), "{given}");
+                assert_eq!(given.to_uppercase().parse(), Ok(cycle), "{given}");
+            }
+            assert_eq!(cycle.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn durations_of_one_unit_are_cycles() {
+        let cases = [
+            ("P14D", "P14D"),
+            ("P18M", "P18M"),
+            ("p5y", "P5Y"),
+            ("P1M", "monthly"),
+            ("P2W", "biweekly"),
+            ("P007D", "P7D"),
+            ("P36500D", "P36500D"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(given.parse::<BillingCycle>().unwrap().to_string(), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn refuses_other_lengths() {
+        let cases = [
+            ("", FaultCode::NotAllowedValue),
+            ("fortnightly", FaultCode::NotAllowedValue),
+            ("P", FaultCode::NotAllowedValue),
+            ("PD", FaultCode::NotAllowedValue),
+            ("PT1M", FaultCode::NotAllowedValue),
+            ("P1M2D", FaultCode::NotAllowedValue),
+            ("P-1M", FaultCode::NotAllowedValue),
+            ("P1.5M", FaultCode::NotAllowedValue),
+            ("Pé", FaultCode::NotAllowedValue),
+            ("P0D", FaultCode::OutOfRange),
+            ("P36501D", FaultCode::OutOfRange),
+            ("P1201M", FaultCode::OutOfRange),
+            ("P99999999999999999999Y", FaultCode::OutOfRange),
+        ];
+        for (given, expected) in cases {
+            let refused = given.parse::<BillingCycle>().unwrap_err();
+
+            assert_eq!(refused.code(), expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The service: what it is built from, and how it writes.
+//!
+//! Its methods stand with what they are about: [`plans`](crate::plans),
+//! [`subscriptions`](crate::subscriptions), [`payments`](crate::payments). Each reads: load, decide,
+//! commit. Where another writer was faster, it loads and decides again.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::error::{Conflict, Error};
+use crate::events::{Change, Event, RecordedEvent};
+use crate::id::{EventId, IdSource, RandomIds};
+use crate::record::Record;
+use crate::store::{
+    ChangeSet, Delete, Guard, Idempotency, IdempotencyKey, IdempotencyRecord, Key, Operation,
+    PageLimit, Store, StoreError, Unique, Write,
+};
+use crate::version::Version;
+
+/// How often a change is decided anew when others are faster.
+const ATTEMPTS_MAX: usize = 16;
+
+/// How long the answer to a request is kept for its repetition, unless said otherwise.
+const REQUESTS_KEPT: Duration = Duration::from_hours(24);
+
+/// Plans, subscriptions and payments over a [`Store`].
+///
+/// It holds no state of its own: clones share their parts, and many processes may each have one over
+/// the same store.
+#[derive(Debug, Clone)]
+pub struct SubscriptionService(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    requests_kept: Duration,
+}
+
+/// Puts a [`SubscriptionService`] together.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct ServiceBuilder(Parts);
+
+impl ServiceBuilder {
+    /// Takes the time from this clock instead of the machine's.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.0.clock = Arc::new(clock);
+        self
+    }
+
+    /// Takes the random part of ids from this source instead of the machine's.
+    pub fn ids(mut self, ids: impl IdSource + 'static) -> Self {
+        self.0.ids = Arc::new(ids);
+        self
+    }
+
+    /// Keeps the answers to requests for their repetition this long instead of 24 hours.
+    pub fn keep_requests_for(mut self, span: Duration) -> Self {
+        self.0.requests_kept = span;
+        self
+    }
+
+    /// The service, ready for use.
+    pub fn build(self) -> SubscriptionService {
+        SubscriptionService(Arc::new(self.0))
+    }
+}
+
+/// A record that was made, or had been made by the same request before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created<T> {
+    /// The record as it was when it was made.
+    pub record: Arc<T>,
+    /// True if an earlier request with the same key had made it.
+    pub replayed: bool,
+}
+
+/// # Building
+impl SubscriptionService {
+    /// A service over `store` with the machine's clock and randomness.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// A service over `store` whose other parts can be chosen.
+    pub fn builder(store: Arc<dyn Store>) -> ServiceBuilder {
+        ServiceBuilder(Parts {
+            store,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            requests_kept: REQUESTS_KEPT,
+        })
+    }
+
+    /// The service's present moment.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+}
+
+/// # Events and upkeep
+impl SubscriptionService {
+    /// The events after a place in the feed, oldest first; 0 is before the first.
+    pub async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, Error> {
+        self.store().events(after, limit).await.map_err(Error::Store)
+    }
+
+    /// Removes the events up to and with this place from the feed, once all who read it have.
+    pub async fn forget_events(&self, up_to: u64) -> Result<(), Error> {
+        let changes = ChangeSet { forget_events: Some(up_to), ..ChangeSet::default() };
+        self.store().commit(changes).await.map_err(Error::Store)
+    }
+
+    /// Removes a batch of answers that are kept no longer, and says how many; call it now and then
+    /// until it says 0.
+    pub async fn forget_expired_requests(&self) -> Result<usize, Error> {
+        self.retrying(|| async {
+            let expired = self.store().expired_idempotency(self.now(), PageLimit::MAX).await;
+            let expired = expired.map_err(Error::Store)?;
+            let deletes = expired.iter().map(|record| Delete {
+                key: Key::Idempotency(record.key.clone()),
+                version: record.version,
+            });
+            let changes = ChangeSet { deletes: deletes.collect(), ..ChangeSet::default() };
+            if !changes.deletes.is_empty() {
+                self.store().commit(changes).await.map_err(Error::Store)?;
+            }
+            Ok(expired.len())
+        })
+        .await
+    }
+}
+
+/// A request that may be repeated.
+pub(crate) struct Request {
+    key: IdempotencyKey,
+    fingerprint: [u8; 32],
+}
+
+impl Request {
+    pub(crate) fn new(
+        operation: Operation,
+        once: Option<Idempotency>,
+        input: &impl Serialize,
+    ) -> Option<Self> {
+        let Idempotency { client, key } = once?;
+        #[expect(clippy::expect_used, reason = "inputs are plain fields; writing them cannot fail")]
+        let input = serde_json::to_vec(input).expect("an input can be written as JSON");
+        let fingerprint = Sha256::digest(&input).into();
+        Some(Self { key: IdempotencyKey { operation, client, key }, fingerprint })
+    }
+}
+
+/// What is known of a request.
+pub(crate) enum Known<T> {
+    /// It was answered before.
+    Answered(Created<T>),
+    /// It is new: under a key that was never used, or whose last use has expired.
+    Fresh(Version),
+}
+
+impl SubscriptionService {
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    pub(crate) fn ids(&self) -> &dyn IdSource {
+        &*self.0.ids
+    }
+
+    /// Runs `attempt` until no other writer comes in between, a bounded number of times.
+    ///
+    /// The bound on the parameter is spelled out because the future of an `AsyncFn` cannot be shown
+    /// to be `Send`, and servers spawn their requests.
+    pub(crate) async fn retrying<T, F>(
+        &self,
+        attempt: impl Fn() -> F + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let mut attempts = 1;
+        loop {
+            match attempt().await {
+                Err(Error::Store(StoreError::Conflict(key))) if attempts >= ATTEMPTS_MAX => {
+                    return Err(match key {
+                        Key::Idempotency(_) => Conflict::RequestInProgress.into(),
+                        Key::Plan(_) | Key::Subscription(_) | Key::Payment(_) => Error::Busy(key),
+                    });
+                }
+                Err(Error::Store(StoreError::Conflict(_))) => attempts += 1,
+                done => return done,
+            }
+        }
+    }
+
+    /// Looks whether a request was answered before.
+    pub(crate) async fn known<T: Record>(
+        &self,
+        request: Option<&Request>,
+    ) -> Result<Known<T>, Error> {
+        let Some(Request { key, fingerprint }) = request else {
+            return Ok(Known::Fresh(Version::NEW));
+        };
+        let found = self.store().idempotency(key).await.map_err(Error::Store)?;
+        let Some(found) = found else { return Ok(Known::Fresh(Version::NEW)) };
+        if found.expires_at <= self.now() {
+            return Ok(Known::Fresh(found.version));
+        }
+        match T::from_answer(&found.answer) {
+            Some(record) if found.fingerprint == *fingerprint => {
+                Ok(Known::Answered(Created { record: Arc::new(record.clone()), replayed: true }))
+            }
+            Some(_) | None => Err(Error::KeyReused),
+        }
+    }
+
+    /// Commits a new record with its event and the answer to its request.
+    pub(crate) async fn commit_new<T: Record>(
+        &self,
+        record: T,
+        guards: Vec<Guard>,
+        request: Option<&Request>,
+        request_version: Version,
+        now: Timestamp,
+    ) -> Result<Created<T>, Error> {
+        let kept = request.map(|Request { key, fingerprint }| {
+            Write::Idempotency(IdempotencyRecord {
+                key: key.clone(),
+                version: request_version.next(),
+                fingerprint: *fingerprint,
+                answer: record.answer(),
+                expires_at: now.saturating_add(self.0.requests_kept),
+            })
+        });
+        let record = self.commit(record, Change::Created, guards, kept, now).await?;
+        Ok(Created { record, replayed: false })
+    }
+
+    /// Commits a changed record with its event.
+    pub(crate) async fn commit_changed<T: Record>(
+        &self,
+        record: T,
+        change: Change,
+        guards: Vec<Guard>,
+        now: Timestamp,
+    ) -> Result<Arc<T>, Error> {
+        self.commit(record, change, guards, None, now).await
+    }
+
+    async fn commit<T: Record>(
+        &self,
+        record: T,
+        change: Change,
+        guards: Vec<Guard>,
+        beside: Option<Write>,
+        now: Timestamp,
+    ) -> Result<Arc<T>, Error> {
+        let event = self.event(record.subject(), record.version(), change, now)?;
+        let writes = std::iter::once(record.write()).chain(beside).collect();
+        let changes = ChangeSet { guards, writes, events: vec![event], ..ChangeSet::default() };
+        match self.store().commit(changes).await {
+            Ok(()) => Ok(Arc::new(record)),
+            Err(StoreError::Taken(unique)) => Err(self.taken(unique, record.write()).await?),
+            Err(error) => Err(Error::Store(error)),
+        }
+    }
+
+    /// Commits that a record is gone, with its event.
+    pub(crate) async fn commit_deleted<T: Record>(
+        &self,
+        record: &T,
+        guards: Vec<Guard>,
+    ) -> Result<(), Error> {
+        let (subject, version) = (record.subject(), record.version());
+        let event = self.event(subject, version.next(), Change::Deleted, self.now())?;
+        let delete = Delete { key: subject.into(), version };
+        let changes = ChangeSet {
+            guards,
+            deletes: vec![delete],
+            events: vec![event],
+            ..ChangeSet::default()
+        };
+        match self.store().commit(changes).await {
+            Err(StoreError::PlanInUse(_)) => Err(Conflict::PlanInUse.into()),
+            done => done.map_err(Error::Store),
+        }
+    }
+
+    fn event(
+        &self,
+        subject: crate::events::Subject,
+        version: Version,
+        change: Change,
+        at: Timestamp,
+    ) -> Result<Event, Error> {
+        Ok(Event { id: EventId::new(at, self.ids())?, at, subject, version, change })
+    }
+
+    /// The error for a value that another record has.
+    async fn taken(&self, unique: Unique, write: Write) -> Result<Error, Error> {
+        let store = self.store();
+        let holder = match &write {
+            Write::Plan(plan) => {
+                let holder = store.plan_by_slug(&plan.slug).await.map_err(Error::Store)?;
+                holder.map(|holder| Key::Plan(holder.id))
+            }
+            Write::Subscription(subscription) => match &subscription.external_subscription_id {
+                Some(id) => store.subscription_by_external_id(id).await,
+                None => Ok(None),
+            }
+            .map_err(Error::Store)?
+            .map(|holder| Key::Subscription(holder.id)),
+            Write::Payment(payment) => match &payment.external_payment_id {
+                Some(id) => store.payment_by_external_id(id).await,
+                None => Ok(None),
+            }
+            .map_err(Error::Store)?
+            .map(|holder| Key::Payment(holder.id)),
+            Write::Idempotency(_) => None,
+        };
+        Ok(match holder {
+            Some(holder) => Conflict::Taken { unique, holder }.into(),
+            // Whoever had it is gone by now: decide again.
+            None => Error::Store(StoreError::Conflict(write.key())),
+        })
+    }
+}
+
+/// Checks that a record is still at the version that the caller had read.
+pub(crate) fn expect_version(
+    record: &impl Record,
+    if_version: Option<Version>,
+) -> Result<(), Error> {
+    let current = record.version();
+    if if_version.is_some_and(|expected| expected != current) {
+        return Err(Error::Stale { key: record.subject().into(), current });
+    }
+    Ok(())
+}
+
+/// Gives what was found, or says that it was not.
+pub(crate) fn found<T>(
+    record: Result<Option<T>, StoreError>,
+    kind: &'static str,
+    name: impl fmt::Display,
+) -> Result<T, Error> {
+    let found = record.map_err(Error::Store)?;
+    found.ok_or_else(|| Error::NotFound { record: kind, name: name.to_string() })
+}

@@ -1,0 +1,68 @@
+//! Why a store did not do what it was asked, by what the caller can do about it.
+
+use std::fmt;
+
+use super::change_set::Key;
+use crate::id::PlanId;
+
+/// What must be unique among the records that exist, the same on every store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unique {
+    /// [`Plan::slug`](crate::plans::Plan::slug).
+    PlanSlug,
+    /// [`Subscription::external_subscription_id`](crate::subscriptions::Subscription::external_subscription_id), where set.
+    ExternalSubscription,
+    /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id), where set.
+    ExternalPayment,
+}
+
+impl fmt::Display for Unique {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PlanSlug => "slug",
+            Self::ExternalSubscription => "external_subscription_id",
+            Self::ExternalPayment => "external_payment_id",
+        })
+    }
+}
+
+/// Why a store refused or failed. But for [`StoreError::Unavailable`] nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The record is not at the version that the change set was made for: read again, decide again.
+    #[error("{0} has changed meanwhile")]
+    Conflict(Key),
+    /// Another record has the value.
+    #[error("another record has this {0}")]
+    Taken(Unique),
+    /// Subscriptions refer to the plan.
+    #[error("plan {0} is in use")]
+    PlanInUse(PlanId),
+    /// The change set breaks the rules for change sets: a fault of the caller's code.
+    #[error("the change set {0}")]
+    BadChangeSet(BadChangeSet),
+    /// The store cannot be reached, or lost its answer: a commit may or may not have taken effect.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] Source),
+    /// The store holds what cannot be read, or answers what cannot be understood.
+    #[error("the store is damaged")]
+    Damaged(#[source] Source),
+}
+
+/// What a store's own library said.
+pub type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// How a change set breaks the rules for change sets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadChangeSet {
+    /// A record is written or deleted more than once.
+    #[error("names {0} twice")]
+    NamedTwice(Key),
+    /// A write is not of a version that follows one.
+    #[error("writes {0} without a version")]
+    NoVersion(Key),
+    /// More writes and deletes than one commit takes.
+    #[error("has {0} writes and deletes, more than one commit takes")]
+    TooLarge(usize),
+}

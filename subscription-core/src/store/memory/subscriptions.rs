@@ -1,0 +1,234 @@
+//! The subscriptions in memory: by id, by external id, and in both orders by every filter.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::scan::{
+    self, Bucket, Found, Gathered, Index, Intersection, Place, SortValue, Union, Walk,
+};
+use crate::clock::Timestamp;
+use crate::id::{PlanId, SubscriptionId, UserId};
+use crate::store::query::{
+    Direction, Page, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::text::ExternalId;
+
+#[derive(Debug, Default)]
+pub(super) struct SubscriptionTable {
+    records: HashMap<SubscriptionId, Arc<Subscription>>,
+    by_external_id: HashMap<ExternalId, SubscriptionId>,
+    by_creation: Lists<()>,
+    by_renewal: Lists<i64>,
+}
+
+/// Status and block: what decides, but for the time, whether access is granted.
+type Standing = (SubscriptionStatus, bool);
+
+/// One order, by every filter.
+#[derive(Debug, Default)]
+struct Lists<V> {
+    all: Index<(), V>,
+    by_user: Index<UserId, V>,
+    by_plan: Index<PlanId, V>,
+    by_standing: Index<Standing, V>,
+}
+
+impl SubscriptionTable {
+    pub(super) fn get(&self, id: SubscriptionId) -> Option<&Arc<Subscription>> {
+        self.records.get(&id)
+    }
+
+    pub(super) fn by_external_id(&self, id: &ExternalId) -> Option<&Arc<Subscription>> {
+        self.by_external_id.get(id).and_then(|id| self.records.get(id))
+    }
+
+    /// The subscriptions to a plan.
+    pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
+        let bucket = (plan, (), Uuid::nil())..=(plan, (), Uuid::max());
+        self.by_creation.by_plan.range(bucket).map(|(_, (), id)| SubscriptionId::from(*id))
+    }
+
+    pub(super) fn put(&mut self, new: Subscription) {
+        let old = self.records.remove(&new.id);
+        self.relist(old.as_deref(), Some(&new));
+        self.records.insert(new.id, Arc::new(new));
+    }
+
+    pub(super) fn delete(&mut self, id: SubscriptionId) {
+        let old = self.records.remove(&id);
+        self.relist(old.as_deref(), None);
+    }
+
+    fn relist(&mut self, old: Option<&Subscription>, new: Option<&Subscription>) {
+        if let Some(id) = old.and_then(|old| old.external_subscription_id.as_ref()) {
+            self.by_external_id.remove(id);
+        }
+        if let Some(new) = new
+            && let Some(id) = &new.external_subscription_id
+        {
+            self.by_external_id.insert(id.clone(), new.id);
+        }
+        self.by_creation.relist(SubscriptionOrder::CreatedAt, old, new);
+        self.by_renewal.relist(SubscriptionOrder::RenewsAt, old, new);
+    }
+
+    pub(super) fn page(&self, query: &SubscriptionQuery) -> Page<Arc<Subscription>> {
+        let window = window(&query.filter);
+        match query.order {
+            SubscriptionOrder::CreatedAt => {
+                let few = window.and_then(|window| self.gather(window, query.limit.get()));
+                let walk = few.map(|few| Gathered::new(few, query.direction));
+                let walks = walk.into_iter().map(|walk| Box::new(walk) as Box<dyn Walk<()>>);
+                self.page_along(&self.by_creation, walks.collect(), query, None)
+            }
+            SubscriptionOrder::RenewsAt => {
+                self.page_along(&self.by_renewal, Vec::new(), query, window)
+            }
+        }
+    }
+
+    /// Walks along one order, inside a window of it; `walks` narrow it down further.
+    fn page_along<'a, V: SortValue>(
+        &'a self,
+        lists: &'a Lists<V>,
+        mut walks: Vec<Box<dyn Walk<V> + 'a>>,
+        query: &SubscriptionQuery,
+        window: Option<(V, V)>,
+    ) -> Page<Arc<Subscription>> {
+        let (filter, direction) = (&query.filter, query.direction);
+        let window = window.map(|(low, high)| ((low, Uuid::nil()), (high, Uuid::nil())));
+        let from = scan::after(query.after.as_ref(), direction).map(|from| {
+            match (window.clone(), direction) {
+                (Some((low, _)), Direction::Ascending) => from.max(low),
+                (Some((_, high)), Direction::Descending) => from.min(high),
+                (None, _) => from,
+            }
+        });
+        let Some(from) = from else { return Page { items: Vec::new(), next: None } };
+        if let Some(id) = &filter.external_subscription_id {
+            let found = self.by_external_id(id);
+            let place = found.map(|found| (V::of(&query.order.key(found)), found.id.uuid()));
+            walks.push(Box::new(Gathered::new(place.into_iter().collect(), direction)));
+        }
+        walks.extend(lists.walks(filter, direction, &from));
+        let mut walk = Intersection { walks };
+        let is_past = |place: &Place<V>| match (&window, direction) {
+            (Some((_, high)), Direction::Ascending) => place >= high,
+            (Some((low, _)), Direction::Descending) => place < low,
+            (None, _) => false,
+        };
+        let record = |place: &Place<V>| match self.records.get(&SubscriptionId::from(place.1)) {
+            _ if is_past(place) => Found::End,
+            Some(found) if filter.admits(found, query.now) => Found::Item(Arc::clone(found)),
+            Some(_) | None => Found::Other,
+        };
+        let position = |found: &Arc<Subscription>| query.order.position(found);
+        scan::page(&mut walk, Some(from), direction, query.limit, record, position)
+    }
+
+    /// The subscriptions that renew in a window, if they are so few that sorting them costs less than
+    /// passing by all the others in the order of creation.
+    fn gather(&self, (low, high): (i64, i64), limit: usize) -> Option<Vec<Place<()>>> {
+        if low >= high {
+            return Some(Vec::new());
+        }
+        let window = ((), low, Uuid::nil())..((), high, Uuid::nil());
+        let few = self.records.len().saturating_mul(limit).isqrt();
+        let found = self.by_renewal.all.range(window).take(few + 1);
+        let found: Vec<_> = found.map(|((), _, id)| ((), *id)).collect();
+        (found.len() <= few).then_some(found)
+    }
+}
+
+/// The renewals asked for, from the first to before the last. What never renews is in no window.
+fn window(filter: &SubscriptionFilter) -> Option<(i64, i64)> {
+    let (after, before) = (filter.renews_after, filter.renews_before);
+    (after.is_some() || before.is_some()).then(|| {
+        let low = after.map_or(i64::LOWEST, Timestamp::micros);
+        (low, before.map_or(i64::HIGHEST, Timestamp::micros))
+    })
+}
+
+impl<V: SortValue> Lists<V> {
+    fn relist(
+        &mut self,
+        order: SubscriptionOrder,
+        old: Option<&Subscription>,
+        new: Option<&Subscription>,
+    ) {
+        let value = |record: &Subscription| V::of(&order.key(record));
+        move_entry(&mut self.all, old, new, |r| ((), value(r), r.id.uuid()));
+        move_entry(&mut self.by_user, old, new, |r| (r.user_id, value(r), r.id.uuid()));
+        move_entry(&mut self.by_plan, old, new, |r| {
+            (r.subscription_plan_id, value(r), r.id.uuid())
+        });
+        move_entry(&mut self.by_standing, old, new, |r| {
+            ((r.status, r.blocked), value(r), r.id.uuid())
+        });
+    }
+
+    /// One walk for each filter that has a list; one over all if none has.
+    fn walks<'a>(
+        &'a self,
+        filter: &SubscriptionFilter,
+        direction: Direction,
+        from: &Place<V>,
+    ) -> Vec<Box<dyn Walk<V> + 'a>> {
+        let mut walks: Vec<Box<dyn Walk<V> + 'a>> = Vec::new();
+        if let Some(user) = filter.user_id {
+            walks.push(Box::new(Bucket::new(&self.by_user, user, direction, from)));
+        }
+        if let Some(plan) = filter.subscription_plan_id {
+            walks.push(Box::new(Bucket::new(&self.by_plan, plan, direction, from)));
+        }
+        if filter.is_active.is_some() || !filter.statuses.is_empty() {
+            let standings = standings(filter).map(|standing| {
+                let walk = Bucket::new(&self.by_standing, standing, direction, from);
+                Box::new(walk) as Box<dyn Walk<V> + 'a>
+            });
+            walks.push(Box::new(Union { walks: standings.collect(), direction }));
+        }
+        if walks.is_empty() {
+            walks.push(Box::new(Bucket::new(&self.all, (), direction, from)));
+        }
+        walks
+    }
+}
+
+/// The standings that may hold what is asked for. What is cancelled grants access or not by the
+/// time, so its records are looked at one by one.
+fn standings(filter: &SubscriptionFilter) -> impl Iterator<Item = Standing> {
+    let may_grant = |status, blocked: bool| {
+        !blocked && SubscriptionStatus::grants_access(status, None, Timestamp::MIN)
+    };
+    let must_grant = move |status, blocked| {
+        may_grant(status, blocked) && status != SubscriptionStatus::Cancelled
+    };
+    SubscriptionStatus::all()
+        .filter(|status| filter.statuses.is_empty() || filter.statuses.contains(status))
+        .flat_map(|status| [(status, false), (status, true)])
+        .filter(move |(status, blocked)| match filter.is_active {
+            None => true,
+            Some(true) => may_grant(*status, *blocked),
+            Some(false) => !must_grant(*status, *blocked),
+        })
+}
+
+fn move_entry<B: Ord, V: Ord>(
+    index: &mut Index<B, V>,
+    old: Option<&Subscription>,
+    new: Option<&Subscription>,
+    entry: impl Fn(&Subscription) -> (B, V, Uuid),
+) {
+    let (old, new) = (old.map(&entry), new.map(&entry));
+    if old == new {
+        return;
+    }
+    if let Some(old) = old {
+        index.remove(&old);
+    }
+    index.extend(new);
+}

@@ -1,0 +1,330 @@
+//! Questions that are answered by a page at a time.
+//!
+//! A page is found by the place of the last record of the page before it, never by counting: it
+//! costs the same at the end of a list as at its start, and what is made or deleted meanwhile makes
+//! no other record appear twice or be missed.
+
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+use crate::faults::{FaultCode, InvalidValue};
+use crate::id::{PlanId, SubscriptionId, UserId};
+use crate::payments::Payment;
+use crate::plans::{BillingCycle, Plan, Tier};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::text::{ExternalId, Name};
+
+/// Which way an order goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The smallest or oldest first.
+    #[default]
+    Ascending,
+    /// The exact reverse.
+    Descending,
+}
+
+/// How many records a page has at the most: 1 to 200, by default 50.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PageLimit(u8);
+
+impl PageLimit {
+    /// The largest page.
+    pub const MAX: Self = Self(200);
+
+    /// A page of `limit` records.
+    pub fn new(limit: usize) -> Result<Self, InvalidValue> {
+        match u8::try_from(limit) {
+            Ok(limit @ 1..=200) => Ok(Self(limit)),
+            _ => Err(InvalidValue::new(FaultCode::OutOfRange, "must be from 1 to 200")),
+        }
+    }
+
+    /// The bare number.
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Default for PageLimit {
+    fn default() -> Self {
+        Self(50)
+    }
+}
+
+/// Some records in order, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The records.
+    pub items: Vec<T>,
+    /// The place of the last of them, if more follow.
+    pub next: Option<Position>,
+}
+
+/// A place in an order: what a record is sorted by, and its id among those with the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// What the record is sorted by.
+    pub key: SortKey,
+    /// The record's id.
+    pub id: Uuid,
+}
+
+/// What a record is sorted by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortKey {
+    /// The time of creation, which the id itself tells.
+    CreatedAt,
+    /// A plan's tier.
+    Tier(Tier),
+    /// A plan's price, by value.
+    Price(#[serde(with = "rust_decimal_text")] Decimal),
+    /// A plan's name, byte by byte.
+    Name(Name),
+    /// A subscription's renewal.
+    RenewsAt(Timestamp),
+    /// A subscription without a renewal: after all that have one.
+    NeverRenews,
+}
+
+mod rust_decimal_text {
+    use rust_decimal::Decimal;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(value: &Decimal, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Decimal, D::Error> {
+        let text = String::deserialize(from)?;
+        Decimal::from_str_exact(&text).map_err(de::Error::custom)
+    }
+}
+
+/// What plans are sorted by; plans alike in it are sorted by id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlanOrder {
+    /// [`Plan::tier`].
+    #[default]
+    Tier,
+    /// [`Plan::price`], by value.
+    Price,
+    /// [`Plan::name`], byte by byte.
+    Name,
+    /// [`Plan::created_at`].
+    CreatedAt,
+}
+
+impl PlanOrder {
+    /// Every order.
+    pub const ALL: [Self; 4] = [Self::Tier, Self::Price, Self::Name, Self::CreatedAt];
+
+    /// What this order sorts `plan` by.
+    pub fn key(self, plan: &Plan) -> SortKey {
+        match self {
+            Self::Tier => SortKey::Tier(plan.tier),
+            Self::Price => SortKey::Price(plan.price.value().normalize()),
+            Self::Name => SortKey::Name(plan.name.clone()),
+            Self::CreatedAt => SortKey::CreatedAt,
+        }
+    }
+
+    /// The place of `plan` in this order.
+    pub fn position(self, plan: &Plan) -> Position {
+        Position { key: self.key(plan), id: plan.id.uuid() }
+    }
+
+    /// True if `position` is one of this order.
+    pub const fn fits(self, position: &Position) -> bool {
+        matches!(
+            (self, &position.key),
+            (Self::Tier, SortKey::Tier(_))
+                | (Self::Price, SortKey::Price(_))
+                | (Self::Name, SortKey::Name(_))
+                | (Self::CreatedAt, SortKey::CreatedAt)
+        )
+    }
+}
+
+/// Which plans; all that are given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanFilter {
+    /// Open for new subscriptions or not.
+    pub is_active: Option<bool>,
+    /// Of this cycle.
+    pub billing_cycle: Option<BillingCycle>,
+    /// Of this product.
+    pub product_id: Option<ExternalId>,
+    /// Of this tier.
+    pub tier: Option<Tier>,
+    /// Shown as the most popular or not.
+    pub most_popular: Option<bool>,
+}
+
+impl PlanFilter {
+    /// True if `plan` is one of those asked for.
+    pub fn admits(&self, plan: &Plan) -> bool {
+        self.is_active.is_none_or(|is_active| plan.is_active == is_active)
+            && self.billing_cycle.is_none_or(|cycle| plan.billing_cycle == cycle)
+            && self.product_id.as_ref().is_none_or(|id| plan.product_id.as_ref() == Some(id))
+            && self.tier.is_none_or(|tier| plan.tier == tier)
+            && self.most_popular.is_none_or(|popular| plan.most_popular == popular)
+    }
+}
+
+/// A page of plans.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanQuery {
+    /// Which ones.
+    pub filter: PlanFilter,
+    /// Sorted by what.
+    pub order: PlanOrder,
+    /// Which way.
+    pub direction: Direction,
+    /// After which place; from the start if `None`.
+    pub after: Option<Position>,
+    /// How many.
+    pub limit: PageLimit,
+}
+
+/// What subscriptions are sorted by; subscriptions alike in it are sorted by id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SubscriptionOrder {
+    /// [`Subscription::created_at`].
+    #[default]
+    CreatedAt,
+    /// [`Subscription::renews_at`]; those without one come after all others.
+    RenewsAt,
+}
+
+impl SubscriptionOrder {
+    /// Every order.
+    pub const ALL: [Self; 2] = [Self::CreatedAt, Self::RenewsAt];
+
+    /// What this order sorts `subscription` by.
+    pub const fn key(self, subscription: &Subscription) -> SortKey {
+        match self {
+            Self::CreatedAt => SortKey::CreatedAt,
+            Self::RenewsAt => match subscription.renews_at {
+                Some(renews_at) => SortKey::RenewsAt(renews_at),
+                None => SortKey::NeverRenews,
+            },
+        }
+    }
+
+    /// The place of `subscription` in this order.
+    pub const fn position(self, subscription: &Subscription) -> Position {
+        Position { key: self.key(subscription), id: subscription.id.uuid() }
+    }
+
+    /// True if `position` is one of this order.
+    pub const fn fits(self, position: &Position) -> bool {
+        matches!(
+            (self, &position.key),
+            (Self::CreatedAt, SortKey::CreatedAt)
+                | (Self::RenewsAt, SortKey::RenewsAt(_) | SortKey::NeverRenews)
+        )
+    }
+}
+
+/// Which subscriptions; all that are given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SubscriptionFilter {
+    /// Of this user.
+    pub user_id: Option<UserId>,
+    /// To this plan.
+    pub subscription_plan_id: Option<PlanId>,
+    /// In one of these states; in any if empty.
+    pub statuses: Vec<SubscriptionStatus>,
+    /// Granting access or not, at [`SubscriptionQuery::now`].
+    pub is_active: Option<bool>,
+    /// With this id at the payment provider.
+    pub external_subscription_id: Option<ExternalId>,
+    /// Renewing before this moment, not at it.
+    pub renews_before: Option<Timestamp>,
+    /// Renewing at this moment or after it: windows that share a border share no record.
+    pub renews_after: Option<Timestamp>,
+}
+
+impl SubscriptionFilter {
+    /// True if `subscription` is one of those asked for at `now`.
+    pub fn admits(&self, subscription: &Subscription, now: Timestamp) -> bool {
+        self.user_id.is_none_or(|user_id| subscription.user_id == user_id)
+            && self.subscription_plan_id.is_none_or(|id| subscription.subscription_plan_id == id)
+            && (self.statuses.is_empty() || self.statuses.contains(&subscription.status))
+            && self.is_active.is_none_or(|active| subscription.is_active_at(now) == active)
+            && (self.external_subscription_id.is_none()
+                || subscription.external_subscription_id == self.external_subscription_id)
+            && self.renews_before.is_none_or(|t| subscription.renews_at.is_some_and(|at| at < t))
+            && self.renews_after.is_none_or(|t| subscription.renews_at.is_some_and(|at| at >= t))
+    }
+}
+
+/// A page of subscriptions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubscriptionQuery {
+    /// Which ones.
+    pub filter: SubscriptionFilter,
+    /// Sorted by what.
+    pub order: SubscriptionOrder,
+    /// Which way.
+    pub direction: Direction,
+    /// After which place; from the start if `None`.
+    pub after: Option<Position>,
+    /// How many.
+    pub limit: PageLimit,
+    /// The moment for which [`SubscriptionFilter::is_active`] is asked. The service sets it.
+    pub now: Timestamp,
+}
+
+impl Default for SubscriptionQuery {
+    /// The newest subscriptions.
+    fn default() -> Self {
+        Self {
+            filter: SubscriptionFilter::default(),
+            order: SubscriptionOrder::CreatedAt,
+            direction: Direction::Descending,
+            after: None,
+            limit: PageLimit::default(),
+            now: Timestamp::MIN,
+        }
+    }
+}
+
+/// A page of the payments of one subscription, in the order of their creation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentQuery {
+    /// Which subscription's.
+    pub subscription_id: SubscriptionId,
+    /// Which way.
+    pub direction: Direction,
+    /// After which place; from the start if `None`.
+    pub after: Option<Position>,
+    /// How many.
+    pub limit: PageLimit,
+}
+
+impl PaymentQuery {
+    /// The oldest payments of a subscription.
+    pub fn of(subscription_id: SubscriptionId) -> Self {
+        Self {
+            subscription_id,
+            direction: Direction::Ascending,
+            after: None,
+            limit: PageLimit::default(),
+        }
+    }
+
+    /// The place of `payment` in this order.
+    pub const fn position(payment: &Payment) -> Position {
+        Position { key: SortKey::CreatedAt, id: payment.id.uuid() }
+    }
+
+    /// True if `position` is one of this order.
+    pub const fn fits(position: &Position) -> bool {
+        matches!(position.key, SortKey::CreatedAt)
+    }
+}

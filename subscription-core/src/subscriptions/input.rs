@@ -1,0 +1,140 @@
+//! What a caller says to make or change a subscription.
+
+use serde::Serialize;
+
+use super::{SubscriptionStatus, before_start};
+use crate::clock::Timestamp;
+use crate::id::{PlanId, UserId};
+use crate::input::{Field, Fields, InputError, boolean, string};
+use crate::plans::BillingCycle;
+use crate::text::ExternalId;
+
+/// A subscription to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NewSubscription {
+    /// See [`Subscription::user_id`](super::Subscription::user_id).
+    pub user_id: UserId,
+    /// See [`Subscription::subscription_plan_id`](super::Subscription::subscription_plan_id).
+    pub subscription_plan_id: PlanId,
+    /// See [`Subscription::external_subscription_id`](super::Subscription::external_subscription_id).
+    pub external_subscription_id: Option<ExternalId>,
+    /// That of the plan if `None`.
+    pub billing_cycle: Option<BillingCycle>,
+    /// Any status may be the first. `None`: pending if it starts later, else active.
+    pub status: Option<SubscriptionStatus>,
+    /// By the status if `None`; `false` blocks access.
+    pub is_active: Option<bool>,
+    /// One cycle after the start if absent.
+    #[serde(skip_serializing_if = "Field::is_absent")]
+    pub renews_at: Field<Timestamp>,
+    /// Now if `None`.
+    pub starts_at: Option<Timestamp>,
+    /// See [`Subscription::ends_at`](super::Subscription::ends_at).
+    pub ends_at: Option<Timestamp>,
+}
+
+impl NewSubscription {
+    /// A subscription of `user_id` to a plan; the rest is as the plan and the clock say.
+    pub const fn new(user_id: UserId, subscription_plan_id: PlanId) -> Self {
+        Self {
+            user_id,
+            subscription_plan_id,
+            external_subscription_id: None,
+            billing_cycle: None,
+            status: None,
+            is_active: None,
+            renews_at: Field::Absent,
+            starts_at: None,
+            ends_at: None,
+        }
+    }
+
+    /// Reads a JSON object and tells all that is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let user_id = fields.required("user_id", string);
+        let subscription_plan_id = fields.required("subscription_plan_id", string);
+        let external_subscription_id = fields.nullable("external_subscription_id", string).or(None);
+        let billing_cycle = fields.optional("billing_cycle", string);
+        let status = fields.optional("status", string);
+        let is_active = fields.optional("is_active", boolean);
+        let renews_at = fields.nullable("renews_at", string);
+        let starts_at = fields.optional("starts_at", string);
+        let ends_at = fields.nullable("ends_at", string).or(None);
+        note_misplaced(&mut fields, starts_at, renews_at.or(None), ends_at);
+        let subscription = user_id.zip(subscription_plan_id).map(|(user_id, plan_id)| Self {
+            external_subscription_id,
+            billing_cycle,
+            status,
+            is_active,
+            renews_at,
+            starts_at,
+            ends_at,
+            ..Self::new(user_id, plan_id)
+        });
+        fields.finish(subscription)
+    }
+}
+
+/// Changes to a subscription; what is `None` or absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SubscriptionChanges {
+    /// See [`Subscription::user_id`](super::Subscription::user_id).
+    pub user_id: Option<UserId>,
+    /// See [`Subscription::subscription_plan_id`](super::Subscription::subscription_plan_id).
+    pub subscription_plan_id: Option<PlanId>,
+    /// See [`Subscription::external_subscription_id`](super::Subscription::external_subscription_id).
+    pub external_subscription_id: Field<ExternalId>,
+    /// See [`Subscription::billing_cycle`](super::Subscription::billing_cycle).
+    pub billing_cycle: Option<BillingCycle>,
+    /// The next status, as far as the lifecycle allows.
+    pub status: Option<SubscriptionStatus>,
+    /// `false` blocks access, `true` lifts the block.
+    pub is_active: Option<bool>,
+    /// One on the grid of periods keeps the grid, another moves it.
+    pub renews_at: Field<Timestamp>,
+    /// See [`Subscription::starts_at`](super::Subscription::starts_at).
+    pub starts_at: Option<Timestamp>,
+    /// See [`Subscription::ends_at`](super::Subscription::ends_at).
+    pub ends_at: Field<Timestamp>,
+}
+
+impl SubscriptionChanges {
+    /// A change of the status alone.
+    pub fn status(status: SubscriptionStatus) -> Self {
+        Self { status: Some(status), ..Self::default() }
+    }
+
+    /// Reads a JSON object and tells all that is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let changes = Self {
+            user_id: fields.optional("user_id", string),
+            subscription_plan_id: fields.optional("subscription_plan_id", string),
+            external_subscription_id: fields.nullable("external_subscription_id", string),
+            billing_cycle: fields.optional("billing_cycle", string),
+            status: fields.optional("status", string),
+            is_active: fields.optional("is_active", boolean),
+            renews_at: fields.nullable("renews_at", string),
+            starts_at: fields.optional("starts_at", string),
+            ends_at: fields.nullable("ends_at", string),
+        };
+        let (renews_at, ends_at) = (changes.renews_at.or(None), changes.ends_at.or(None));
+        note_misplaced(&mut fields, changes.starts_at, renews_at, ends_at);
+        fields.finish(Some(changes))
+    }
+}
+
+/// Notes times that can be seen to lie before the start from the input alone, beside its other faults.
+fn note_misplaced(
+    fields: &mut Fields<'_>,
+    starts_at: Option<Timestamp>,
+    renews_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+) {
+    if let Some(starts_at) = starts_at {
+        for fault in before_start(starts_at, renews_at, ends_at) {
+            fields.note(fault);
+        }
+    }
+}

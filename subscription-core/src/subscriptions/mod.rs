@@ -1,0 +1,248 @@
+//! Subscriptions: who has which plan, in which state, until when.
+
+pub(crate) mod entitlement;
+mod input;
+mod lifecycle;
+mod period;
+pub(crate) mod service;
+
+use serde::{Deserialize, Serialize};
+
+pub use input::{NewSubscription, SubscriptionChanges};
+pub use lifecycle::SubscriptionStatus;
+pub use period::{Period, Schedule};
+
+use crate::clock::Timestamp;
+use crate::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::id::{PlanId, SubscriptionId, UserId};
+use crate::plans::BillingCycle;
+use crate::states::InvalidTransition;
+use crate::text::ExternalId;
+use crate::version::Version;
+
+/// A user's hold on a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscription {
+    /// Names the subscription for ever.
+    pub id: SubscriptionId,
+    /// Who has it.
+    pub user_id: UserId,
+    /// The plan it is for.
+    pub subscription_plan_id: PlanId,
+    /// Its id at the payment provider; unique where set.
+    pub external_subscription_id: Option<ExternalId>,
+    /// How often it is paid.
+    pub billing_cycle: BillingCycle,
+    /// What it is at the moment.
+    pub status: SubscriptionStatus,
+    /// Does it grant access? True at the time of reading; see [`Subscription::as_of`].
+    pub is_active: bool,
+    /// When the next period starts and is to be paid.
+    pub renews_at: Option<Timestamp>,
+    /// When it begins to count.
+    pub starts_at: Timestamp,
+    /// When it is over.
+    pub ends_at: Option<Timestamp>,
+    /// When the record was made.
+    pub created_at: Timestamp,
+    /// When it was last written.
+    pub updated_at: Timestamp,
+    /// How often it has been written.
+    pub version: Version,
+    /// Access is forced off, whatever the status.
+    #[serde(skip)]
+    pub blocked: bool,
+    /// Where its periods are counted from, if that is not `starts_at`.
+    #[serde(skip)]
+    pub anchor_at: Option<Timestamp>,
+}
+
+/// Why a subscription cannot be made or changed as asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubscriptionRefused {
+    /// Its fields do not go together.
+    #[error(transparent)]
+    Invalid(#[from] Faults),
+    /// The lifecycle does not allow the step.
+    #[error(transparent)]
+    Transition(#[from] InvalidTransition),
+}
+
+impl Subscription {
+    /// A new subscription as asked for; `plan_cycle` is that of its plan.
+    pub fn create(
+        new: NewSubscription,
+        plan_cycle: BillingCycle,
+        id: SubscriptionId,
+        now: Timestamp,
+    ) -> Result<Self, Faults> {
+        let billing_cycle = new.billing_cycle.unwrap_or(plan_cycle);
+        let starts_at = new.starts_at.unwrap_or(now);
+        let by_start =
+            if starts_at > now { SubscriptionStatus::Pending } else { SubscriptionStatus::Active };
+        let mut made = Self {
+            id,
+            user_id: new.user_id,
+            subscription_plan_id: new.subscription_plan_id,
+            external_subscription_id: new.external_subscription_id,
+            billing_cycle,
+            status: new.status.unwrap_or(by_start),
+            is_active: false,
+            renews_at: new.renews_at.or(Schedule::new(starts_at, billing_cycle).start_of(1)),
+            starts_at,
+            ends_at: new.ends_at,
+            created_at: now,
+            updated_at: now,
+            version: Version::FIRST,
+            blocked: false,
+            anchor_at: None,
+        };
+        made.set_end_by_status(now);
+        made.set_anchor();
+        let mut faults = made.misplaced(false);
+        made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
+        faults.into_result()?;
+        Ok(made)
+    }
+
+    /// The subscription after `changes`, or `None` if they change nothing.
+    ///
+    /// A field that is left out stays, but for what a change of status brings: one that is cancelled
+    /// or expires gets its end, one that comes back before its end loses it.
+    pub fn change(
+        &self,
+        changes: SubscriptionChanges,
+        now: Timestamp,
+    ) -> Result<Option<Self>, SubscriptionRefused> {
+        let current = self.as_of(now);
+        let status = changes.status.unwrap_or(current.status);
+        let stepped = status != current.status;
+        let comes_back = stepped
+            && current.status == SubscriptionStatus::Cancelled
+            && status != SubscriptionStatus::Expired;
+        let only_start = changes.ends_at.is_absent() && changes.renews_at.is_absent();
+        let starts_at = changes.starts_at.unwrap_or(current.starts_at);
+        let mut next = Self {
+            user_id: changes.user_id.unwrap_or(current.user_id),
+            subscription_plan_id: changes
+                .subscription_plan_id
+                .unwrap_or(current.subscription_plan_id),
+            external_subscription_id: changes
+                .external_subscription_id
+                .or(current.external_subscription_id.clone()),
+            billing_cycle: changes.billing_cycle.unwrap_or(current.billing_cycle),
+            status,
+            renews_at: changes.renews_at.or(current.renews_at),
+            starts_at,
+            ends_at: changes.ends_at.or(current.ends_at.filter(|_| !comes_back)),
+            // A new start is a new grid.
+            anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
+            ..current.clone()
+        };
+        if stepped {
+            next.set_end_by_status(now);
+        }
+        next.set_anchor();
+        let mut faults = next.misplaced(only_start);
+        next.set_access(changes.is_active, now).unwrap_or_else(|refused| faults.push(refused));
+        faults.into_result()?;
+        current.status.step(status, current.ends_at, now)?;
+        Ok((next != current).then(|| Self {
+            updated_at: now,
+            version: self.version.next(),
+            ..next
+        }))
+    }
+
+    /// The subscription as it shows itself at `now`: what was cancelled and has ended since it was
+    /// written no longer grants access.
+    #[must_use]
+    pub fn as_of(&self, now: Timestamp) -> Self {
+        Self { is_active: self.is_active_at(now), ..self.clone() }
+    }
+
+    /// True if it grants access at `now`.
+    pub fn is_active_at(&self, now: Timestamp) -> bool {
+        !self.blocked && self.status.grants_access(self.ends_at, now)
+    }
+
+    /// The grid of its periods.
+    pub fn schedule(&self) -> Schedule {
+        Schedule::new(self.anchor_at.unwrap_or(self.starts_at), self.billing_cycle)
+    }
+
+    fn set_end_by_status(&mut self, now: Timestamp) {
+        // What never began ends as it begins.
+        let now = now.max(self.starts_at);
+        match self.status {
+            SubscriptionStatus::Cancelled => {
+                self.ends_at = self.ends_at.or(self.renews_at).or(Some(now));
+            }
+            SubscriptionStatus::Expired => {
+                self.ends_at = Some(self.ends_at.map_or(now, |ends_at| ends_at.min(now)));
+            }
+            SubscriptionStatus::Pending
+            | SubscriptionStatus::OnTrial
+            | SubscriptionStatus::Active
+            | SubscriptionStatus::PastDue
+            | SubscriptionStatus::Unpaid
+            | SubscriptionStatus::Paused => {}
+        }
+    }
+
+    /// A renewal that lies off the grid moves the grid to it.
+    fn set_anchor(&mut self) {
+        let grid = self.schedule();
+        let off_grid = |renews_at: &Timestamp| !grid.starts_at(*renews_at);
+        if self.billing_cycle != BillingCycle::ONE_TIME
+            && let Some(renews_at) = self.renews_at.filter(off_grid)
+        {
+            self.anchor_at = Some(renews_at);
+        }
+    }
+
+    fn set_access(&mut self, wanted: Option<bool>, now: Timestamp) -> Result<(), Fault> {
+        let grants = self.status.grants_access(self.ends_at, now);
+        match wanted {
+            Some(true) if !grants => {
+                let message = format!("must not be true: {} grants no access", self.status);
+                let refused = InvalidValue::new(FaultCode::NotAllowedValue, message);
+                return Err(refused.at("is_active"));
+            }
+            Some(true) => self.blocked = false,
+            // Where the status grants nothing, `false` says what is so anyway and blocks nothing:
+            // whoever sends back what was read does not change it.
+            Some(false) => self.blocked |= grants,
+            None => {}
+        }
+        self.is_active = self.is_active_at(now);
+        Ok(())
+    }
+
+    /// The times that lie before the start. With `only_start` the start itself was moved past them.
+    fn misplaced(&self, only_start: bool) -> Faults {
+        let mut faults = Faults::default();
+        for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {
+            faults.push(if only_start {
+                let message = format!("must not be after {}", fault.field);
+                InvalidValue::new(fault.code, message).at("starts_at")
+            } else {
+                fault
+            });
+        }
+        faults
+    }
+}
+
+fn before_start(
+    starts_at: Timestamp,
+    renews_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+) -> impl Iterator<Item = Fault> {
+    [("renews_at", renews_at), ("ends_at", ends_at)]
+        .into_iter()
+        .filter(move |(_, time)| time.is_some_and(|time| time < starts_at))
+        .map(|(field, _)| {
+            InvalidValue::new(FaultCode::OutOfRange, "must not be before starts_at").at(field)
+        })
+}

@@ -1,0 +1,114 @@
+//! The periods of a subscription: where each begins and ends.
+//!
+//! Every period is counted from the anchor, never from the period before it: 31 January, monthly,
+//! gives 28 February and then 31 March again. The day is clamped to the month's last. All in UTC.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use chrono::{DateTime, Datelike, Days, Months, Utc};
+
+use crate::clock::Timestamp;
+use crate::plans::{BillingCycle, CycleUnit};
+
+/// The grid of a subscription's periods.
+///
+/// ```
+/// use subscription_core::{BillingCycle, Schedule};
+///
+/// let schedule = Schedule::new("2025-01-31T00:00:00Z".parse()?, BillingCycle::MONTHLY);
+/// let starts: Vec<_> = (0..4).filter_map(|k| schedule.start_of(k)).map(|t| t.to_string()).collect();
+/// assert_eq!(starts, [
+///     "2025-01-31T00:00:00Z",
+///     "2025-02-28T00:00:00Z",
+///     "2025-03-31T00:00:00Z",
+///     "2025-04-30T00:00:00Z",
+/// ]);
+/// # Ok::<(), subscription_core::InvalidValue>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    anchor_at: Timestamp,
+    cycle: BillingCycle,
+}
+
+/// One period: from its start up to, but without, its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    /// Counted from 0, which starts at the anchor.
+    pub number: u32,
+    /// Its first moment.
+    pub starts_at: Timestamp,
+    /// The first moment of the next one; `None` if there is none (paid once, or the end of time).
+    pub ends_at: Option<Timestamp>,
+}
+
+impl Schedule {
+    /// The periods of `cycle` counted from `anchor_at`.
+    pub const fn new(anchor_at: Timestamp, cycle: BillingCycle) -> Self {
+        Self { anchor_at, cycle }
+    }
+
+    /// Where period `number` starts: the anchor and so many cycles.
+    ///
+    /// `None` beyond the year 9999, and for all but the first of what is paid once.
+    pub fn start_of(&self, number: u32) -> Option<Timestamp> {
+        let anchor: DateTime<Utc> = self.anchor_at.into();
+        let Some((unit, count)) = self.cycle.length() else {
+            return (number == 0).then_some(self.anchor_at);
+        };
+        let units = u32::from(count).checked_mul(number)?;
+        let start = match unit {
+            CycleUnit::Day => anchor.checked_add_days(Days::new(u64::from(units))),
+            CycleUnit::Week => anchor.checked_add_days(Days::new(u64::from(units).checked_mul(7)?)),
+            CycleUnit::Month => anchor.checked_add_months(Months::new(units)),
+            CycleUnit::Year => anchor.checked_add_months(Months::new(units.checked_mul(12)?)),
+        };
+        Timestamp::try_from(start?).ok()
+    }
+
+    /// The period in which `at` lies; `None` before the anchor.
+    pub fn period_at(&self, at: Timestamp) -> Option<Period> {
+        let number = self.number_at(at)?;
+        let ends_at = number.checked_add(1).and_then(|next| self.start_of(next));
+        Some(Period { number, starts_at: self.start_of(number)?, ends_at })
+    }
+
+    /// The first start of a period after `at`.
+    pub fn next_after(&self, at: Timestamp) -> Option<Timestamp> {
+        match self.period_at(at) {
+            Some(period) => period.ends_at,
+            None => Some(self.anchor_at),
+        }
+    }
+
+    /// True if a period starts at `at`.
+    pub fn starts_at(&self, at: Timestamp) -> bool {
+        self.period_at(at).is_some_and(|period| period.starts_at == at)
+    }
+
+    fn number_at(&self, at: Timestamp) -> Option<u32> {
+        if at < self.anchor_at {
+            return None;
+        }
+        let Some((unit, count)) = self.cycle.length() else { return Some(0) };
+        let (from, to): (DateTime<Utc>, DateTime<Utc>) = (self.anchor_at.into(), at.into());
+        let days = || to.signed_duration_since(from).num_days();
+        let years = || i64::from(to.year()).checked_sub(i64::from(from.year()));
+        let months = || {
+            let within = i64::from(to.month()).checked_sub(i64::from(from.month()))?;
+            years()?.checked_mul(12)?.checked_add(within)
+        };
+        let units = match unit {
+            CycleUnit::Day => days(),
+            CycleUnit::Week => days().checked_div(7)?,
+            CycleUnit::Month => months()?,
+            CycleUnit::Year => years()?,
+        };
+        let number = u32::try_from(units.checked_div(i64::from(count))?).ok()?;
+        // Calendar units were counted without looking at the day and the hour.
+        match self.start_of(number) {
+            Some(start) if start <= at => Some(number),
+            _ => number.checked_sub(1),
+        }
+    }
+}

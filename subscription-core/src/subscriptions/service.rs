@@ -1,0 +1,139 @@
+//! What can be done with subscriptions.
+
+use std::sync::Arc;
+
+use super::{NewSubscription, Subscription, SubscriptionChanges};
+use crate::clock::Timestamp;
+use crate::error::{Conflict, Error};
+use crate::events::Change;
+use crate::faults::{FaultCode, Faults, InvalidValue};
+use crate::id::{PlanId, SubscriptionId};
+use crate::plans::{BillingCycle, Plan};
+use crate::service::{Created, Known, Request, SubscriptionService, expect_version, found};
+use crate::store::{Guard, Idempotency, Key, Operation, Page, SubscriptionQuery};
+use crate::version::Version;
+
+/// # Subscriptions
+impl SubscriptionService {
+    /// Makes a subscription to a plan that takes new ones; with `once`, the same request makes it no
+    /// second time.
+    pub async fn create_subscription(
+        &self,
+        new: NewSubscription,
+        once: Option<Idempotency>,
+    ) -> Result<Created<Subscription>, Error> {
+        let request = Request::new(Operation::CreateSubscription, once, &new);
+        self.retrying(|| async {
+            let version = match self.known(request.as_ref()).await? {
+                Known::Answered(created) => return Ok(created),
+                Known::Fresh(version) => version,
+            };
+            let now = self.now();
+            let plan = self.referenced_plan(new.subscription_plan_id).await;
+            let cycle = plan.as_ref().map_or(BillingCycle::ONE_TIME, |plan| plan.billing_cycle);
+            let id = SubscriptionId::new(now, self.ids())?;
+            let made = Subscription::create(new.clone(), cycle, id, now);
+            let (plan, made) = Error::all_faults(plan, made.map_err(Error::Invalid))?;
+            let guards = vec![open_for_new(&plan)?];
+            self.commit_new(made, guards, request.as_ref(), version, now).await
+        })
+        .await
+    }
+
+    /// The subscription of an id.
+    pub async fn subscription(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
+        let subscription = found(self.store().subscription(id).await, "subscription", id)?;
+        Ok(as_of(subscription, self.now()))
+    }
+
+    /// A page of subscriptions, as they are now.
+    pub async fn subscriptions(
+        &self,
+        query: &SubscriptionQuery,
+    ) -> Result<Page<Arc<Subscription>>, Error> {
+        if query.after.as_ref().is_some_and(|position| !query.order.fits(position)) {
+            return Err(Error::WrongPosition);
+        }
+        let now = self.now();
+        let query = SubscriptionQuery { now, ..query.clone() };
+        let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
+        let items = page.items.into_iter().map(|subscription| as_of(subscription, now)).collect();
+        Ok(Page { items, ..page })
+    }
+
+    /// Changes a subscription, with `if_version` only if it is still at that version.
+    ///
+    /// Changes that change nothing write nothing.
+    pub async fn update_subscription(
+        &self,
+        id: SubscriptionId,
+        changes: SubscriptionChanges,
+        if_version: Option<Version>,
+    ) -> Result<Arc<Subscription>, Error> {
+        self.retrying(|| async {
+            let current = self.subscription(id).await?;
+            expect_version(&*current, if_version)?;
+            let now = self.now();
+            let moved =
+                changes.subscription_plan_id.filter(|id| *id != current.subscription_plan_id);
+            let next = current.change(changes.clone(), now).map_err(Error::from);
+            let (guards, next) = match moved {
+                Some(plan_id) => {
+                    let plan = self.referenced_plan(plan_id).await;
+                    let (plan, next) = Error::all_faults(plan, next)?;
+                    (vec![open_for_new(&plan)?], next)
+                }
+                None => (Vec::new(), next?),
+            };
+            let Some(next) = next else { return Ok(current) };
+            let change = if next.status == current.status {
+                Change::Updated
+            } else {
+                Change::SubscriptionStatusChanged { from: current.status, to: next.status }
+            };
+            self.commit_changed(next, change, guards, now).await
+        })
+        .await
+    }
+
+    /// Deletes a subscription; its payments stay.
+    pub async fn delete_subscription(
+        &self,
+        id: SubscriptionId,
+        if_version: Option<Version>,
+    ) -> Result<(), Error> {
+        self.retrying(|| async {
+            let subscription = self.subscription(id).await?;
+            expect_version(&*subscription, if_version)?;
+            self.commit_deleted(&*subscription, Vec::new()).await
+        })
+        .await
+    }
+
+    async fn referenced_plan(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
+        let plan = self.store().plan(id).await.map_err(Error::Store)?;
+        plan.ok_or_else(|| {
+            let refused =
+                InvalidValue::new(FaultCode::UnknownReference, "must be an existing plan");
+            Faults::from(refused.at("subscription_plan_id")).into()
+        })
+    }
+}
+
+/// The plan takes new subscriptions, and goes on to do so until the commit.
+fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
+    if plan.is_active {
+        Ok(Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version })
+    } else {
+        Err(Conflict::PlanInactive.into())
+    }
+}
+
+/// What was cancelled and has ended since it was written shows so.
+fn as_of(subscription: Arc<Subscription>, now: Timestamp) -> Arc<Subscription> {
+    if subscription.is_active == subscription.is_active_at(now) {
+        subscription
+    } else {
+        Arc::new(subscription.as_of(now))
+    }
+}

@@ -1,0 +1,1 @@
+//! The workspace's tests: behaviour, told through the public face.
