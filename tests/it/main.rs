@@ -1,1 +1,13 @@
 //! The workspace's tests: behaviour, told through the public face.
+
+mod decimals;
+mod entitlement;
+mod idempotency;
+mod inputs;
+mod payments;
+mod periods;
+mod plans;
+mod races;
+mod subscriptions;
+mod transitions;
+mod world;

@@ -1,0 +1,89 @@
+//! What a user may do now.
+
+use subscription_core::plans::NodeQuota;
+use subscription_core::{
+    NewPlan, NewSubscription, SubscriptionChanges, SubscriptionStatus, UserId,
+};
+
+use crate::world::{World, at, new_plan, of};
+
+async fn subscribe(world: &World, user: UserId, slug: &str, features: &str, quota: u64) {
+    let plan = NewPlan {
+        features: of(features),
+        node_quota: NodeQuota::new(quota).unwrap(),
+        ..new_plan(slug)
+    };
+    let plan = world.service.create_plan(plan, None).await.unwrap().record;
+    world.service.create_subscription(NewSubscription::new(user, plan.id), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_without_subscription_has_nothing() {
+    let world = World::new();
+
+    let entitlement = world.service.entitlement(world.user()).await.unwrap();
+
+    assert!(!entitlement.has_access());
+    assert!(!entitlement.has_feature("api"));
+    assert_eq!((entitlement.features().count(), entitlement.node_quota().get()), (0, 0));
+}
+
+#[tokio::test]
+async fn several_subscriptions_grant_the_features_of_all_and_the_quota_of_the_best() {
+    let world = World::new();
+    let user = world.user();
+    subscribe(&world, user, "basic", "api, sso", 5).await;
+    subscribe(&world, user, "pro", "sso,audit log", 50).await;
+    subscribe(&world, world.user(), "other", "everything", 500).await;
+
+    let entitlement = world.service.entitlement(user).await.unwrap();
+
+    assert!(entitlement.has_access());
+    assert_eq!(entitlement.features().collect::<Vec<_>>(), ["api", "audit log", "sso"]);
+    assert!(entitlement.has_feature("audit log") && !entitlement.has_feature("audit"));
+    assert_eq!(entitlement.node_quota().get(), 50);
+    assert_eq!(entitlement.grants.len(), 2);
+}
+
+#[tokio::test]
+async fn access_ends_by_status_by_block_and_by_the_clock() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await;
+    let has_access =
+        async || world.service.entitlement(subscription.user_id).await.unwrap().has_access();
+    let update = async |changes| {
+        world.service.update_subscription(subscription.id, changes, None).await.unwrap()
+    };
+    assert!(has_access().await);
+
+    update(SubscriptionChanges::status(SubscriptionStatus::Paused)).await;
+    assert!(!has_access().await);
+
+    let block = SubscriptionChanges { is_active: Some(false), ..SubscriptionChanges::default() };
+    update(SubscriptionChanges::status(SubscriptionStatus::Active)).await;
+    update(block).await;
+    assert!(!has_access().await);
+
+    let lift = SubscriptionChanges { is_active: Some(true), ..SubscriptionChanges::default() };
+    update(lift).await;
+    update(SubscriptionChanges::status(SubscriptionStatus::Cancelled)).await;
+    assert!(has_access().await);
+
+    world.clock.set(at("2025-02-28T00:00:00Z"));
+    assert!(!has_access().await);
+}
+
+#[tokio::test]
+async fn more_subscriptions_than_a_page_holds_all_count() {
+    let world = World::new();
+    let user = world.user();
+    let plan = world.plan("pro").await;
+    for _ in 0..201 {
+        let new = NewSubscription::new(user, plan.id);
+        world.service.create_subscription(new, None).await.unwrap();
+    }
+
+    let entitlement = world.service.entitlement(user).await.unwrap();
+
+    assert_eq!(entitlement.grants.len(), 201);
+}

@@ -1,0 +1,189 @@
+//! Payments through the service.
+
+use subscription_core::store::{Direction, PageLimit, PaymentQuery, Position, SortKey};
+use subscription_core::{
+    ErrorKind, Field, NewPayment, PaymentChanges, PaymentStatus, SubscriptionId, Version,
+};
+use uuid::Uuid;
+
+use crate::world::{World, faults, of, wrong};
+
+fn changes(change: impl FnOnce(&mut PaymentChanges)) -> PaymentChanges {
+    let mut changes = PaymentChanges::default();
+    change(&mut changes);
+    changes
+}
+
+#[tokio::test]
+async fn a_new_payment_is_pending() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await;
+
+    let payment = world.payment(subscription.id, |_| {}).await;
+
+    let expected = serde_json::json!({
+        "id": payment.id,
+        "subscription_id": subscription.id,
+        "amount": 19.99,
+        "currency": "USD",
+        "external_payment_id": null,
+        "status": "pending",
+        "created_at": "2025-01-31T00:00:00Z",
+        "updated_at": "2025-01-31T00:00:00Z",
+        "version": 1,
+    });
+    assert_eq!(serde_json::to_value(&*payment).unwrap(), expected);
+    assert_eq!(world.service.payment(payment.id).await.unwrap(), payment);
+}
+
+#[tokio::test]
+async fn an_amount_is_more_than_nothing_and_fits_its_currency() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let cases = [
+        ("0.01", "USD", true),
+        ("0", "USD", false),
+        ("0.00", "USD", false),
+        ("0.001", "USD", false),
+        ("1.00", "JPY", false),
+        ("100", "JPY", true),
+        ("1.234", "BHD", true),
+        ("1.2345", "BHD", false),
+    ];
+    for (amount, currency, taken) in cases {
+        let new = NewPayment::new(subscription, of(amount), of(currency));
+
+        let result = world.service.create_payment(new, None).await;
+
+        if taken {
+            assert_eq!(result.unwrap().record.amount.to_string(), amount, "{currency}");
+        } else {
+            assert_eq!(faults(result), ["amount out_of_range"], "{amount} {currency}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_currency_is_checked_against_the_amount_that_stays() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let payment = world.payment(subscription, |_| {}).await;
+
+    let yen = changes(|c| c.currency = Some(of("JPY")));
+    let refused = world.service.update_payment(payment.id, yen, None).await;
+
+    assert_eq!(faults(refused), ["amount out_of_range"]);
+}
+
+#[tokio::test]
+async fn an_unknown_subscription_is_told_beside_the_other_faults() {
+    let world = World::new();
+    let nobody = SubscriptionId::from(Uuid::max());
+
+    let refused =
+        world.service.create_payment(NewPayment::new(nobody, of("0"), of("USD")), None).await;
+
+    assert_eq!(faults(refused), ["subscription_id unknown_reference", "amount out_of_range"]);
+    let subscription = world.subscription(|_| {}).await.id;
+    let payment = world.payment(subscription, |_| {}).await;
+    let moved = changes(|c| c.subscription_id = Some(nobody));
+    let refused = world.service.update_payment(payment.id, moved, None).await;
+    assert_eq!(faults(refused), ["subscription_id unknown_reference"]);
+}
+
+#[tokio::test]
+async fn once_settled_what_for_and_how_much_is_history() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let other = world.subscription(|_| {}).await.id;
+    let payment =
+        world.payment(subscription, |new| new.status = Some(PaymentStatus::Succeeded)).await;
+    let update = async |changes| world.service.update_payment(payment.id, changes, None).await;
+    let settled = (ErrorKind::Conflict, "payment_settled");
+
+    assert_eq!(wrong(update(changes(|c| c.amount = Some(of("20.00")))).await), settled);
+    assert_eq!(wrong(update(changes(|c| c.currency = Some(of("EUR")))).await), settled);
+    assert_eq!(wrong(update(changes(|c| c.subscription_id = Some(other))).await), settled);
+
+    let same = changes(|c| {
+        c.amount = Some(of("19.99"));
+        c.currency = Some(of("usd"));
+        c.subscription_id = Some(subscription);
+    });
+    assert_eq!(update(same).await.unwrap(), payment);
+    let external = changes(|c| c.external_payment_id = Field::Value(of("pay_1")));
+    assert_eq!(update(external).await.unwrap().version.get(), 2);
+
+    // A late bank failure does not make it a payment of another amount.
+    update(PaymentChanges::status(PaymentStatus::Failed)).await.unwrap();
+    assert_eq!(wrong(update(changes(|c| c.amount = Some(of("20.00")))).await), settled);
+}
+
+#[tokio::test]
+async fn the_same_settled_amount_with_other_digits_changes_nothing() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let payment = world
+        .payment(subscription, |new| {
+            new.amount = of("19.90");
+            new.status = Some(PaymentStatus::Succeeded);
+        })
+        .await;
+
+    let again = changes(|c| c.amount = Some(of("19.9")));
+    let same = world.service.update_payment(payment.id, again, None).await.unwrap();
+
+    assert_eq!(same, payment);
+}
+
+#[tokio::test]
+async fn an_external_id_is_unique_and_free_after_deletion() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let with_id = |new: &mut NewPayment| new.external_payment_id = Some(of("pay_1"));
+    let first = world.payment(subscription, with_id).await;
+    let mut second = NewPayment::new(subscription, of("5"), of("EUR"));
+    with_id(&mut second);
+
+    let refused = world.service.create_payment(second, None).await;
+    assert_eq!(wrong(refused), (ErrorKind::Conflict, "external_id_taken"));
+
+    world.service.delete_payment(first.id, Some(Version::FIRST)).await.unwrap();
+    assert_eq!(wrong(world.service.payment(first.id).await).0, ErrorKind::NotFound);
+    world.payment(subscription, with_id).await;
+}
+
+#[tokio::test]
+async fn payments_outlive_their_subscription_and_are_listed_by_it() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let mut expected = Vec::new();
+    for _ in 0..5 {
+        world.clock.advance(std::time::Duration::from_secs(1));
+        expected.push(world.payment(subscription, |_| {}).await);
+    }
+    let other = world.subscription(|_| {}).await.id;
+    world.payment(other, |_| {}).await;
+    world.service.delete_subscription(subscription, None).await.unwrap();
+
+    let mut query =
+        PaymentQuery { limit: PageLimit::new(2).unwrap(), ..PaymentQuery::of(subscription) };
+    let mut listed = Vec::new();
+    loop {
+        let page = world.service.payments(&query).await.unwrap();
+        listed.extend(page.items);
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    let newest = PaymentQuery { direction: Direction::Descending, after: None, ..query.clone() };
+    let newest = world.service.payments(&newest).await.unwrap();
+    query.after = Some(Position { key: SortKey::NeverRenews, id: Uuid::nil() });
+    let elsewhere = world.service.payments(&query).await;
+
+    assert_eq!(listed, expected);
+    assert_eq!(newest.items, [expected[4].clone(), expected[3].clone()]);
+    assert_eq!(world.service.payment(expected[0].id).await.unwrap(), expected[0]);
+    assert_eq!(wrong(elsewhere).1, "invalid_cursor");
+}

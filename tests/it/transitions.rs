@@ -1,0 +1,130 @@
+//! Every step from every state to every state.
+
+use std::time::Duration;
+
+use subscription_core::{
+    Conflict, Error, PaymentChanges, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
+};
+
+use crate::world::{World, at, of};
+
+/// The contract's table, written out once more.
+const SUBSCRIPTIONS: [(&str, &str); 8] = [
+    ("pending", "on_trial active expired"),
+    ("on_trial", "active past_due paused cancelled expired"),
+    ("active", "past_due paused cancelled expired"),
+    ("past_due", "active unpaid paused cancelled expired"),
+    ("unpaid", "active cancelled expired"),
+    ("paused", "active past_due cancelled expired"),
+    ("cancelled", "active on_trial expired"),
+    ("expired", ""),
+];
+
+const PAYMENTS: [(&str, &str); 8] = [
+    ("pending", "processing succeeded failed canceled"),
+    ("processing", "succeeded failed canceled"),
+    ("succeeded", "partially_refunded refunded disputed failed"),
+    ("failed", "processing succeeded canceled"),
+    ("canceled", ""),
+    ("partially_refunded", "refunded disputed"),
+    ("refunded", ""),
+    ("disputed", "succeeded partially_refunded refunded"),
+];
+
+fn names<S: ToString>(states: impl IntoIterator<Item = S>) -> Vec<String> {
+    states.into_iter().map(|state| state.to_string()).collect()
+}
+
+#[test]
+fn the_tables_are_those_of_the_contract() {
+    for (from, next) in SUBSCRIPTIONS {
+        let from: SubscriptionStatus = of(from);
+        assert_eq!(names(from.next()), names(next.split_whitespace()), "{from}");
+    }
+    for (from, next) in PAYMENTS {
+        let from: PaymentStatus = of(from);
+        assert_eq!(names(from.next()), names(next.split_whitespace()), "{from}");
+    }
+    assert_eq!(names(SubscriptionStatus::all()), names(SUBSCRIPTIONS.map(|(from, _)| from)));
+    assert_eq!(names(PaymentStatus::all()), names(PAYMENTS.map(|(from, _)| from)));
+}
+
+#[tokio::test]
+async fn all_64_steps_of_a_subscription() {
+    let world = World::new();
+    let mut steps = 0;
+    for from in SubscriptionStatus::all() {
+        for to in SubscriptionStatus::all() {
+            let subscription = world.subscription(|new| new.status = Some(from)).await;
+            let changes = SubscriptionChanges::status(to);
+
+            let result = world.service.update_subscription(subscription.id, changes, None).await;
+
+            steps += 1;
+            if from == to {
+                assert_eq!(result.unwrap(), subscription, "{from} is no change");
+            } else if from.next().contains(&to) {
+                let next = result.unwrap();
+                assert_eq!((next.status, next.version.get()), (to, 2), "{from} to {to}");
+            } else {
+                let Err(Error::Conflict(Conflict::Transition(refused))) = result else {
+                    panic!("{from} to {to}: {result:?}");
+                };
+                assert_eq!((refused.from, refused.to), (from.as_str(), to.as_str()));
+                assert_eq!(names(refused.allowed), names(from.next()), "{from} to {to}");
+            }
+        }
+    }
+    assert_eq!(steps, 64);
+}
+
+#[tokio::test]
+async fn what_is_cancelled_comes_back_only_before_its_end() {
+    let world = World::new();
+    for to in [SubscriptionStatus::Active, SubscriptionStatus::OnTrial] {
+        let subscription = world
+            .subscription(|new| {
+                new.status = Some(SubscriptionStatus::Cancelled);
+                new.ends_at = Some(world.service.now().saturating_add(Duration::from_secs(1)));
+            })
+            .await;
+        let step = async || {
+            let changes = SubscriptionChanges::status(to);
+            world.service.update_subscription(subscription.id, changes, None).await
+        };
+
+        world.clock.advance(Duration::from_secs(1));
+        let Err(Error::Conflict(Conflict::Transition(too_late))) = step().await else { panic!() };
+        world.clock.set(at("2025-01-31T00:00:00Z"));
+        let back = step().await.unwrap();
+
+        assert_eq!(too_late.allowed, ["expired"], "{to}");
+        assert_eq!((back.status, back.ends_at, back.is_active), (to, None, true), "{to}");
+    }
+}
+
+#[tokio::test]
+async fn all_64_steps_of_a_payment() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await;
+    for from in PaymentStatus::all() {
+        for to in PaymentStatus::all() {
+            let payment = world.payment(subscription.id, |new| new.status = Some(from)).await;
+
+            let result =
+                world.service.update_payment(payment.id, PaymentChanges::status(to), None).await;
+
+            if from == to {
+                assert_eq!(result.unwrap(), payment, "{from} is no change");
+            } else if from.next().contains(&to) {
+                assert_eq!(result.unwrap().status, to, "{from} to {to}");
+            } else {
+                let Err(Error::Conflict(Conflict::Transition(refused))) = result else {
+                    panic!("{from} to {to}: {result:?}");
+                };
+                assert_eq!(refused.record, "payment");
+                assert_eq!(names(refused.allowed), names(from.next()), "{from} to {to}");
+            }
+        }
+    }
+}
