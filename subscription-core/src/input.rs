@@ -81,6 +81,12 @@ impl<T> From<T> for Field<T> {
     }
 }
 
+impl<T> From<Option<T>> for Field<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Self::Value)
+    }
+}
+
 impl<T: Serialize> Serialize for Field<T> {
     /// Writes `null` for both [`Field::Absent`] and [`Field::Null`]; leave the former out with
     /// `skip_serializing_if`.

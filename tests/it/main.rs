@@ -1,5 +1,7 @@
 //! The workspace's tests: behaviour, told through the public face.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
 mod decimals;
 mod entitlement;
 mod idempotency;

@@ -183,7 +183,7 @@ async fn payments_outlive_their_subscription_and_are_listed_by_it() {
     let elsewhere = world.service.payments(&query).await;
 
     assert_eq!(listed, expected);
-    assert_eq!(newest.items, [expected[4].clone(), expected[3].clone()]);
+    assert_eq!(newest.items[..], [&expected[4], &expected[3]].map(std::sync::Arc::clone));
     assert_eq!(world.service.payment(expected[0].id).await.unwrap(), expected[0]);
     assert_eq!(wrong(elsewhere).1, "invalid_cursor");
 }

@@ -35,7 +35,7 @@ async fn of_twin_requests_one_makes_the_record_and_the_others_replay_it() {
 
     let results = at_once(50, |_| {
         let service = service.clone();
-        async move { service.create_plan(new_plan("pro"), once("shop", "k1")).await }
+        async move { service.create_plan(new_plan("pro"), Some(once("shop", "k1"))).await }
     })
     .await;
 

@@ -96,11 +96,11 @@ async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
 
 #[tokio::test]
 async fn ends_follow_the_status() {
+    use SubscriptionStatus::{Active, Cancelled, Expired};
     let world = World::new();
     let now = world.service.now();
     let later = now.saturating_add(90 * DAY);
     let earlier = at("2025-01-01T00:00:00Z");
-    use SubscriptionStatus::{Active, Cancelled, Expired};
     let cases: [(SubscriptionStatus, Field<_>, Option<_>); 6] = [
         (Cancelled, Field::Absent, Some(at("2025-02-28T00:00:00Z"))),
         (Cancelled, Field::Value(later), Some(later)),

@@ -81,8 +81,8 @@ pub(crate) fn new_plan(slug: &str) -> NewPlan {
 }
 
 /// A request key of a client.
-pub(crate) fn once(client: &str, key: &str) -> Option<Idempotency> {
-    Some(Idempotency { client: client.into(), key: of(key) })
+pub(crate) fn once(client: &str, key: &str) -> Idempotency {
+    Idempotency { client: client.into(), key: of(key) }
 }
 
 /// What went wrong: its kind and its code.
