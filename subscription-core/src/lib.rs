@@ -1,4 +1,93 @@
-//! Plans, subscriptions and payments as a library.
+//! Plans, subscriptions and payments as a library: one service over a store of your choice.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use subscription_core::{
+//!     BillingCycle, ManualClock, MemoryStore, NewPlan, NewSubscription, RandomIds,
+//!     SubscriptionChanges, SubscriptionService, SubscriptionStatus, UserId,
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let clock = ManualClock::at("2025-01-31T00:00:00Z".parse()?);
+//! let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+//!     .clock(clock.clone())
+//!     .build();
+//!
+//! let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
+//! let pro = service.create_plan(pro, None).await?.record;
+//!
+//! let ada = UserId::new(service.now(), &RandomIds)?;
+//! let new = NewSubscription::new(ada, pro.id);
+//! let subscription = service.create_subscription(new, None).await?.record;
+//! assert_eq!(subscription.renews_at, Some("2025-02-28T00:00:00Z".parse()?));
+//!
+//! let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
+//! let cancelled = service.update_subscription(subscription.id, cancel, None).await?;
+//! assert!(service.entitlement(ada).await?.has_access());
+//!
+//! clock.set(cancelled.ends_at.ok_or("a cancelled subscription has an end")?);
+//! assert!(!service.entitlement(ada).await?.has_access());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The service
+//!
+//! [`SubscriptionService`] is the way in. It is cheap to clone, holds no state of its own, and needs
+//! no particular runtime or framework: its methods are plain `async fn`s. Put one into your server's
+//! state and call it from your handlers.
+//!
+//! - **Records** are plain data: [`Plan`], [`Subscription`], [`Payment`]. What comes in is made of
+//!   types that check themselves ([`Slug`], [`Amount`], [`Currency`], [`Timestamp`] …), so a
+//!   [`NewPlan`] cannot hold a bad slug. `NewPlan::from_json` and its siblings read a request's body
+//!   and tell all its [`Faults`] at once.
+//! - **The rules** are pure functions that take the time as an argument: [`Plan::change`],
+//!   [`Subscription::change`], [`Payment::change`], [`SubscriptionStatus::step`], [`Schedule`].
+//! - **Retries are safe.** A create under an [`Idempotency`](store::Idempotency) key makes its record
+//!   once; the key and the record are written together. An update takes the version it was decided
+//!   on and is refused if it is stale.
+//! - **Races have one winner.** Each method loads, decides and commits; if another writer was
+//!   faster it decides again on the new state, a bounded number of times.
+//! - **Every change is an [`Event`](events::Event)**, written in the same commit:
+//!   [`SubscriptionService::events`] is an audit trail and a feed for webhooks.
+//! - **[`SubscriptionService::entitlement`]** answers what a host service asks most: may this user in,
+//!   with which features, with which quota?
+//!
+//! # Time
+//!
+//! The service takes the time from a [`Clock`] and the random part of ids from an [`IdSource`]. With a
+//! [`ManualClock`] and [`SeededIds`] a test lives through a year in a millisecond and repeats itself
+//! exactly. Periods are counted from an anchor, so month ends do not drift: see [`Schedule`].
+//!
+//! # Money
+//!
+//! An [`Amount`] is read and written digit for digit, never through a float, and without
+//! `serde_json`'s `arbitrary_precision`, which would change how every other number of your program
+//! reads. (Records can be read back from JSON text and from [`serde_json::Value`], but not from
+//! behind `#[serde(flatten)]` or an untagged enum, which lose a number's digits.)
+//!
+//! # Errors
+//!
+//! [`Error::kind`] says what the caller can do about it and is closed: map its seven kinds to your
+//! protocol once, and the compiler tells you of an eighth. [`Error::code`] is a stable name for
+//! machines.
+//!
+//! # Stores
+//!
+//! A [`Store`] keeps records. [`MemoryStore`] is in the box. To bring your own, implement the trait:
+//! reads, pages, and one write, [`Store::commit`], that takes a [`ChangeSet`](store::ChangeSet) whole
+//! or not at all. The contract is written at the trait, and with the feature `conformance` the macro
+//! `store_conformance!` turns every sentence of it into a test of your store. The example
+//! `custom_store` shows both.
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `conformance` | `store_conformance!`, the suite that every store must pass; needs tokio |
+//!
+//! None is on by default.
 
 mod clock;
 mod decimal;
@@ -37,3 +126,8 @@ pub use subscriptions::{
 };
 pub use text::{Description, Email, ExternalId, Href, Name, Slug, Text};
 pub use version::Version;
+
+/// The code in the README is compiled and run as well.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -64,7 +64,7 @@ pub struct Page<T> {
 }
 
 /// A place in an order: what a record is sorted by, and its id among those with the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
     /// What the record is sorted by.
     pub key: SortKey,
