@@ -326,9 +326,9 @@ impl SubscriptionService {
             .map(|holder| Key::Payment(holder.id)),
             Write::Idempotency(_) => None,
         };
-        Ok(match holder {
+        Ok(match holder.filter(|holder| *holder != write.key()) {
             Some(holder) => Conflict::Taken { unique, holder }.into(),
-            // Whoever had it is gone by now: decide again.
+            // Whoever had it is gone by now, or the record itself has it: decide again.
             None => Error::Store(StoreError::Conflict(write.key())),
         })
     }
