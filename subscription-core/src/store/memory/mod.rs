@@ -242,7 +242,7 @@ impl Store for MemoryStore {
         let forgotten = tables.forgotten;
         let skipped = usize::try_from(after.saturating_sub(forgotten)).unwrap_or(usize::MAX);
         let from = skipped.min(tables.events.len());
-        let events = tables.events.range(from..).zip(forgotten.max(after) + 1..);
+        let events = tables.events.range(from..).zip(forgotten.max(after).saturating_add(1)..);
         let recorded =
             |(event, sequence): (&Event, u64)| RecordedEvent { sequence, event: event.clone() };
         Ok(events.take(limit.get()).map(recorded).collect())
