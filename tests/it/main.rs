@@ -10,6 +10,7 @@ mod payments;
 mod periods;
 mod plans;
 mod races;
+mod simulation;
 mod subscriptions;
 mod transitions;
 mod world;

@@ -1,0 +1,101 @@
+//! Random lives over the service, seeded, with a store that fails.
+//!
+//! `SIMULATION_SEED=n` repeats one run, `SIMULATION_STEPS=n` makes runs longer or shorter:
+//!
+//!     SIMULATION_SEED=7 SIMULATION_STEPS=20000 cargo test --test it simulation
+
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a simulation that fails panics")]
+#![expect(clippy::print_stdout, reason = "a failing test shows its fresh seed")]
+
+mod actors;
+mod broken;
+mod concurrent;
+mod faults;
+mod invariants;
+mod model;
+mod operation;
+mod rng;
+mod snapshot;
+mod world;
+
+use std::env;
+use std::sync::Arc;
+
+use subscription_core::{IdSource, MemoryStore, RandomIds};
+
+use self::broken::{Breakage, BrokenStore};
+use self::world::World;
+
+/// Always the same few, and one that nobody has tried yet.
+fn seeds() -> Vec<u64> {
+    if let Some(seed) = number("SIMULATION_SEED") {
+        return vec![seed];
+    }
+    let mut fresh = [0; 8];
+    RandomIds.fill(&mut fresh).expect("the machine has randomness");
+    let fresh = u64::from_le_bytes(fresh) >> 16;
+    println!("the fresh seed is {fresh}");
+    (1..=12).chain([fresh]).collect()
+}
+
+fn steps(by_default: u32) -> u32 {
+    let steps = number("SIMULATION_STEPS").and_then(|steps| u32::try_from(steps).ok());
+    steps.unwrap_or(by_default)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text}")))
+}
+
+/// Runs a thousand random steps; a failure prints the seed that repeats it.
+#[tokio::test]
+async fn random_lives_keep_every_invariant() {
+    for seed in seeds() {
+        if let Err(failure) = World::seeded(seed).run(steps(1_000)).await {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// On one thread a seed repeats the order of everything, the turns of the tasks too.
+#[tokio::test]
+async fn actors_at_once_keep_every_invariant() {
+    for seed in seeds() {
+        if let Err(failure) = concurrent::run(seed, steps(120)).await {
+            panic!("{failure}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn actors_on_several_threads_keep_every_invariant() {
+    for seed in seeds() {
+        if let Err(failure) = concurrent::run(seed, steps(120)).await {
+            panic!("{failure}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_broken_store_is_found_out_by_the_invariant_that_it_breaks() {
+    let cases = [
+        (Breakage::DropsEvents, "every_change_has_one_event"),
+        (Breakage::RepeatsEvents, "versions_rise_by_one"),
+        (Breakage::IgnoresVersions, "answers_agree_with_the_model"),
+        (Breakage::DeletesUsedPlans, "references_resolve"),
+        (Breakage::DropsAnswers, "every_key_has_its_answer"),
+        (Breakage::CutsPages, "lists_agree_with_reads"),
+        (Breakage::DropsBlocks, "access_follows_status_time_and_block"),
+        (Breakage::DropsAnchors, "renewals_lie_on_the_grid"),
+        (Breakage::DropsSettled, "settled_payments_are_history"),
+        (Breakage::KeepsDeletedPayments, "every_change_has_one_event"),
+    ];
+    for (breakage, invariant) in cases {
+        let store = BrokenStore { inner: MemoryStore::default(), breakage };
+
+        let failure = World::over(Arc::new(store), 1).run(1_000).await.expect_err("a failure");
+
+        assert_eq!(failure.broken.invariant, invariant, "{breakage:?}: {failure}");
+    }
+}

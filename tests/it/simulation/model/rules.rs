@@ -1,0 +1,111 @@
+//! The rules of the domain, written down a second time.
+//!
+//! They are copied from the description of the interface, as data where that is possible, and call
+//! nothing of the code that they check.
+
+use chrono::{DateTime, Datelike, Months, Utc};
+use subscription_core::plans::CycleUnit;
+use subscription_core::{BillingCycle, Subscription, SubscriptionStatus, Timestamp};
+
+type Moves = [(&'static str, &'static [&'static str])];
+
+pub(in super::super) const SUBSCRIPTION_MOVES: &Moves = &[
+    ("pending", &["on_trial", "active", "expired"]),
+    ("on_trial", &["active", "past_due", "paused", "cancelled", "expired"]),
+    ("active", &["past_due", "paused", "cancelled", "expired"]),
+    ("past_due", &["active", "unpaid", "paused", "cancelled", "expired"]),
+    ("unpaid", &["active", "cancelled", "expired"]),
+    ("paused", &["active", "past_due", "cancelled", "expired"]),
+    ("cancelled", &["active", "on_trial", "expired"]),
+    ("expired", &[]),
+];
+
+pub(in super::super) const PAYMENT_MOVES: &Moves = &[
+    ("pending", &["processing", "succeeded", "failed", "canceled"]),
+    ("processing", &["succeeded", "failed", "canceled"]),
+    ("failed", &["processing", "succeeded", "canceled"]),
+    ("succeeded", &["partially_refunded", "refunded", "disputed", "failed"]),
+    ("partially_refunded", &["refunded", "disputed"]),
+    ("disputed", &["succeeded", "partially_refunded", "refunded"]),
+    ("canceled", &[]),
+    ("refunded", &[]),
+];
+
+/// The states that grant access whatever the time; `cancelled` does so before its end.
+const GRANTING: [&str; 3] = ["on_trial", "active", "past_due"];
+
+/// The states of a payment that has been paid.
+pub(in super::super) const SETTLED: [&str; 4] =
+    ["succeeded", "partially_refunded", "refunded", "disputed"];
+
+/// The states that may follow `from`.
+pub(in super::super) fn moves(table: &Moves, from: &str) -> &'static [&'static str] {
+    table.iter().find(|(state, _)| *state == from).map_or(&[], |(_, next)| next)
+}
+
+/// True if a subscription in this state that ends at `ends_at` grants access at `now`.
+pub(in super::super) fn grants(
+    status: SubscriptionStatus,
+    ends_at: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
+    let status = status.as_str();
+    GRANTING.contains(&status) || (status == "cancelled" && ends_at.is_none_or(|end| now < end))
+}
+
+/// True if `subscription` gives access at `now`.
+pub(in super::super) fn is_active(subscription: &Subscription, now: Timestamp) -> bool {
+    !subscription.blocked && grants(subscription.status, subscription.ends_at, now)
+}
+
+/// The subscription with the access that it gives at `now`.
+pub(in super::super) fn shown(subscription: &Subscription, now: Timestamp) -> Subscription {
+    Subscription { is_active: is_active(subscription, now), ..subscription.clone() }
+}
+
+/// The start of period `number`, counted from the anchor.
+pub(in super::super) fn period_start(
+    anchor: Timestamp,
+    cycle: BillingCycle,
+    number: u32,
+) -> Option<Timestamp> {
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let (unit, count) = cycle.length()?;
+    let units = number.checked_mul(u32::from(count))?;
+    match unit {
+        CycleUnit::Day => later(anchor, DAY_MICROS.checked_mul(units.into())?),
+        CycleUnit::Week => later(anchor, (7 * DAY_MICROS).checked_mul(units.into())?),
+        CycleUnit::Month => months_later(anchor, units),
+        CycleUnit::Year => months_later(anchor, units.checked_mul(12)?),
+    }
+}
+
+/// True if a period starts at `at`. What is paid once has no grid to lie on.
+pub(in super::super) fn on_grid(anchor: Timestamp, cycle: BillingCycle, at: Timestamp) -> bool {
+    let Some((unit, count)) = cycle.length() else { return true };
+    let (from, to): (DateTime<Utc>, DateTime<Utc>) = (anchor.into(), at.into());
+    let months =
+        (to.year() - from.year()) * 12 + to.month().cast_signed() - from.month().cast_signed();
+    let units = match unit {
+        CycleUnit::Day => (to - from).num_days(),
+        CycleUnit::Week => (to - from).num_days() / 7,
+        CycleUnit::Month => months.into(),
+        CycleUnit::Year => (months / 12).into(),
+    };
+    let nearest = u32::try_from(units / i64::from(count)).ok();
+    at >= anchor && nearest.and_then(|k| period_start(anchor, cycle, k)) == Some(at)
+}
+
+/// Where the periods of a subscription are counted from.
+pub(in super::super) fn anchor(subscription: &Subscription) -> Timestamp {
+    subscription.anchor_at.unwrap_or(subscription.starts_at)
+}
+
+fn later(at: Timestamp, micros: i64) -> Option<Timestamp> {
+    Timestamp::from_micros(at.micros().checked_add(micros)?).ok()
+}
+
+fn months_later(at: Timestamp, months: u32) -> Option<Timestamp> {
+    let moved = DateTime::<Utc>::from(at).checked_add_months(Months::new(months))?;
+    Timestamp::try_from(moved).ok()
+}
