@@ -35,6 +35,8 @@ pub(super) enum Fault {
     LostAnswer,
     /// Another writer really is faster.
     Rival(Box<Operation>),
+    /// Other writers come between the store's answer and what the service makes of it.
+    Overtaken(Vec<Operation>),
 }
 
 /// What the faults of one operation add up to.
@@ -122,7 +124,7 @@ impl FaultyStore {
         match fault {
             Fault::Conflict => script.conflicts += 1,
             Fault::Refusal | Fault::LostAnswer => script.unavailable = true,
-            Fault::Rival(_) => {}
+            Fault::Rival(_) | Fault::Overtaken(_) => {}
         }
         Some(fault)
     }
@@ -256,6 +258,14 @@ impl Store for FaultyStore {
                 let outcome = operation.perform(&self.rivals).await;
                 self.script().rivals.push((*operation, outcome));
                 self.inner.commit(changes).await
+            }
+            Some(Fault::Overtaken(operations)) => {
+                let answer = self.inner.commit(changes).await;
+                for operation in operations {
+                    let outcome = operation.perform(&self.rivals).await;
+                    self.script().rivals.push((operation, outcome));
+                }
+                answer
             }
             None => self.inner.commit(changes).await,
         }

@@ -1,6 +1,6 @@
 //! A service with its clock turned by hand, its store in hand, and those who use it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::actors::Actor;
 use super::faults::{ATTEMPTS_MAX, Disturbance, Fault, FaultyStore};
 use super::invariants::{self, Broken, View};
 use super::model::{Model, Seen};
-use super::operation::{Operation, Outcome};
+use super::operation::{Operation, Outcome, Reply};
 use super::rng::Rng;
 use super::snapshot::{Feed, Snapshot};
 
@@ -38,6 +38,8 @@ pub(super) struct World {
     feed: Feed,
     snapshot: Snapshot,
     log: VecDeque<String>,
+    /// What has been met so far: refusals by their code, replays, rivals.
+    met: BTreeSet<&'static str>,
     step: u32,
 }
 
@@ -98,18 +100,19 @@ impl World {
             feed: Feed::default(),
             snapshot: Snapshot::default(),
             log: VecDeque::new(),
+            met: BTreeSet::new(),
             step: 0,
         }
     }
 
-    /// Runs so many steps, or up to the first that breaks an invariant.
-    pub(super) async fn run(mut self, steps: u32) -> Result<(), Failure> {
+    /// Runs so many steps, or up to the first that breaks an invariant, and says what was met.
+    pub(super) async fn run(mut self, steps: u32) -> Result<BTreeSet<&'static str>, Failure> {
         for _ in 0..steps {
             if let Err(broken) = self.random_step().await {
                 return Err(Failure { broken, seed: self.seed, log: self.log });
             }
         }
-        Ok(())
+        Ok(self.met)
     }
 
     /// One actor asks one thing, and again until there is an answer where that is safe.
@@ -162,7 +165,13 @@ impl World {
     async fn check(&mut self, operation: &Operation, outcome: &Outcome) -> Result<bool, Broken> {
         let report = self.faults.report();
         let at = self.clock.now();
+        match outcome {
+            Ok(Reply::Created { replayed: true, .. }) => self.met.insert("replay"),
+            Ok(_) => false,
+            Err(refusal) => self.met.insert(refusal.code),
+        };
         for (rival, outcome) in &report.rivals {
+            self.met.insert("rival");
             self.note(&format!("rival: {rival:?} -> {}", brief(outcome)));
         }
         let disturbance = report.disturbance;

@@ -1,0 +1,45 @@
+//! What went wrong once: the races and edges that chance meets too seldom.
+
+use std::sync::Arc;
+
+use subscription_core::store::PageLimit;
+use subscription_core::{
+    BillingCycle, MemoryStore, NewPlan, NewSubscription, Store, SubscriptionChanges, UserId,
+};
+use uuid::Uuid;
+
+use super::faults::Fault;
+use super::operation::{Operation, Record, Reply};
+use super::world::service_over;
+
+#[tokio::test]
+async fn a_record_is_never_told_that_it_has_its_own_external_id() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (_clock, faults, service) = service_over(&store, 1);
+    let (name, slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
+    let plan = NewPlan::new(name, slug, "1".parse().unwrap(), BillingCycle::MONTHLY);
+    let plan = service.create_plan(plan, None).await.unwrap().record;
+    let mut new = NewSubscription::new(UserId::from(Uuid::nil()), plan.id);
+    let held = service.create_subscription(new.clone(), None).await.unwrap().record;
+    new.external_subscription_id = Some("ext".parse().unwrap());
+    let holder = service.create_subscription(new, None).await.unwrap().record;
+    let changes = SubscriptionChanges {
+        external_subscription_id: "ext".parse::<subscription_core::ExternalId>().unwrap().into(),
+        ..SubscriptionChanges::default()
+    };
+    let take = Operation::UpdateSubscription(held.id, Box::new(changes), None);
+
+    let delete = Operation::DeleteSubscription(holder.id, None);
+    faults.plan(vec![Fault::Overtaken(vec![delete, take.clone()])], None);
+    let outcome = take.perform(&service).await;
+
+    let taken = store.subscription(held.id).await.unwrap().unwrap();
+    assert_eq!(outcome, Ok(Reply::Found(Record::Subscription((*taken).clone()))));
+}
+
+#[tokio::test]
+async fn nothing_comes_after_the_last_place_of_the_feed() {
+    let store = MemoryStore::default();
+
+    assert_eq!(store.events(u64::MAX, PageLimit::MAX).await.unwrap(), []);
+}
