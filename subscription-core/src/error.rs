@@ -158,8 +158,11 @@ impl Error {
 
 impl Error {
     /// Gives both, or the faults of both together, or the first other error.
+    ///
+    /// Where one of them could not be told, because the store failed, that comes before all.
     pub(crate) fn all_faults<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
         match (a, b) {
+            (Err(error @ Self::Store(_)), _) | (_, Err(error @ Self::Store(_))) => Err(error),
             (Err(Self::Invalid(mut faults)), Err(Self::Invalid(more))) => {
                 more.iter().for_each(|fault| faults.push(fault.clone()));
                 Err(faults.into())

@@ -30,7 +30,8 @@ impl SubscriptionService {
             };
             let now = self.now();
             let plan = self.referenced_plan(new.subscription_plan_id).await;
-            let cycle = plan.as_ref().map_or(BillingCycle::ONE_TIME, |plan| plan.billing_cycle);
+            // Without a plan the rest is checked all the same, to tell all faults at once.
+            let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
             let id = SubscriptionId::new(now, self.ids())?;
             let made = Subscription::create(new.clone(), cycle, id, now);
             let (plan, made) = Error::all_faults(plan, made.map_err(Error::Invalid))?;
