@@ -6,6 +6,8 @@
 //! whether it does.
 
 mod change_set;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod idempotency;
 mod memory;

@@ -1,0 +1,141 @@
+//! What must still hold, though it is not changed.
+
+use std::sync::Arc;
+
+use super::records::{at_version, event, one_of_each, plan, subscription};
+use super::steps::{
+    assert_conflict, assert_in_use, deleting, feed, guarding, stored, unchanged, writing,
+};
+use crate::store::{ChangeSet, Guard, Key, Store, Write};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+
+/// The set is taken, and the guarded record is as before, at the same version.
+pub async fn a_guard_that_holds_changes_nothing(store: Arc<dyn Store>) {
+    store.commit(writing(one_of_each(1))).await.unwrap();
+
+    for guarded in one_of_each(1) {
+        store.commit(guarding([unchanged(&guarded, 1)])).await.unwrap();
+
+        assert_eq!(stored(&store, &guarded.key()).await, Some(guarded));
+    }
+    assert_eq!(feed(&store).await, []);
+}
+
+/// At an older version, at one that never was, and where there is nothing.
+pub async fn a_guard_at_another_version_is_refused_and_names_the_record(store: Arc<dyn Store>) {
+    let second = one_of_each(1).map(|record| at_version(record, 2));
+    store.commit(writing(one_of_each(1))).await.unwrap();
+    store.commit(writing(second.clone())).await.unwrap();
+
+    for guarded in second {
+        for version in [0, 1, 3] {
+            assert_conflict(
+                &store.commit(guarding([unchanged(&guarded, version)])).await,
+                &guarded,
+            );
+        }
+    }
+    for nothing in one_of_each(2) {
+        assert_conflict(&store.commit(guarding([unchanged(&nothing, 1)])).await, &nothing);
+    }
+}
+
+/// A guard of [`Version::NEW`](crate::Version::NEW): before a record is made and after it is deleted.
+pub async fn a_guard_that_there_is_no_record_holds_while_there_is_none(store: Arc<dyn Store>) {
+    for record in one_of_each(1) {
+        let no_record = || guarding([unchanged(&record, 0)]);
+
+        store.commit(no_record()).await.unwrap();
+        store.commit(writing([record.clone()])).await.unwrap();
+        let refused = store.commit(no_record()).await;
+        store.commit(deleting([record.clone()])).await.unwrap();
+        store.commit(no_record()).await.unwrap();
+
+        assert_conflict(&refused, &record);
+        assert_eq!(stored(&store, &record.key()).await, None);
+    }
+}
+
+/// One of them that does not hold refuses the set, wherever it stands.
+pub async fn every_guard_of_a_set_must_hold(store: Arc<dyn Store>) {
+    let guarded = one_of_each(1);
+    store.commit(writing(guarded.clone())).await.unwrap();
+
+    for stale in &guarded {
+        let version = |record: &Write| if record == stale { 2 } else { 1 };
+        let guards = guarded.iter().map(|record| unchanged(record, version(record))).collect();
+        let changes = ChangeSet { guards, ..writing([Write::Plan(plan(9))]) };
+        assert_conflict(&store.commit(changes).await, stale);
+    }
+    assert_eq!(stored(&store, &Key::Plan(plan(9).id)).await, None);
+}
+
+fn deleting_unused_plan(n: u64) -> ChangeSet {
+    let guards = vec![Guard::PlanUnused(plan(n).id)];
+    ChangeSet { guards, ..deleting([Write::Plan(plan(n))]) }
+}
+
+/// Subscriptions to other plans do not matter.
+pub async fn a_plan_that_nobody_has_is_unused(store: Arc<dyn Store>) {
+    let others = [1, 3].map(|n| Write::Subscription(subscription(n)));
+    store.commit(writing(others)).await.unwrap();
+    store.commit(writing([Write::Plan(plan(2))])).await.unwrap();
+
+    store.commit(deleting_unused_plan(2)).await.unwrap();
+
+    assert_eq!(stored(&store, &Key::Plan(plan(2).id)).await, None);
+}
+
+/// Whatever the subscription's state: it refers to the plan.
+pub async fn a_plan_that_somebody_has_is_in_use(store: Arc<dyn Store>) {
+    for (status, n) in SubscriptionStatus::all().zip(1..) {
+        let holder = Subscription { status, ..subscription(n) };
+        store.commit(writing([Write::Plan(plan(n)), Write::Subscription(holder)])).await.unwrap();
+
+        let changes = ChangeSet { events: vec![event(n)], ..deleting_unused_plan(n) };
+        assert_in_use(&store.commit(changes).await, plan(n).id);
+
+        assert_eq!(stored(&store, &Key::Plan(plan(n).id)).await, Some(Write::Plan(plan(n))));
+    }
+    assert_eq!(feed(&store).await, []);
+}
+
+/// The guard looks at what the set's deletes leave: all of them, or one too few.
+pub async fn a_plan_is_unused_if_the_set_deletes_what_refers_to_it(store: Arc<dyn Store>) {
+    let holders = [1, 2].map(|n| {
+        let subscription_plan_id = plan(1).id;
+        Write::Subscription(Subscription { subscription_plan_id, ..subscription(n) })
+    });
+    store.commit(writing(holders.clone())).await.unwrap();
+    store.commit(writing([Write::Plan(plan(1))])).await.unwrap();
+    let with_deleted = |records: &[Write]| {
+        let mut changes = deleting_unused_plan(1);
+        changes.deletes.extend(deleting(records.iter().cloned()).deletes);
+        changes
+    };
+    let [first, ..] = &holders;
+
+    let one_left = store.commit(with_deleted(std::slice::from_ref(first))).await;
+    assert_in_use(&one_left, plan(1).id);
+    assert_eq!(stored(&store, &first.key()).await, Some(first.clone()));
+
+    store.commit(with_deleted(&holders)).await.unwrap();
+    assert_eq!(stored(&store, &Key::Plan(plan(1).id)).await, None);
+}
+
+/// A subscription that moved on or was deleted no longer refers to its old plan.
+pub async fn a_plan_is_unused_once_nobody_has_it_any_more(store: Arc<dyn Store>) {
+    let [moving, leaving] = [subscription(1), subscription(2)];
+    store.commit(writing([1, 2].map(|n| Write::Plan(plan(n))))).await.unwrap();
+    let holders = [moving.clone(), leaving.clone()].map(Write::Subscription);
+    store.commit(writing(holders)).await.unwrap();
+
+    let moved =
+        Subscription { subscription_plan_id: plan(3).id, version: moving.version.next(), ..moving };
+    store.commit(writing([Write::Subscription(moved)])).await.unwrap();
+    store.commit(deleting([Write::Subscription(leaving)])).await.unwrap();
+
+    store.commit(deleting_unused_plan(1)).await.unwrap();
+    store.commit(deleting_unused_plan(2)).await.unwrap();
+    assert_in_use(&store.commit(guarding([Guard::PlanUnused(plan(3).id)])).await, plan(3).id);
+}

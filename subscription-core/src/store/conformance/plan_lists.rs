@@ -1,0 +1,204 @@
+//! Plans by every filter and in every order, against a list that is sorted by hand.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::records::{at_version, parsed, plan};
+use super::steps::{limit, writing};
+use super::walk::{DIRECTIONS, directed, plan_ids};
+use crate::plans::{BillingCycle, Plan, Tier};
+use crate::store::{Direction, PlanFilter, PlanOrder, PlanQuery, Store, Write};
+
+const NAMES: [&str; 5] = ["Zebra", "apple", "Äpfel", "Apple", "apple pie"];
+const PRICES: [&str; 6] = ["10", "9.5", "9.50", "100", "0", "10.000001"];
+
+/// Plans of which many are alike in something, no two in everything.
+fn varied_plans() -> Vec<Plan> {
+    let plans = (0..60_u64).map(|n| {
+        let pick = |step: u64, choices: u64| usize::try_from((n * step / 3) % choices).unwrap();
+        Plan {
+            name: parsed(NAMES.into_iter().cycle().nth(pick(7, 5)).unwrap()),
+            price: parsed(PRICES.into_iter().cycle().nth(pick(5, 6)).unwrap()),
+            tier: Tier::new((n * 11) % 4).unwrap(),
+            product_id: (n % 3 > 0).then(|| parsed(format!("product {}", n % 3))),
+            billing_cycle: match n % 5 {
+                0 | 1 => BillingCycle::MONTHLY,
+                2 => BillingCycle::ONE_TIME,
+                _ => BillingCycle::YEARLY,
+            },
+            most_popular: n % 7 == 0,
+            is_active: n % 4 > 0,
+            ..plan(n)
+        }
+    });
+    plans.collect()
+}
+
+async fn with_varied_plans(store: &Arc<dyn Store>) -> Vec<Plan> {
+    let plans = varied_plans();
+    store.commit(writing(plans.iter().rev().cloned().map(Write::Plan))).await.unwrap();
+    plans
+}
+
+/// What a list must be: all that the filter admits, sorted.
+fn expected(plans: &[Plan], query: &PlanQuery) -> Vec<Uuid> {
+    let mut admitted: Vec<_> = plans.iter().filter(|plan| query.filter.admits(plan)).collect();
+    admitted.sort_by_key(|plan| (query.order.key(plan), plan.id));
+    directed(admitted.iter().map(|plan| plan.id.uuid()).collect(), query.direction)
+}
+
+/// Compares every order and direction of each filter.
+async fn assert_lists(store: &Arc<dyn Store>, plans: &[Plan], filters: &[PlanFilter]) {
+    for filter in filters {
+        for order in PlanOrder::ALL {
+            for direction in DIRECTIONS {
+                let filter = filter.clone();
+                let query = PlanQuery { filter, order, direction, after: None, limit: limit(7) };
+
+                let seen = plan_ids(store, query.clone()).await;
+
+                assert_eq!(seen, expected(plans, &query), "{query:?}");
+            }
+        }
+    }
+}
+
+/// Every filter by itself, with values that many have, that few have and that none has.
+fn single_filters() -> Vec<PlanFilter> {
+    let any = PlanFilter::default;
+    let mut filters = Vec::new();
+    for flag in [true, false] {
+        filters.push(PlanFilter { is_active: Some(flag), ..any() });
+        filters.push(PlanFilter { most_popular: Some(flag), ..any() });
+    }
+    for cycle in [BillingCycle::MONTHLY, BillingCycle::ONE_TIME, BillingCycle::WEEKLY] {
+        filters.push(PlanFilter { billing_cycle: Some(cycle), ..any() });
+    }
+    for product in ["product 1", "PRODUCT 1", "product"] {
+        filters.push(PlanFilter { product_id: Some(parsed(product)), ..any() });
+    }
+    for tier in [0, 3, 4] {
+        filters.push(PlanFilter { tier: Some(Tier::new(tier).unwrap()), ..any() });
+    }
+    filters
+}
+
+/// What both filters ask for; the first where both ask for the same field.
+fn both(a: &PlanFilter, b: &PlanFilter) -> PlanFilter {
+    PlanFilter {
+        is_active: a.is_active.or(b.is_active),
+        billing_cycle: a.billing_cycle.or(b.billing_cycle),
+        product_id: a.product_id.clone().or_else(|| b.product_id.clone()),
+        tier: a.tier.or(b.tier),
+        most_popular: a.most_popular.or(b.most_popular),
+    }
+}
+
+/// All plans, in every order and both directions.
+pub async fn all_plans_are_listed_in_every_order(store: Arc<dyn Store>) {
+    let plans = with_varied_plans(&store).await;
+
+    assert_lists(&store, &plans, &[PlanFilter::default()]).await;
+}
+
+/// Each filter alone, in every order and both directions.
+pub async fn plans_are_listed_by_every_filter_in_every_order(store: Arc<dyn Store>) {
+    let plans = with_varied_plans(&store).await;
+
+    assert_lists(&store, &plans, &single_filters()).await;
+}
+
+/// All that are given must hold: two and three at a time.
+pub async fn plans_are_listed_by_several_filters_at_once(store: Arc<dyn Store>) {
+    let plans = with_varied_plans(&store).await;
+    let singles = single_filters();
+    let pairs = singles.iter().zip(singles.iter().skip(1)).map(|(a, b)| both(a, b));
+    let far_pairs = singles.iter().zip(singles.iter().skip(5)).map(|(a, b)| both(a, b));
+    let with_third = |(pair, third): (PlanFilter, &PlanFilter)| [both(&pair, third), pair];
+    let filters: Vec<_> = pairs.chain(far_pairs).zip(&singles).flat_map(with_third).collect();
+
+    assert_lists(&store, &plans, &filters).await;
+}
+
+async fn numbers(store: &Arc<dyn Store>, query: PlanQuery) -> Vec<u64> {
+    let ids = plan_ids(store, query).await;
+    ids.iter().map(|id| (0..20).find(|n| plan(*n).id.uuid() == *id).unwrap()).collect()
+}
+
+/// 9.5 comes before 10; 1.0 and 1.00 are alike and come in the order of their ids.
+pub async fn prices_sort_by_value(store: Arc<dyn Store>) {
+    let prices = ["10", "1.00", "9.5", "1.0", "0.000001", "999999999999999.999999", "1", "0"];
+    let plans = prices.iter().zip(0..).map(|(price, n)| Plan { price: parsed(price), ..plan(n) });
+    store.commit(writing(plans.map(Write::Plan))).await.unwrap();
+
+    for direction in DIRECTIONS {
+        for size in [1, 3, 50] {
+            let order = PlanOrder::Price;
+            let page = PlanQuery { order, direction, limit: limit(size), ..PlanQuery::default() };
+            let expected = directed(vec![7, 4, 1, 3, 6, 2, 0, 5], direction);
+            assert_eq!(numbers(&store, page).await, expected, "{direction:?} by {size}");
+        }
+    }
+}
+
+/// Capitals before small letters, both before what is not ASCII.
+pub async fn names_sort_byte_by_byte(store: Arc<dyn Store>) {
+    let names =
+        ["b", "B", "é", "a b", "ab", "A", "a", "e\u{301}", "Z", "🦀", "\u{ffee}", "_", "10"];
+    let plans = names.iter().zip(0..).map(|(name, n)| Plan { name: parsed(name), ..plan(n) });
+    store.commit(writing(plans.map(Write::Plan))).await.unwrap();
+
+    let mut upwards: Vec<_> = names.iter().zip(0..).collect();
+    upwards.sort_by_key(|(name, _)| name.as_bytes());
+    let upwards: Vec<u64> = upwards.into_iter().map(|(_, n)| n).collect();
+    for direction in DIRECTIONS {
+        let order = PlanOrder::Name;
+        let page = PlanQuery { order, direction, limit: limit(2), ..PlanQuery::default() };
+        assert_eq!(numbers(&store, page).await, directed(upwards.clone(), direction));
+    }
+}
+
+/// A plan whose filtered fields change leaves one list and enters another.
+pub async fn a_changed_plan_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
+    let [before, after] = [(true, "old", 1), (false, "new", 2)].map(|(flag, product, tier)| Plan {
+        is_active: flag,
+        most_popular: flag,
+        product_id: Some(parsed(product)),
+        tier: Tier::new(tier).unwrap(),
+        billing_cycle: if flag { BillingCycle::MONTHLY } else { BillingCycle::YEARLY },
+        ..plan(1)
+    });
+    store.commit(writing([Write::Plan(before.clone())])).await.unwrap();
+    store.commit(writing([at_version(Write::Plan(after.clone()), 2)])).await.unwrap();
+
+    let by_each = |plan: &Plan| {
+        let any = PlanFilter::default;
+        [
+            PlanFilter { is_active: Some(plan.is_active), ..any() },
+            PlanFilter { most_popular: Some(plan.most_popular), ..any() },
+            PlanFilter { product_id: plan.product_id.clone(), ..any() },
+            PlanFilter { tier: Some(plan.tier), ..any() },
+            PlanFilter { billing_cycle: Some(plan.billing_cycle), ..any() },
+        ]
+    };
+    for (filters, expected) in [(by_each(&before), vec![]), (by_each(&after), vec![1])] {
+        for filter in filters {
+            let direction = Direction::Descending;
+            let query = PlanQuery { filter, direction, ..PlanQuery::default() };
+            assert_eq!(numbers(&store, query.clone()).await, expected, "{query:?}");
+        }
+    }
+}
+
+/// Not only what they are sorted by.
+pub async fn listed_plans_are_whole(store: Arc<dyn Store>) {
+    let plans = with_varied_plans(&store).await;
+
+    let page = store.plans(&PlanQuery { limit: limit(60), ..PlanQuery::default() }).await.unwrap();
+
+    for listed in page.items {
+        let made = plans.iter().find(|plan| plan.id == listed.id);
+        assert_eq!(Some(&*listed), made);
+    }
+}

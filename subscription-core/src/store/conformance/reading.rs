@@ -1,0 +1,184 @@
+//! What was written reads back equal.
+
+use std::sync::Arc;
+
+use super::records::{answer, at, one_of_each, parsed, payment, plan, subscription, user};
+use super::steps::{stored, writing};
+use crate::clock::Timestamp;
+use crate::payments::{Payment, PaymentStatus};
+use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
+use crate::store::{Answer, IdempotencyRecord, Operation, Store, Write};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+
+/// Writes records at once and reads each of them again.
+async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Write>) {
+    store.commit(writing(records.clone())).await.unwrap();
+
+    for record in records {
+        assert_eq!(stored(store, &record.key()).await, Some(record));
+    }
+}
+
+/// Of every kind of record.
+pub async fn a_new_record_reads_back_equal_at_version_one(store: Arc<dyn Store>) {
+    assert_reads_back(&store, one_of_each(1).to_vec()).await;
+}
+
+/// By id, slug, external id and request.
+pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
+    for record in one_of_each(1) {
+        assert_eq!(stored(&store, &record.key()).await, None);
+    }
+    let external_id = parsed("nothing");
+    assert_eq!(store.plan_by_slug(&plan(1).slug).await.unwrap(), None);
+    assert_eq!(store.subscription_by_external_id(&external_id).await.unwrap(), None);
+    assert_eq!(store.payment_by_external_id(&external_id).await.unwrap(), None);
+}
+
+/// A plan by its slug, a subscription and a payment by the id that their provider gave.
+pub async fn a_record_is_found_by_what_names_it_outside(store: Arc<dyn Store>) {
+    store.commit(writing(one_of_each(1))).await.unwrap();
+    store.commit(writing(one_of_each(2))).await.unwrap();
+
+    let found = store.plan_by_slug(&parsed("plan-2")).await.unwrap();
+    assert_eq!(found.as_deref(), Some(&plan(2)));
+    let found = store.subscription_by_external_id(&parsed("subscription 2")).await.unwrap();
+    assert_eq!(found.as_deref(), Some(&subscription(2)));
+    let found = store.payment_by_external_id(&parsed("payment 2")).await.unwrap();
+    assert_eq!(found.as_deref(), Some(&payment(2)));
+}
+
+/// All fields away from their defaults, at their limits where they have some.
+pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
+    let full = Plan {
+        product_id: Some(parsed("product 1")),
+        variants: ["b", "a", "b"].map(parsed).to_vec(),
+        href: Some(parsed("https://example.com/plans?of=all#first")),
+        billing_cycle: BillingCycle::every(18, CycleUnit::Month).unwrap(),
+        description: parsed("First line.\nSecond\tline."),
+        node_quota: NodeQuota::new(NodeQuota::MAX).unwrap(),
+        features: parsed(" api, sso,, audit log "),
+        most_popular: true,
+        tier: Tier::new(Tier::MAX).unwrap(),
+        is_active: false,
+        updated_at: at(99),
+        ..plan(1)
+    };
+    let once = Plan { billing_cycle: BillingCycle::ONE_TIME, ..plan(2) };
+
+    assert_reads_back(&store, vec![Write::Plan(full), Write::Plan(once)]).await;
+}
+
+/// In every status, what no client sees (`blocked`, `anchor_at`) among the fields.
+pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
+    let full = SubscriptionStatus::all().zip(1..).map(|(status, n)| Subscription {
+        user_id: user(7),
+        billing_cycle: BillingCycle::every(10, CycleUnit::Day).unwrap(),
+        status,
+        is_active: false,
+        starts_at: at(20),
+        ends_at: Some(at(40)),
+        updated_at: at(99),
+        blocked: true,
+        anchor_at: Some(at(30)),
+        ..subscription(n)
+    });
+    let bare =
+        Subscription { external_subscription_id: None, renews_at: None, ..subscription(100) };
+    let records = full.chain([bare]).map(Write::Subscription).collect();
+
+    assert_reads_back(&store, records).await;
+}
+
+/// In every status, what no client sees (`settled`) among the fields.
+pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
+    let full = PaymentStatus::all().zip(1..).map(|(status, n)| Payment {
+        subscription_id: subscription(n).id,
+        amount: parsed("1.000"),
+        currency: parsed("KWD"),
+        status,
+        updated_at: at(99),
+        settled: true,
+        ..payment(n)
+    });
+    let bare = Payment { external_payment_id: None, ..payment(100) };
+    let records = full.chain([bare]).map(Write::Payment).collect();
+
+    assert_reads_back(&store, records).await;
+}
+
+/// The answer in it is the record as it was then, whatever became of it.
+pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
+    let blocked = Subscription { blocked: true, anchor_at: Some(at(3)), ..subscription(1) };
+    let settled = Payment { settled: true, ..payment(1) };
+    let kept = [
+        (Operation::CreatePlan, Answer::Plan(plan(1))),
+        (Operation::CreateSubscription, Answer::Subscription(blocked)),
+        (Operation::CreatePayment, Answer::Payment(settled)),
+    ];
+    let records = kept.into_iter().zip(1..).map(|((operation, kept), n)| {
+        let mut record = IdempotencyRecord { answer: kept, ..answer(n) };
+        record.fingerprint = std::array::from_fn(|n| u8::try_from(n * 8).unwrap());
+        record.key.operation = operation;
+        "Клиент '1'; --".clone_into(&mut record.key.client);
+        Write::Idempotency(record)
+    });
+
+    assert_reads_back(&store, records.collect()).await;
+}
+
+/// To the microsecond, from the first to the last that there is.
+pub async fn times_read_back_to_the_microsecond(store: Arc<dyn Store>) {
+    let times = [
+        Timestamp::MIN,
+        parsed("1970-01-01T00:00:00.000001Z"),
+        parsed("2024-02-29T23:59:59.999999Z"),
+        Timestamp::MAX,
+    ];
+    let records = times.into_iter().zip(1..).map(|(time, n)| {
+        Write::Subscription(Subscription {
+            renews_at: Some(time),
+            ends_at: Some(time),
+            anchor_at: Some(time),
+            updated_at: time,
+            ..subscription(n)
+        })
+    });
+
+    assert_reads_back(&store, records.collect()).await;
+}
+
+/// Digit for digit, zeros at the end among them.
+pub async fn amounts_read_back_digit_for_digit(store: Arc<dyn Store>) {
+    let amounts = ["0", "0.00", "1", "1.0", "1.000000", "0.000001", "999999999999999.999999"];
+    let records = amounts.into_iter().zip(1..).flat_map(|(amount, n)| {
+        [
+            Write::Plan(Plan { price: parsed(amount), ..plan(n) }),
+            Write::Payment(Payment { amount: parsed(amount), ..payment(n) }),
+        ]
+    });
+
+    assert_reads_back(&store, records.collect()).await;
+}
+
+/// Of any script and at full length, nothing folded, trimmed or taken for syntax.
+pub async fn text_reads_back_character_for_character(store: Arc<dyn Store>) {
+    let longest = "🦀".repeat(200);
+    let texts = ["Ünïcode", "e\u{301}", "日本語", "عربى", "👩‍👩‍👧", "'\"\\%_;--\u{2028}", &longest];
+    let records = texts.into_iter().zip(1..).flat_map(|(text, n)| {
+        let plan = Plan {
+            name: parsed(text),
+            description: parsed(text),
+            features: parsed(text),
+            product_id: Some(parsed(text)),
+            variants: vec![parsed(text), parsed(","), parsed("[]")],
+            ..plan(n)
+        };
+        let external_subscription_id = Some(parsed(text));
+        let subscription = Subscription { external_subscription_id, ..subscription(n) };
+        let payment = Payment { external_payment_id: Some(parsed(text)), ..payment(n) };
+        [Write::Plan(plan), Write::Subscription(subscription), Write::Payment(payment)]
+    });
+
+    assert_reads_back(&store, records.collect()).await;
+}

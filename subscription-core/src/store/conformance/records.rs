@@ -1,0 +1,150 @@
+//! The records that cases work with: the same in every run, each named by a number.
+//!
+//! Numbers follow the order of creation, and in pairs the order of everything that lists are sorted
+//! by: records 6 and 7 have the same tier, price, name and renewal, which come after those of 4 and
+//! 5. So records come in the order of their numbers, whatever they are sorted by.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::events::{Change, Event, Subject};
+use crate::id::{EventId, PaymentId, PlanId, SeededIds, SubscriptionId, UserId};
+use crate::payments::{Payment, PaymentStatus};
+use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
+use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, Operation, Write};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::text::Description;
+use crate::version::Version;
+
+/// The value that `text` stands for.
+pub(super) fn parsed<T: FromStr<Err: Debug>>(text: impl AsRef<str>) -> T {
+    text.as_ref().parse().unwrap()
+}
+
+/// So many seconds after the moment at which the cases begin.
+pub(super) fn at(seconds: u64) -> Timestamp {
+    let begin: Timestamp = parsed("2025-01-31T00:00:00.123456Z");
+    begin.saturating_add(Duration::from_secs(seconds))
+}
+
+pub(super) fn plan(n: u64) -> Plan {
+    Plan {
+        id: PlanId::new(at(n), &SeededIds::new(n)).unwrap(),
+        name: parsed(format!("Plan {:04}", n / 2)),
+        product_id: None,
+        variants: Vec::new(),
+        slug: parsed(format!("plan-{n}")),
+        // Of one value in each pair, with other digits.
+        price: parsed(if n.is_multiple_of(2) {
+            format!("{}.5", n / 2)
+        } else {
+            format!("{}.50", n / 2)
+        }),
+        href: None,
+        billing_cycle: BillingCycle::MONTHLY,
+        description: Description::default(),
+        node_quota: NodeQuota::default(),
+        features: Features::default(),
+        most_popular: false,
+        tier: Tier::new(n / 2).unwrap(),
+        is_active: true,
+        created_at: at(n),
+        updated_at: at(n),
+        version: Version::FIRST,
+    }
+}
+
+pub(super) fn user(n: u64) -> UserId {
+    UserId::new(at(n), &SeededIds::new(n)).unwrap()
+}
+
+/// A subscription to the plan of the same number.
+pub(super) fn subscription(n: u64) -> Subscription {
+    Subscription {
+        id: SubscriptionId::new(at(n), &SeededIds::new(n)).unwrap(),
+        user_id: user(n),
+        subscription_plan_id: plan(n).id,
+        external_subscription_id: Some(parsed(format!("subscription {n}"))),
+        billing_cycle: BillingCycle::MONTHLY,
+        status: SubscriptionStatus::Active,
+        is_active: true,
+        renews_at: Some(at(10_000 + n / 2)),
+        starts_at: at(n),
+        ends_at: None,
+        created_at: at(n),
+        updated_at: at(n),
+        version: Version::FIRST,
+        blocked: false,
+        anchor_at: None,
+    }
+}
+
+/// A payment for subscription 0, so that all of them are in one list.
+pub(super) fn payment(n: u64) -> Payment {
+    Payment {
+        id: PaymentId::new(at(n), &SeededIds::new(n)).unwrap(),
+        subscription_id: subscription(0).id,
+        amount: parsed("19.90"),
+        currency: parsed("EUR"),
+        external_payment_id: Some(parsed(format!("payment {n}"))),
+        status: PaymentStatus::Pending,
+        created_at: at(n),
+        updated_at: at(n),
+        version: Version::FIRST,
+        settled: false,
+    }
+}
+
+pub(super) fn request(n: u64) -> IdempotencyKey {
+    IdempotencyKey {
+        operation: Operation::CreatePlan,
+        client: "client".to_owned(),
+        key: parsed(format!("request-{n}")),
+    }
+}
+
+/// The answer to a request: plan `n`, kept for `n` seconds.
+pub(super) fn answer(n: u64) -> IdempotencyRecord {
+    IdempotencyRecord {
+        key: request(n),
+        version: Version::FIRST,
+        fingerprint: [u8::try_from(n % 256).unwrap(); 32],
+        answer: Answer::Plan(plan(n)),
+        expires_at: at(n),
+    }
+}
+
+/// That plan `n` was made.
+pub(super) fn event(n: u64) -> Event {
+    Event {
+        id: EventId::new(at(n), &SeededIds::new(n)).unwrap(),
+        at: at(n),
+        subject: Subject::Plan(plan(n).id),
+        version: Version::FIRST,
+        change: Change::Created,
+    }
+}
+
+/// A record of every kind.
+pub(super) fn one_of_each(n: u64) -> [Write; 4] {
+    [
+        Write::Plan(plan(n)),
+        Write::Subscription(subscription(n)),
+        Write::Payment(payment(n)),
+        Write::Idempotency(answer(n)),
+    ]
+}
+
+/// The same record at another version.
+pub(super) fn at_version(mut record: Write, version: u64) -> Write {
+    let version = Version::from(version);
+    match &mut record {
+        Write::Plan(plan) => plan.version = version,
+        Write::Subscription(subscription) => subscription.version = version,
+        Write::Payment(payment) => payment.version = version,
+        Write::Idempotency(answer) => answer.version = version,
+    }
+    record
+}

@@ -1,0 +1,96 @@
+//! What cases do with a store, and what they expect of its answers.
+
+use std::sync::Arc;
+
+use super::records::at;
+use crate::events::RecordedEvent;
+use crate::id::PlanId;
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{
+    BadChangeSet, ChangeSet, Delete, Guard, IdempotencyRecord, Key, PageLimit, Store, StoreError,
+    Unique, Write,
+};
+use crate::subscriptions::Subscription;
+use crate::version::Version;
+
+pub(super) fn writing(writes: impl IntoIterator<Item = Write>) -> ChangeSet {
+    ChangeSet { writes: writes.into_iter().collect(), ..ChangeSet::default() }
+}
+
+/// Deletes records at the versions that they have.
+pub(super) fn deleting(records: impl IntoIterator<Item = Write>) -> ChangeSet {
+    let deletes = records.into_iter().map(|record| delete(&record, record.version().get()));
+    ChangeSet { deletes: deletes.collect(), ..ChangeSet::default() }
+}
+
+pub(super) fn guarding(guards: impl IntoIterator<Item = Guard>) -> ChangeSet {
+    ChangeSet { guards: guards.into_iter().collect(), ..ChangeSet::default() }
+}
+
+pub(super) fn delete(record: &Write, version: u64) -> Delete {
+    Delete { key: record.key(), version: Version::from(version) }
+}
+
+pub(super) fn unchanged(record: &Write, version: u64) -> Guard {
+    Guard::Unchanged { key: record.key(), version: Version::from(version) }
+}
+
+/// The record as the store has it.
+pub(super) async fn stored(store: &Arc<dyn Store>, key: &Key) -> Option<Write> {
+    match key {
+        Key::Plan(id) => {
+            store.plan(*id).await.unwrap().map(|found| Write::Plan(Plan::clone(&found)))
+        }
+        Key::Subscription(id) => {
+            let found = store.subscription(*id).await.unwrap();
+            found.map(|found| Write::Subscription(Subscription::clone(&found)))
+        }
+        Key::Payment(id) => {
+            store.payment(*id).await.unwrap().map(|found| Write::Payment(Payment::clone(&found)))
+        }
+        Key::Idempotency(key) => {
+            let found = store.idempotency(key).await.unwrap();
+            found.map(|found| Write::Idempotency(IdempotencyRecord::clone(&found)))
+        }
+    }
+}
+
+/// The feed from its start, as far as one page goes.
+pub(super) async fn feed(store: &Arc<dyn Store>) -> Vec<RecordedEvent> {
+    store.events(0, PageLimit::MAX).await.unwrap()
+}
+
+/// Every answer that will ever expire in a case.
+pub(super) async fn kept_answers(store: &Arc<dyn Store>) -> Vec<Arc<IdempotencyRecord>> {
+    store.expired_idempotency(at(1_000_000), PageLimit::MAX).await.unwrap()
+}
+
+pub(super) fn limit(records: usize) -> PageLimit {
+    PageLimit::new(records).unwrap()
+}
+
+#[track_caller]
+pub(super) fn assert_conflict(answer: &Result<(), StoreError>, record: &Write) {
+    let key = record.key();
+    let is_conflict = matches!(answer, Err(StoreError::Conflict(named)) if *named == key);
+    assert!(is_conflict, "{answer:?} is no conflict over {key:?}");
+}
+
+#[track_caller]
+pub(super) fn assert_taken(answer: &Result<(), StoreError>, unique: Unique) {
+    let is_taken = matches!(answer, Err(StoreError::Taken(named)) if *named == unique);
+    assert!(is_taken, "{answer:?} does not say that the {unique} is taken");
+}
+
+#[track_caller]
+pub(super) fn assert_in_use(answer: &Result<(), StoreError>, plan: PlanId) {
+    let is_in_use = matches!(answer, Err(StoreError::PlanInUse(named)) if *named == plan);
+    assert!(is_in_use, "{answer:?} does not say that plan {plan} is in use");
+}
+
+#[track_caller]
+pub(super) fn assert_bad(answer: &Result<(), StoreError>, bad: &BadChangeSet) {
+    let is_bad = matches!(answer, Err(StoreError::BadChangeSet(named)) if named == bad);
+    assert!(is_bad, "{answer:?} does not say that the change set {bad}");
+}
