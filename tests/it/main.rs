@@ -11,6 +11,7 @@ mod periods;
 mod plans;
 mod races;
 mod simulation;
+mod stores;
 mod subscriptions;
 mod transitions;
 mod world;

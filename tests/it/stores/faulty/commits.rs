@@ -1,0 +1,291 @@
+//! The commits of a store with a fault.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "each place knows a few of the faults")]
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use subscription_core::store::{BadChangeSet, ChangeSet, Guard, StoreError, Unique, Write};
+use subscription_core::{Store, Version};
+
+use super::{Fault, FaultyStore};
+
+/// Lets other tasks go on in the middle of a commit.
+async fn let_others_in() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn value(write: &Write) -> Option<(Unique, String)> {
+    match write {
+        Write::Plan(plan) => Some((Unique::PlanSlug, plan.slug.to_string())),
+        Write::Subscription(subscription) => {
+            let id = subscription.external_subscription_id.as_ref()?;
+            Some((Unique::ExternalSubscription, id.to_string()))
+        }
+        Write::Payment(payment) => {
+            let id = payment.external_payment_id.as_ref()?;
+            Some((Unique::ExternalPayment, id.to_string()))
+        }
+        Write::Idempotency(_) => None,
+    }
+}
+
+fn set_version(write: &mut Write, version: Version) {
+    match write {
+        Write::Plan(plan) => plan.version = version,
+        Write::Subscription(subscription) => subscription.version = version,
+        Write::Payment(payment) => payment.version = version,
+        Write::Idempotency(record) => record.version = version,
+    }
+}
+
+impl FaultyStore {
+    /// Commits as the fault has it.
+    pub(super) async fn commit_faultily(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        if let Some(refusal) = self.refusal(&changes).await {
+            return Err(refusal);
+        }
+        self.remember(&changes).await;
+        let changes = self.tampered(changes).await;
+        let answer = match self.fault {
+            Some(Fault::AppliesTheFirstHalfOfRefusedSets) => {
+                changes.check().map_err(StoreError::BadChangeSet)?;
+                self.commit_parts(changes.clone(), false).await
+            }
+            Some(
+                slow @ (Fault::ChecksVersionsBeforeLocking
+                | Fault::ChecksGuardsBeforeLocking
+                | Fault::ChecksPlanUseBeforeLocking
+                | Fault::ShowsHalfOfACommit),
+            ) => self.commit_slowly(slow, changes.clone()).await,
+            _ => self.inner.commit(changes.clone()).await,
+        };
+        if answer.is_err() {
+            self.leave_behind(&changes).await;
+        }
+        match (self.fault, answer) {
+            (Some(Fault::SwallowsTaken(fault)), Err(StoreError::Taken(unique)))
+                if unique == fault =>
+            {
+                Ok(())
+            }
+            (Some(Fault::NamesAnotherUnique), Err(StoreError::Taken(_))) => {
+                Err(StoreError::Taken(Unique::PlanSlug))
+            }
+            (Some(Fault::NamesTheFirstRecordInConflicts), Err(StoreError::Conflict(key))) => {
+                Err(StoreError::Conflict(changes.writes.first().map_or(key, Write::key)))
+            }
+            (
+                Some(Fault::SplitsLargeSets),
+                Err(StoreError::BadChangeSet(BadChangeSet::TooLarge(_))),
+            ) => self.commit_parts(changes, false).await,
+            (_, answer) => answer,
+        }
+    }
+
+    /// Gives every write the version that it needs to be taken.
+    async fn force_writes(&self, changes: &mut ChangeSet, only_first: bool) {
+        for write in &mut changes.writes {
+            if write.version() != Version::NEW && (!only_first || write.version() == Version::FIRST)
+            {
+                let stored = self.version(&write.key()).await;
+                set_version(write, stored.next());
+            }
+        }
+    }
+
+    async fn force_deletes(&self, changes: &mut ChangeSet) {
+        let mut deletes = Vec::new();
+        for mut delete in std::mem::take(&mut changes.deletes) {
+            let stored = self.version(&delete.key).await;
+            if stored != Version::NEW {
+                delete.version = stored;
+                deletes.push(delete);
+            }
+        }
+        changes.deletes = deletes;
+    }
+
+    async fn commit_parts(
+        &self,
+        changes: ChangeSet,
+        seen_meanwhile: bool,
+    ) -> Result<(), StoreError> {
+        let mut rest = changes;
+        let later = rest.writes.split_off(rest.writes.len().div_ceil(2));
+        let first = ChangeSet { writes: std::mem::take(&mut rest.writes), ..ChangeSet::default() };
+        self.inner.commit(first).await?;
+        if seen_meanwhile {
+            let_others_in().await;
+        }
+        self.inner.commit(ChangeSet { writes: later, ..rest }).await
+    }
+
+    /// Why a set is refused that should be taken, or refused otherwise.
+    async fn refusal(&self, changes: &ChangeSet) -> Option<StoreError> {
+        match self.fault? {
+            Fault::CountsDeletedSubscriptions => {
+                let plans =
+                    changes.guards.iter().filter(|guard| matches!(guard, Guard::PlanUnused(_)));
+                let guards = plans.cloned().collect();
+                self.inner.commit(ChangeSet { guards, ..ChangeSet::default() }).await.err()
+            }
+            Fault::KeepsValuesOfDeletedRecords => {
+                let memory = self.memory();
+                let mut values = changes.writes.iter().filter_map(value);
+                let taken = values.find(|value| memory.values.contains(value));
+                taken.map(|(unique, _)| StoreError::Taken(unique))
+            }
+            Fault::RefusesRecordsTheirOwnValue => {
+                let mut updates = changes.writes.iter().filter(|w| w.version() > Version::FIRST);
+                let write = updates.find(|write| value(write).is_some())?;
+                let same =
+                    self.stored(&write.key()).await.is_some_and(|s| value(&s) == value(write));
+                same.then(|| value(write)).flatten().map(|(unique, _)| StoreError::Taken(unique))
+            }
+            Fault::TakesNoneForAValue => {
+                let mut memory = self.memory();
+                let none = (Unique::ExternalPayment, String::new());
+                let without = |write: &&Write| matches!(write, Write::Payment(payment) if payment.external_payment_id.is_none());
+                let mut without = changes.writes.iter().filter(without);
+                let clashes = without.any(|_| !memory.values.insert(none.clone()));
+                clashes.then_some(StoreError::Taken(Unique::ExternalPayment))
+            }
+            Fault::ComparesValuesWithoutCase => {
+                let mut memory = self.memory();
+                let mut values = changes.writes.iter().filter_map(value);
+                let clash = values.find(|(unique, value)| {
+                    let folded = (*unique, value.to_lowercase());
+                    let plain = (*unique, format!("as written: {value}"));
+                    !memory.values.insert(folded) & memory.values.insert(plain)
+                });
+                clash.map(|(unique, _)| StoreError::Taken(unique))
+            }
+            Fault::ChecksValuesBeforeVersions => {
+                let slug = changes.writes.iter().find_map(|write| match write {
+                    Write::Plan(plan) => Some((plan.id, plan.slug.clone())),
+                    Write::Subscription(_) | Write::Payment(_) | Write::Idempotency(_) => None,
+                });
+                let (id, slug) = slug?;
+                let holder = self.inner.plan_by_slug(&slug).await.unwrap();
+                holder.filter(|h| h.id != id).map(|_| StoreError::Taken(Unique::PlanSlug))
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes of a change set what the fault makes of it.
+    async fn tampered(&self, mut changes: ChangeSet) -> ChangeSet {
+        match self.fault {
+            Some(Fault::IgnoresVersionsOfWrites) => self.force_writes(&mut changes, false).await,
+            Some(Fault::TakesFirstVersionsAsUpserts) => {
+                self.force_writes(&mut changes, true).await;
+            }
+            Some(Fault::IgnoresVersionsOfDeletes) => self.force_deletes(&mut changes).await,
+            Some(Fault::IgnoresGuards) => {
+                changes.guards.retain(|guard| matches!(guard, Guard::PlanUnused(_)));
+            }
+            Some(Fault::IgnoresPlanUse) => {
+                changes.guards.retain(|guard| !matches!(guard, Guard::PlanUnused(_)));
+            }
+            Some(Fault::TakesTheLastOfTwoWrites) => {
+                let mut named = HashSet::new();
+                changes.writes.reverse();
+                changes.writes.retain(|write| named.insert(write.key()));
+            }
+            Some(Fault::DropsEvents) => changes.events.clear(),
+            Some(Fault::ForgetsAllEvents) => {
+                changes.forget_events = changes.forget_events.map(|_| u64::MAX);
+            }
+            Some(Fault::ForgetsOneEventTooFew) => {
+                changes.forget_events = changes.forget_events.map(|last| last.saturating_sub(1));
+            }
+            _ => {}
+        }
+        changes
+    }
+
+    /// Commits in steps between which others come in.
+    async fn commit_slowly(&self, fault: Fault, mut changes: ChangeSet) -> Result<(), StoreError> {
+        let guards = changes.guards.clone();
+        match fault {
+            Fault::ChecksVersionsBeforeLocking => {
+                let before = changes.writes.iter().map(|write| Guard::Unchanged {
+                    key: write.key(),
+                    version: write.version().previous(),
+                });
+                let guards = before.collect();
+                self.inner.commit(ChangeSet { guards, ..ChangeSet::default() }).await?;
+                let_others_in().await;
+                self.force_writes(&mut changes, false).await;
+            }
+            Fault::ChecksGuardsBeforeLocking => {
+                self.inner.commit(ChangeSet { guards, ..ChangeSet::default() }).await?;
+                let_others_in().await;
+                changes.guards.clear();
+            }
+            Fault::ChecksPlanUseBeforeLocking => {
+                let (plan_use, others): (Vec<_>, _) =
+                    guards.into_iter().partition(|guard| matches!(guard, Guard::PlanUnused(_)));
+                if !plan_use.is_empty() {
+                    let check = ChangeSet { guards: plan_use, ..ChangeSet::default() };
+                    self.inner.commit(check).await?;
+                    let_others_in().await;
+                }
+                changes.guards = others;
+            }
+            Fault::ShowsHalfOfACommit if changes.writes.len() > 1 => {
+                return self.commit_parts(changes, true).await;
+            }
+            _ => {}
+        }
+        self.inner.commit(changes).await
+    }
+
+    /// What the fault leaves behind of a set that was refused.
+    async fn leave_behind(&self, refused: &ChangeSet) {
+        let events = refused.events.clone();
+        let forget_events = refused.forget_events;
+        let answers = refused.writes.iter().filter(|write| matches!(write, Write::Idempotency(_)));
+        let left = match self.fault {
+            Some(Fault::KeepsEventsOfRefusedSets) => ChangeSet { events, ..ChangeSet::default() },
+            Some(Fault::ForgetsThoughRefused) => {
+                ChangeSet { forget_events, ..ChangeSet::default() }
+            }
+            Some(Fault::KeepsAnswersOfRefusedSets) => {
+                ChangeSet { writes: answers.cloned().collect(), ..ChangeSet::default() }
+            }
+            _ => return,
+        };
+        // An answer may clash with one that is there already.
+        self.inner.commit(left).await.ok();
+    }
+
+    async fn remember(&self, changes: &ChangeSet) {
+        for delete in &changes.deletes {
+            let deleted = self.stored(&delete.key).await;
+            let mut memory = self.memory();
+            memory.values.extend(deleted.iter().filter_map(value));
+            if let Some(Write::Plan(plan)) = deleted {
+                memory.slugs.insert(plan.slug.clone(), Arc::new(plan));
+            }
+        }
+        let mut memory = self.memory();
+        for write in &changes.writes {
+            match write {
+                Write::Plan(plan) => {
+                    memory.firsts.entry(plan.id.uuid()).or_insert(write.clone());
+                }
+                Write::Subscription(subscription) => {
+                    memory.firsts.entry(subscription.id.uuid()).or_insert(write.clone());
+                }
+                Write::Payment(payment) => {
+                    memory.subscriptions.insert(payment.subscription_id);
+                }
+                Write::Idempotency(_) => {}
+            }
+        }
+    }
+}

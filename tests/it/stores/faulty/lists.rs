@@ -1,0 +1,220 @@
+//! The lists of a store with a fault: all records, sorted and cut by hand.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use subscription_core::store::{
+    Direction, Page, PageLimit, PaymentQuery, PlanQuery, Position, SortKey, StoreError,
+    SubscriptionQuery, Write,
+};
+use subscription_core::{Payment, Plan, Store, Subscription, Timestamp};
+
+use super::{Fault, FaultyStore};
+
+/// Which page.
+struct Cut {
+    direction: Direction,
+    after: Option<Position>,
+    limit: PageLimit,
+}
+
+/// True if the fault is in how a page is sorted and cut, for which all records are needed.
+fn sorts_or_cuts(fault: Option<Fault>) -> bool {
+    use Fault::{
+        BreaksTiesUpwardsAlways, CountsInsteadOfSeeking, FindsNeverRenewingInWindows,
+        GivesOneTooMany, HidesThatMoreFollow, MixesPaymentsOfAllSubscriptions,
+        NamesThePositionAtTheEnd, NeedsTheRecordOfThePosition, RepeatsThePosition,
+        SkipsOneAfterThePosition, SortsBackwards, SortsByTheFirstVersion, SortsNamesWithoutCase,
+        SortsNeverRenewingFirst, SortsPricesAsText,
+    };
+    matches!(
+        fault,
+        Some(
+            BreaksTiesUpwardsAlways
+                | CountsInsteadOfSeeking
+                | FindsNeverRenewingInWindows
+                | GivesOneTooMany
+                | HidesThatMoreFollow
+                | MixesPaymentsOfAllSubscriptions
+                | NamesThePositionAtTheEnd
+                | NeedsTheRecordOfThePosition
+                | RepeatsThePosition
+                | SkipsOneAfterThePosition
+                | SortsBackwards
+                | SortsByTheFirstVersion
+                | SortsNamesWithoutCase
+                | SortsNeverRenewingFirst
+                | SortsPricesAsText
+        )
+    )
+}
+
+pub(super) async fn plans(
+    store: &FaultyStore,
+    mut query: PlanQuery,
+) -> Result<Page<Arc<Plan>>, StoreError> {
+    match store.fault {
+        Some(Fault::IgnoresTheProductFilter) => query.filter.product_id = None,
+        Some(Fault::IgnoresTheSecondOfTwoFilters) if query.filter.is_active.is_some() => {
+            query.filter.tier = None;
+        }
+        fault if sorts_or_cuts(fault) => {
+            let rest = query.clone();
+            let cut =
+                Cut { direction: query.direction, after: query.after.take(), limit: query.limit };
+            let mut all = Vec::new();
+            query.limit = PageLimit::MAX;
+            loop {
+                let page = store.inner.plans(&query).await?;
+                all.extend(page.items);
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+            return Ok(page(store, all, cut, |plan| {
+                match store.memory().firsts.get(&plan.id.uuid()) {
+                    Some(Write::Plan(first)) if store.has(Fault::SortsByTheFirstVersion) => {
+                        rest.order.position(first)
+                    }
+                    _ => rest.order.position(plan),
+                }
+            }));
+        }
+        _ => {}
+    }
+    store.inner.plans(&query).await
+}
+
+pub(super) async fn subscriptions(
+    store: &FaultyStore,
+    mut query: SubscriptionQuery,
+) -> Result<Page<Arc<Subscription>>, StoreError> {
+    let later = |at: Timestamp| Timestamp::from_micros(at.micros() + 1).unwrap_or(at);
+    let filter = &mut query.filter;
+    match store.fault {
+        Some(Fault::IgnoresTheSecondOfTwoFilters) if filter.user_id.is_some() => {
+            filter.statuses.clear();
+        }
+        Some(Fault::IgnoresTheTimeOfTheQuestion) => query.now = Timestamp::MIN,
+        Some(Fault::TakesRenewsBeforeAsInclusive) => {
+            filter.renews_before = filter.renews_before.map(later);
+        }
+        Some(Fault::TakesRenewsAfterAsExclusive) => {
+            filter.renews_after = filter.renews_after.map(later);
+        }
+        fault if sorts_or_cuts(fault) => {
+            let asked = query.clone();
+            let cut =
+                Cut { direction: query.direction, after: query.after.take(), limit: query.limit };
+            if store.has(Fault::FindsNeverRenewingInWindows) {
+                (query.filter.renews_before, query.filter.renews_after) = (None, None);
+            }
+            query.limit = PageLimit::MAX;
+            let mut all = store.inner.subscriptions(&query).await?.items;
+            all.retain(|found| found.renews_at.is_none() || asked.filter.admits(found, asked.now));
+            return Ok(page(store, all, cut, |found| {
+                match store.memory().firsts.get(&found.id.uuid()) {
+                    Some(Write::Subscription(first))
+                        if store.has(Fault::SortsByTheFirstVersion) =>
+                    {
+                        asked.order.position(first)
+                    }
+                    _ => asked.order.position(found),
+                }
+            }));
+        }
+        _ => {}
+    }
+    store.inner.subscriptions(&query).await
+}
+
+pub(super) async fn payments(
+    store: &FaultyStore,
+    mut query: PaymentQuery,
+) -> Result<Page<Arc<Payment>>, StoreError> {
+    if !sorts_or_cuts(store.fault) {
+        return store.inner.payments(&query).await;
+    }
+    let cut = Cut { direction: query.direction, after: query.after.take(), limit: query.limit };
+    query.limit = PageLimit::MAX;
+    let mut all = store.inner.payments(&query).await?.items;
+    if store.has(Fault::MixesPaymentsOfAllSubscriptions) {
+        let mut subscriptions = store.memory().subscriptions.clone();
+        subscriptions.remove(&query.subscription_id);
+        for subscription_id in subscriptions {
+            let others = PaymentQuery { subscription_id, ..query.clone() };
+            all.extend(store.inner.payments(&others).await?.items);
+        }
+    }
+    Ok(page(store, all, cut, |payment| PaymentQuery::position(payment)))
+}
+
+/// Sorts records and cuts a page out of them, as well as the fault allows.
+fn page<T>(
+    store: &FaultyStore,
+    mut all: Vec<T>,
+    Cut { direction, after, limit }: Cut,
+    position: impl Fn(&T) -> Position,
+) -> Page<T> {
+    all.sort_by(|a, b| compare(store, direction, &position(a), &position(b)));
+    let is_behind =
+        |item: &T, after: &Position| match compare(store, direction, &position(item), after) {
+            Ordering::Less => false,
+            Ordering::Equal => store.has(Fault::RepeatsThePosition),
+            Ordering::Greater => true,
+        };
+    let mut skipped = match &after {
+        None => 0,
+        Some(after) => all.iter().position(|item| is_behind(item, after)).unwrap_or(all.len()),
+    };
+    if let Some(after) = &after {
+        let exists = all.iter().any(|item| position(item).id == after.id);
+        match store.fault {
+            Some(Fault::SkipsOneAfterThePosition) => skipped = (skipped + 1).min(all.len()),
+            Some(Fault::NeedsTheRecordOfThePosition) if !exists => skipped = 0,
+            Some(Fault::CountsInsteadOfSeeking) => {
+                let counted = store.memory().places.get(&after.id).copied();
+                skipped = counted.unwrap_or(skipped).min(all.len());
+            }
+            _ => {}
+        }
+    }
+    let mut items = all.split_off(skipped);
+    let one_more = usize::from(store.has(Fault::GivesOneTooMany));
+    let more_follow = items.len() > limit.get() + one_more;
+    items.truncate(limit.get() + one_more);
+    let names_end = match store.fault {
+        Some(Fault::NamesThePositionAtTheEnd) => items.len() == limit.get(),
+        Some(Fault::HidesThatMoreFollow) => more_follow && after.is_none(),
+        _ => more_follow,
+    };
+    let next = items.last().map(position).filter(|_| names_end);
+    if let Some(next) = &next {
+        store.memory().places.insert(next.id, skipped + items.len());
+    }
+    Page { items, next }
+}
+
+fn compare(store: &FaultyStore, direction: Direction, a: &Position, b: &Position) -> Ordering {
+    let by_key = match (store.fault, &a.key, &b.key) {
+        (Some(Fault::SortsPricesAsText), SortKey::Price(a), SortKey::Price(b)) => {
+            a.to_string().cmp(&b.to_string())
+        }
+        (Some(Fault::SortsNamesWithoutCase), SortKey::Name(a), SortKey::Name(b)) => {
+            a.as_str().to_lowercase().cmp(&b.as_str().to_lowercase())
+        }
+        (Some(Fault::SortsNeverRenewingFirst), a, b) => {
+            let renews = |key: &SortKey| *key != SortKey::NeverRenews;
+            renews(a).cmp(&renews(b)).then(a.cmp(b))
+        }
+        (_, a, b) => a.cmp(b),
+    };
+    let by_id = a.id.cmp(&b.id);
+    let backwards = (direction == Direction::Descending) != store.has(Fault::SortsBackwards);
+    match (backwards, store.has(Fault::BreaksTiesUpwardsAlways)) {
+        (false, _) => by_key.then(by_id),
+        (true, false) => by_key.then(by_id).reverse(),
+        (true, true) => by_key.reverse().then(by_id),
+    }
+}

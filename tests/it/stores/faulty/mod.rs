@@ -1,0 +1,290 @@
+//! A store with one fault of choice, to show that the suite finds it.
+
+mod commits;
+mod lists;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use subscription_core::events::RecordedEvent;
+use subscription_core::store::{
+    ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery, PlanQuery,
+    StoreError, SubscriptionQuery, Unique, Write,
+};
+use subscription_core::{
+    Amount, ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, Slug, Store, Subscription,
+    SubscriptionId, Timestamp, Version,
+};
+use uuid::Uuid;
+
+/// Something that stores get wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    // What is checked.
+    IgnoresVersionsOfWrites,
+    TakesFirstVersionsAsUpserts,
+    IgnoresVersionsOfDeletes,
+    IgnoresGuards,
+    IgnoresPlanUse,
+    CountsDeletedSubscriptions,
+    SwallowsTaken(Unique),
+    NamesAnotherUnique,
+    NamesTheFirstRecordInConflicts,
+    KeepsValuesOfDeletedRecords,
+    RefusesRecordsTheirOwnValue,
+    TakesNoneForAValue,
+    ComparesValuesWithoutCase,
+    ChecksValuesBeforeVersions,
+    SplitsLargeSets,
+    TakesTheLastOfTwoWrites,
+
+    // What is applied.
+    AppliesTheFirstHalfOfRefusedSets,
+    KeepsAnswersOfRefusedSets,
+    DropsEvents,
+    KeepsEventsOfRefusedSets,
+    ForgetsThoughRefused,
+    ForgetsAllEvents,
+    ForgetsOneEventTooFew,
+
+    // What is read.
+    LosesBlocked,
+    LosesSettled,
+    NormalizesPrices,
+    CutsTimesToMilliseconds,
+    ServesPlansFromAStaleCache,
+    FindsDeletedPlansBySlug,
+    ReversesTheFeed,
+    NumbersTheFeedAnew,
+    RepeatsTheLastEventSeen,
+    IgnoresTheLimitOfEvents,
+    ListsUnexpiredAnswers,
+    ListsAnswersTooLate,
+    ListsExpiredAnswersBackwards,
+
+    // What is listed.
+    IgnoresTheProductFilter,
+    IgnoresTheSecondOfTwoFilters,
+    IgnoresTheTimeOfTheQuestion,
+    TakesRenewsBeforeAsInclusive,
+    TakesRenewsAfterAsExclusive,
+    FindsNeverRenewingInWindows,
+    SortsNeverRenewingFirst,
+    SortsPricesAsText,
+    SortsNamesWithoutCase,
+    SortsBackwards,
+    BreaksTiesUpwardsAlways,
+    SortsByTheFirstVersion,
+    SkipsOneAfterThePosition,
+    RepeatsThePosition,
+    NeedsTheRecordOfThePosition,
+    CountsInsteadOfSeeking,
+    NamesThePositionAtTheEnd,
+    HidesThatMoreFollow,
+    GivesOneTooMany,
+    MixesPaymentsOfAllSubscriptions,
+
+    // What happens at once.
+    ChecksVersionsBeforeLocking,
+    ChecksGuardsBeforeLocking,
+    ChecksPlanUseBeforeLocking,
+    ShowsHalfOfACommit,
+}
+
+/// A [`MemoryStore`] that a fault stands in front of.
+#[derive(Debug)]
+pub(super) struct FaultyStore {
+    fault: Option<Fault>,
+    inner: MemoryStore,
+    memory: Mutex<Memory>,
+}
+
+/// What faults remember and should not.
+#[derive(Debug, Default)]
+struct Memory {
+    values: HashSet<(Unique, String)>,
+    plans: HashMap<PlanId, Option<Arc<Plan>>>,
+    slugs: HashMap<Slug, Arc<Plan>>,
+    firsts: HashMap<Uuid, Write>,
+    places: HashMap<Uuid, usize>,
+    subscriptions: HashSet<SubscriptionId>,
+}
+
+impl FaultyStore {
+    pub(super) fn new(fault: Option<Fault>) -> Self {
+        Self { fault, inner: MemoryStore::default(), memory: Mutex::default() }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap()
+    }
+
+    async fn stored(&self, key: &Key) -> Option<Write> {
+        match key {
+            Key::Plan(id) => {
+                self.inner.plan(*id).await.unwrap().map(|found| Write::Plan((*found).clone()))
+            }
+            Key::Subscription(id) => {
+                let found = self.inner.subscription(*id).await.unwrap();
+                found.map(|found| Write::Subscription((*found).clone()))
+            }
+            Key::Payment(id) => {
+                let found = self.inner.payment(*id).await.unwrap();
+                found.map(|found| Write::Payment((*found).clone()))
+            }
+            Key::Idempotency(key) => {
+                let found = self.inner.idempotency(key).await.unwrap();
+                found.map(|found| Write::Idempotency((*found).clone()))
+            }
+        }
+    }
+
+    async fn version(&self, key: &Key) -> Version {
+        self.stored(key).await.map_or(Version::NEW, |found| found.version())
+    }
+
+    fn read_subscription(&self, found: Arc<Subscription>) -> Arc<Subscription> {
+        let to_millis =
+            |at: Timestamp| Timestamp::from_micros(at.micros() / 1_000 * 1_000).unwrap();
+        match self.fault {
+            Some(Fault::LosesBlocked) => {
+                Arc::new(Subscription { blocked: false, ..(*found).clone() })
+            }
+            Some(Fault::CutsTimesToMilliseconds) => Arc::new(Subscription {
+                renews_at: found.renews_at.map(to_millis),
+                ..(*found).clone()
+            }),
+            _ => found,
+        }
+    }
+
+    fn read_plan(&self, found: Arc<Plan>) -> Arc<Plan> {
+        if self.has(Fault::NormalizesPrices) {
+            let price = Amount::try_from(found.price.value().normalize()).unwrap();
+            return Arc::new(Plan { price, ..(*found).clone() });
+        }
+        found
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
+        let found = self.inner.plan(id).await?.map(|found| self.read_plan(found));
+        if self.has(Fault::ServesPlansFromAStaleCache) {
+            return Ok(self.memory().plans.entry(id).or_insert(found).clone());
+        }
+        Ok(found)
+    }
+
+    async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
+        let found = self.inner.plan_by_slug(slug).await?;
+        if self.has(Fault::FindsDeletedPlansBySlug) {
+            return Ok(found.or_else(|| self.memory().slugs.get(slug).cloned()));
+        }
+        Ok(found)
+    }
+
+    async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
+        lists::plans(self, query.clone()).await
+    }
+
+    async fn subscription(
+        &self,
+        id: SubscriptionId,
+    ) -> Result<Option<Arc<Subscription>>, StoreError> {
+        Ok(self.inner.subscription(id).await?.map(|found| self.read_subscription(found)))
+    }
+
+    async fn subscription_by_external_id(
+        &self,
+        id: &ExternalId,
+    ) -> Result<Option<Arc<Subscription>>, StoreError> {
+        self.inner.subscription_by_external_id(id).await
+    }
+
+    async fn subscriptions(
+        &self,
+        query: &SubscriptionQuery,
+    ) -> Result<Page<Arc<Subscription>>, StoreError> {
+        lists::subscriptions(self, query.clone()).await
+    }
+
+    async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
+        let found = self.inner.payment(id).await?;
+        if self.has(Fault::LosesSettled) {
+            return Ok(found.map(|found| Arc::new(Payment { settled: false, ..(*found).clone() })));
+        }
+        Ok(found)
+    }
+
+    async fn payment_by_external_id(
+        &self,
+        id: &ExternalId,
+    ) -> Result<Option<Arc<Payment>>, StoreError> {
+        self.inner.payment_by_external_id(id).await
+    }
+
+    async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
+        lists::payments(self, query.clone()).await
+    }
+
+    async fn idempotency(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
+        self.inner.idempotency(key).await
+    }
+
+    async fn expired_idempotency(
+        &self,
+        now: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
+        let just_before = Timestamp::from_micros(now.micros() - 1).unwrap_or(Timestamp::MIN);
+        match self.fault {
+            Some(Fault::ListsUnexpiredAnswers) => {
+                self.inner.expired_idempotency(Timestamp::MAX, limit).await
+            }
+            Some(Fault::ListsAnswersTooLate) => {
+                self.inner.expired_idempotency(just_before, limit).await
+            }
+            Some(Fault::ListsExpiredAnswersBackwards) => {
+                let mut all = self.inner.expired_idempotency(now, PageLimit::MAX).await?;
+                all.reverse();
+                all.truncate(limit.get());
+                Ok(all)
+            }
+            _ => self.inner.expired_idempotency(now, limit).await,
+        }
+    }
+
+    async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, StoreError> {
+        match self.fault {
+            Some(Fault::ReversesTheFeed) => {
+                let mut page = self.inner.events(after, limit).await?;
+                page.reverse();
+                Ok(page)
+            }
+            Some(Fault::NumbersTheFeedAnew) => {
+                let all = self.inner.events(0, PageLimit::MAX).await?.into_iter().zip(1..);
+                let anew = all.map(|(recorded, sequence)| RecordedEvent { sequence, ..recorded });
+                Ok(anew.filter(|recorded| recorded.sequence > after).take(limit.get()).collect())
+            }
+            Some(Fault::RepeatsTheLastEventSeen) => {
+                self.inner.events(after.saturating_sub(1), limit).await
+            }
+            Some(Fault::IgnoresTheLimitOfEvents) => self.inner.events(after, PageLimit::MAX).await,
+            _ => self.inner.events(after, limit).await,
+        }
+    }
+
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.commit_faultily(changes).await
+    }
+}

@@ -1,0 +1,12 @@
+//! Every store passes the same suite.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod faulty;
+mod verdicts;
+
+mod memory {
+    use subscription_core::MemoryStore;
+
+    subscription_core::store_conformance!(async { MemoryStore::default() });
+}
