@@ -61,6 +61,10 @@ use crate::text::{ExternalId, Slug};
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
 ///   slug to a new one. (The service never passes a value between two records that one set writes;
 ///   what happens then is up to the store.)
+/// - References are the service's business, which holds them by guards: a store takes a payment for a
+///   subscription that it does not have.
+/// - A guard is about what is stored before the set: it says nothing of records that the set itself
+///   writes.
 /// - A set that breaks [`ChangeSet::check`] is refused with [`StoreError::BadChangeSet`].
 /// - Versions are checked before uniqueness, so that who is told `Taken` had read the latest.
 /// - Where two sets race for the same record or value, one is taken and the other refused.
