@@ -99,7 +99,11 @@ impl Payment {
             settled: self.settled || status.is_settled(),
             ..self.clone()
         };
-        check(next.amount, next.currency)?;
+        // What is settled cannot change, so there is nothing to check: another currency is refused for
+        // that, not because the amount that stays has too many digits for it.
+        if !self.settled {
+            check(next.amount, next.currency)?;
+        }
         self.status.step(next.status)?;
         if self.settled {
             let fields: Vec<_> = [

@@ -110,7 +110,9 @@ impl Model {
         if moves && self.subscription(next.subscription_id).is_err() {
             faults.push("subscription_id");
         }
-        if next.amount.value() <= Decimal::ZERO || !fits(next.amount, next.currency) {
+        let settled = current.is_some_and(|now| now.settled);
+        let sound = next.amount.value() > Decimal::ZERO && fits(next.amount, next.currency);
+        if !settled && !sound {
             faults.push("amount");
         }
         if faults.is_empty() {
