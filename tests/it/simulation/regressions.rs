@@ -1,14 +1,17 @@
 //! What went wrong once: the races and edges that chance meets too seldom.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use subscription_core::store::PageLimit;
 use subscription_core::{
-    BillingCycle, MemoryStore, NewPlan, NewSubscription, Store, SubscriptionChanges, UserId,
+    BillingCycle, Clock, MemoryStore, NewPlan, NewSubscription, PlanId, Store, SubscriptionChanges,
+    SubscriptionStatus, UserId,
 };
 use uuid::Uuid;
 
-use super::faults::Fault;
+use super::faults::{Disturbance, Fault};
+use super::model::{Model, Seen};
 use super::operation::{Operation, Record, Reply};
 use super::world::service_over;
 
@@ -42,4 +45,21 @@ async fn nothing_comes_after_the_last_place_of_the_feed() {
     let store = MemoryStore::default();
 
     assert_eq!(store.events(u64::MAX, PageLimit::MAX).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn of_a_plan_that_is_not_there_model_and_service_think_alike() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (clock, _faults, service) = service_over(&store, 1);
+    let mut new = NewSubscription::new(UserId::from(Uuid::nil()), PlanId::from(Uuid::max()));
+    // Whether it grants access depends on the cycle that the plan would have.
+    new.status = Some(SubscriptionStatus::Cancelled);
+    new.is_active = Some(true);
+    let operation = &Operation::CreateSubscription(Box::new(new), None);
+
+    let outcome = &operation.perform(&service).await;
+
+    let (at, disturbance) = (clock.now(), Disturbance::None);
+    let seen = Seen { operation, at, outcome, disturbance, swept: true };
+    Model::default().accept(&seen, &mut VecDeque::new()).unwrap();
 }

@@ -18,8 +18,8 @@ impl Model {
         now: Timestamp,
     ) -> Result<Expected, Refusal> {
         let plan = self.plan_by_id(new.subscription_plan_id);
-        // Of a plan that is not there nothing is known, so nothing renews.
-        let plan_cycle = plan.map_or(BillingCycle::ONE_TIME, |plan| plan.billing_cycle);
+        // A month stands in for the cycle of a plan that is not there.
+        let plan_cycle = plan.map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
         let cycle = new.billing_cycle.unwrap_or(plan_cycle);
         let starts_at = new.starts_at.unwrap_or(now);
         let by_start =
