@@ -94,7 +94,7 @@ pub enum Conflict {
 /// This enum is closed: an adapter maps every kind, and a new kind must make every adapter decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Send JSON.
+    /// Send what can be read: JSON as the input, a position of this very list.
     Malformed,
     /// Mend the input.
     Invalid,
@@ -114,8 +114,8 @@ impl Error {
     /// What a caller can do about it.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Malformed(_) => ErrorKind::Malformed,
-            Self::Invalid(_) | Self::WrongPosition | Self::KeyReused => ErrorKind::Invalid,
+            Self::Malformed(_) | Self::WrongPosition => ErrorKind::Malformed,
+            Self::Invalid(_) | Self::KeyReused => ErrorKind::Invalid,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
             Self::Stale { .. } => ErrorKind::Stale,

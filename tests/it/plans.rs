@@ -209,5 +209,5 @@ async fn lists_go_page_by_page_in_the_order_asked_for() {
     assert_eq!(slugs(&first.items), ["c", "a"]);
     assert_eq!(slugs(&second.items), ["d"]);
     assert_eq!(second.next, None);
-    assert_eq!(wrong(mixed), (ErrorKind::Invalid, "invalid_cursor"));
+    assert_eq!(wrong(mixed), (ErrorKind::Malformed, "invalid_cursor"));
 }
