@@ -143,10 +143,13 @@ impl FromStr for Href {
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let text = checked(text.trim(), 1, 2_048, false)?;
         let with_host = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        // The parser forgives blanks and `https:host`; what is kept here is put into links as it is.
+        // The parser mends blanks, `https:host`, slashes that are too many or backslashes, and quotes
+        // and brackets that would end an attribute; what is kept here is put into links as it is.
         let (scheme, rest) = text.split_once(':').unwrap_or_default();
-        let spelled_out = rest.starts_with("//") && !text.contains(char::is_whitespace);
-        if !scheme.is_empty() && spelled_out && Url::parse(text).is_ok_and(|url| with_host(&url)) {
+        let mended = |c: char| c.is_whitespace() || matches!(c, '\\' | '"' | '<' | '>');
+        let authority = rest.strip_prefix("//").is_some_and(|host| !host.starts_with('/'));
+        let spelled_out = !scheme.is_empty() && authority && !text.contains(mended);
+        if spelled_out && Url::parse(text).is_ok_and(|url| with_host(&url)) {
             Ok(Self(text.into()))
         } else {
             Err(InvalidValue::new(
@@ -317,6 +320,10 @@ mod tests {
             "ftp://example.com",
             "data:text/html,x",
             "https://example.com:99999",
+            "https:///example.com",
+            "https://\\example.com",
+            "https://example.com\\@example.org",
+            "https://example.com/\"><script>",
         ] {
             assert_eq!(code::<Href>(text), FaultCode::BadFormat, "{text}");
         }
