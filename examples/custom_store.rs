@@ -255,7 +255,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let page = service.plans(&PlanQuery::default()).await?;
     for plan in page.items {
-        println!("{:8} {:>6} {}", plan.name.as_str(), plan.price, plan.billing_cycle);
+        println!("{:8} {:>6} {}", plan.name, plan.price, plan.billing_cycle);
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ impl FromStr for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&DateTime::<Utc>::from(*self).to_rfc3339_opts(SecondsFormat::AutoSi, true))
+        f.pad(&DateTime::<Utc>::from(*self).to_rfc3339_opts(SecondsFormat::AutoSi, true))
     }
 }
 

@@ -70,7 +70,7 @@ macro_rules! reads_and_writes_as_state {
 
         impl fmt::Display for $state {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
+                f.pad(self.as_str())
             }
         }
 

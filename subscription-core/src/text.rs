@@ -53,7 +53,7 @@ macro_rules! reads_and_writes_as_text {
 
         impl $(<$($generics)*>)? fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.pad(&self.0)
             }
         }
 
@@ -277,6 +277,13 @@ mod tests {
         assert_eq!(code::<Name>(&"ü".repeat(201)), FaultCode::TooLong);
         assert_eq!(code::<Name>(&"x".repeat(1_000_000)), FaultCode::TooLong);
         assert_eq!(code::<Name>(" \t "), FaultCode::TooShort);
+    }
+
+    #[test]
+    fn text_keeps_to_the_width_that_is_asked_for() {
+        let (name, slug): (Name, Slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
+
+        assert_eq!(format!("{name:5}|{slug:>5}"), "Pro  |  pro");
     }
 
     #[test]

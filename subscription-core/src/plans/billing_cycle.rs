@@ -154,9 +154,9 @@ fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
 impl fmt::Display for BillingCycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (NAMED.iter().find(|(_, cycle, _)| cycle == self), self.0) {
-            (Some((name, ..)), _) => f.write_str(name),
-            (None, Some((unit, count))) => write!(f, "P{count}{}", unit.letter()),
-            (None, None) => f.write_str("one_time"),
+            (Some((name, ..)), _) => f.pad(name),
+            (None, Some((unit, count))) => f.pad(&format!("P{count}{}", unit.letter())),
+            (None, None) => f.pad("one_time"),
         }
     }
 }
@@ -185,6 +185,7 @@ mod tests {
                 assert_eq!(given.to_uppercase().parse(), Ok(cycle), "{given}");
             }
             assert_eq!(cycle.to_string(), name);
+            assert_eq!(format!("{cycle:>10}"), format!("{name:>10}"));
         }
     }
 

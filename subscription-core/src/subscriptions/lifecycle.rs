@@ -149,6 +149,7 @@ mod tests {
                 assert_eq!(given.to_uppercase().parse(), Ok(row.state), "{given}");
             }
             assert_eq!(row.state.to_string(), row.name);
+            assert_eq!(format!("{:>10}", row.state), format!("{:>10}", row.name));
         }
         let refused = "dead".parse::<SubscriptionStatus>().unwrap_err();
         assert!(refused.to_string().contains("pending, on_trial, active"), "{refused}");
