@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::{Builder, Uuid};
@@ -130,6 +130,13 @@ impl RandomnessUnavailable {
 pub trait IdSource: Send + Sync + fmt::Debug {
     /// Fills all of `bytes` anew.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;
+}
+
+/// A source that is shared, or chosen at run time.
+impl<I: IdSource + ?Sized> IdSource for Arc<I> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
+        (**self).fill(bytes)
+    }
 }
 
 /// The random numbers of the operating system.

@@ -355,3 +355,26 @@ pub(crate) fn found<T>(
     let found = record.map_err(Error::Store)?;
     found.ok_or_else(|| Error::NotFound { record: kind, name: name.to_string() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::id::SeededIds;
+    use crate::store::MemoryStore;
+
+    #[test]
+    fn the_parts_of_a_service_may_be_shared_and_chosen_at_run_time() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::MAX));
+        let ids: Arc<dyn IdSource> = Arc::new(SeededIds::new(1));
+
+        let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+            .clock(Arc::clone(&clock))
+            .ids(Arc::clone(&ids))
+            .build();
+
+        assert_eq!(service.now(), clock.now());
+        let made = EventId::new(service.now(), service.ids()).unwrap();
+        assert_ne!(EventId::new(clock.now(), &ids).unwrap(), made);
+    }
+}
