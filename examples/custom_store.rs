@@ -1,7 +1,7 @@
 //! A store of your own, and the suite that says when it is right.
 //!
 //!     cargo run --example custom_store       # a service over it
-//!     cargo test --example custom_store      # every sentence of the contract, as a test
+//!     cargo test --example custom_store      # the contract, case by case
 //!
 //! This one is as plain as can be: one map of records under one lock, lists by sorting all there is.
 //! A store over a database does the same with transactions and indexes.

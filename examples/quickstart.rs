@@ -39,7 +39,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let payment = service.update_payment(payment.id, paid, None).await?;
     println!("payment of {} {}: {}", payment.amount, payment.currency, payment.status);
 
-    while let Some(due) = subscription.renews_at.filter(|due| due.to_string() < "2025-04".into()) {
+    let april = "2025-04-01T00:00:00Z".parse()?;
+    while let Some(due) = subscription.renews_at.filter(|due| *due < april) {
         clock.set(due);
         let renews_at = subscription.schedule().next_after(due).into();
         let renewal = SubscriptionChanges { renews_at, ..SubscriptionChanges::default() };

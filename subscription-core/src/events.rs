@@ -74,7 +74,7 @@ impl fmt::Display for Subject {
 pub enum Change {
     /// It was made.
     Created,
-    /// Some of its fields changed, its status among them or not.
+    /// Some of its fields changed, but not its status.
     Updated,
     /// A subscription's status changed, and perhaps other fields with it.
     SubscriptionStatusChanged {

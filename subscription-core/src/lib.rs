@@ -64,8 +64,9 @@
 //!
 //! An [`Amount`] is read and written digit for digit, never through a float, and without
 //! `serde_json`'s `arbitrary_precision`, which would change how every other number of your program
-//! reads. (Records can be read back from JSON text and from [`serde_json::Value`], but not from
-//! behind `#[serde(flatten)]` or an untagged enum, which lose a number's digits.)
+//! reads. That holds for JSON text. A [`serde_json::Value`] keeps numbers as floats, so an amount that
+//! goes through one comes back as `0.1` for `0.10`; and behind `#[serde(flatten)]` or an untagged
+//! enum it cannot be read at all.
 //!
 //! # Errors
 //!
@@ -78,7 +79,7 @@
 //! A [`Store`] keeps records. [`MemoryStore`] is in the box. To bring your own, implement the trait:
 //! reads, pages, and one write, [`Store::commit`], that takes a [`ChangeSet`](store::ChangeSet) whole
 //! or not at all. The contract is written at the trait, and with the feature `conformance` the macro
-//! `store_conformance!` turns every sentence of it into a test of your store. The example
+//! `store_conformance!` tests your store by it, one named case after the other. The example
 //! `custom_store` shows both.
 //!
 //! # Features

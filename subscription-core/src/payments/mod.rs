@@ -20,6 +20,9 @@ use crate::text::ExternalId;
 use crate::version::Version;
 
 /// Money asked for a subscription.
+///
+/// Its JSON is what a caller is shown. Read back from there it lacks `settled`: a store must not keep
+/// it so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
     /// Names the payment for ever.

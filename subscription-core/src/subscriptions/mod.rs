@@ -21,6 +21,9 @@ use crate::text::ExternalId;
 use crate::version::Version;
 
 /// A user's hold on a plan.
+///
+/// Its JSON is what a caller is shown. Read back from there it lacks `blocked` and `anchor_at`: a store
+/// must not keep it so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscription {
     /// Names the subscription for ever.
