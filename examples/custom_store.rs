@@ -12,14 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use subscription_core::auth::{Client, IdentityKey, Session, User};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
     ChangeSet, Direction, Guard, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit,
     PaymentQuery, PlanQuery, Position, StoreError, SubscriptionQuery, Unique, Write,
 };
 use subscription_core::{
-    BillingCycle, ExternalId, NewPlan, Payment, PaymentId, Plan, PlanId, Slug, Store, Subscription,
-    SubscriptionId, SubscriptionService, Timestamp, Version,
+    BillingCycle, ExternalId, NewPlan, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
+    Subscription, SubscriptionId, SubscriptionService, Timestamp, UserId, Version,
 };
 
 /// Keeps records in the order of their keys.
@@ -56,6 +57,21 @@ impl Contents {
         records.filter_map(|r| if let Write::Payment(payment) = r { Some(payment) } else { None })
     }
 
+    fn users(&self) -> impl Iterator<Item = &User> {
+        let records = self.records.values();
+        records.filter_map(|r| if let Write::User(user) = r { Some(user) } else { None })
+    }
+
+    fn sessions(&self) -> impl Iterator<Item = &Session> {
+        let records = self.records.values();
+        records.filter_map(|r| if let Write::Session(session) = r { Some(session) } else { None })
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &Client> {
+        let records = self.records.values();
+        records.filter_map(|r| if let Write::Client(client) = r { Some(client) } else { None })
+    }
+
     fn answers(&self) -> impl Iterator<Item = &IdempotencyRecord> {
         let records = self.records.values();
         records.filter_map(|r| if let Write::Idempotency(answer) = r { Some(answer) } else { None })
@@ -84,11 +100,12 @@ impl Contents {
             }
         }
         for (nth, write) in changes.writes.iter().enumerate() {
-            let Some(value) = unique(write) else { continue };
             let kept = self.records.values().filter(|other| !is_gone(other.key()));
             let others = kept.filter(|other| other.key() != write.key());
-            if others.chain(changes.writes.iter().take(nth)).any(|o| unique(o) == Some(value)) {
-                return Err(StoreError::Taken(value.0));
+            let others = others.chain(changes.writes.iter().take(nth));
+            let taken: Vec<_> = others.flat_map(unique).collect();
+            if let Some((unique, _)) = unique(write).into_iter().find(|v| taken.contains(v)) {
+                return Err(StoreError::Taken(unique));
             }
         }
         Ok(())
@@ -96,18 +113,22 @@ impl Contents {
 }
 
 /// What no other record may have.
-fn unique(write: &Write) -> Option<(Unique, &str)> {
+fn unique(write: &Write) -> Vec<(Unique, String)> {
+    let external = |unique, id: &Option<ExternalId>| -> Vec<_> {
+        id.iter().map(|id| (unique, id.to_string())).collect()
+    };
     match write {
-        Write::Plan(plan) => Some((Unique::PlanSlug, plan.slug.as_str())),
-        Write::Subscription(subscription) => {
-            let id = subscription.external_subscription_id.as_ref()?;
-            Some((Unique::ExternalSubscription, id.as_str()))
+        Write::Plan(plan) => vec![(Unique::PlanSlug, plan.slug.to_string())],
+        Write::Subscription(s) => {
+            external(Unique::ExternalSubscription, &s.external_subscription_id)
         }
-        Write::Payment(payment) => {
-            let id = payment.external_payment_id.as_ref()?;
-            Some((Unique::ExternalPayment, id.as_str()))
+        Write::Payment(payment) => external(Unique::ExternalPayment, &payment.external_payment_id),
+        Write::User(user) => {
+            let IdentityKey { issuer, subject } = &user.identity;
+            let identity = format!("{issuer}\n{subject}");
+            vec![(Unique::UserIdentity, identity), (Unique::UserEmail, user.email.key().into())]
         }
-        Write::Idempotency(_) => None,
+        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => Vec::new(),
     }
 }
 
@@ -199,6 +220,47 @@ impl Store for PlainStore {
         let found = contents.payments().filter(|p| p.subscription_id == query.subscription_id);
         let after = query.after.as_ref();
         Ok(page(found, PaymentQuery::position, query.direction, after, query.limit))
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        Ok(shared(self.contents().users().find(|user| user.id == id)))
+    }
+
+    async fn user_by_identity(
+        &self,
+        identity: &IdentityKey,
+    ) -> Result<Option<Arc<User>>, StoreError> {
+        Ok(shared(self.contents().users().find(|user| user.identity == *identity)))
+    }
+
+    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        Ok(shared(self.contents().sessions().find(|session| session.id == id)))
+    }
+
+    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+        let contents = self.contents();
+        let mut found: Vec<_> = contents.sessions().filter(|s| s.user_id == user).collect();
+        found.sort_by_key(|session| std::cmp::Reverse(session.id));
+        Ok(found.into_iter().cloned().map(Arc::new).collect())
+    }
+
+    async fn ended_sessions(
+        &self,
+        before: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let contents = self.contents();
+        let mut ended: Vec<_> = contents.sessions().filter(|s| s.ended_at() <= before).collect();
+        ended.sort_by_key(|session| session.ended_at());
+        Ok(ended.into_iter().take(limit.get()).cloned().map(Arc::new).collect())
+    }
+
+    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
+        Ok(shared(self.contents().clients().find(|client| client.id == *id)))
+    }
+
+    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
+        Ok(self.contents().clients().cloned().map(Arc::new).collect())
     }
 
     async fn idempotency(

@@ -1,11 +1,12 @@
 //! Why the service did not do what it was asked.
 
+use crate::auth::{Scope, SigningFailed};
 use crate::faults::Faults;
 use crate::id::RandomnessUnavailable;
 use crate::input::{InputError, MalformedJson};
 use crate::payments::PaymentRefused;
 use crate::states::InvalidTransition;
-use crate::store::{Key, StoreError, Unique};
+use crate::store::{Key, Source, StoreError, Unique};
 use crate::subscriptions::SubscriptionRefused;
 use crate::version::Version;
 
@@ -52,9 +53,121 @@ pub enum Error {
     /// The store failed; see [`StoreError`] on whether anything was written.
     #[error("the store failed")]
     Store(#[source] StoreError),
-    /// No id could be made.
+    /// The caller has not shown who they are.
+    #[error(transparent)]
+    Unauthenticated(#[from] Unauthenticated),
+    /// The caller is known, and may not do it.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    /// A part that the service is built from failed.
+    #[error(transparent)]
+    Part(#[from] PartFailed),
+}
+
+/// How a caller has not shown who they are, by what they can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unauthenticated {
+    /// No client calls with this.
+    #[error("the client is not known")]
+    ClientUnknown,
+    /// The access token is not one of ours, or another client's.
+    #[error("the access token is not valid")]
+    TokenInvalid,
+    /// Refresh it.
+    #[error("the access token has expired")]
+    TokenExpired,
+    /// Sign in again.
+    #[error("the session was ended")]
+    SessionRevoked,
+    /// Sign in again.
+    #[error("the session has expired")]
+    SessionExpired,
+    /// The identity provider's token was not accepted.
+    #[error("the identity was not proved")]
+    IdentityRejected,
+    /// Sign in again.
+    #[error("the refresh token is not valid")]
+    RefreshTokenInvalid,
+    /// Somebody else had the refresh token too: the session was ended.
+    #[error("the refresh token was used before")]
+    RefreshTokenReused,
+}
+
+impl Unauthenticated {
+    /// Its stable name, in `snake_case`.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::ClientUnknown => "client_unknown",
+            Self::TokenInvalid => "token_invalid",
+            Self::TokenExpired => "token_expired",
+            Self::SessionRevoked => "session_revoked",
+            Self::SessionExpired => "session_expired",
+            Self::IdentityRejected => "identity_rejected",
+            Self::RefreshTokenInvalid => "refresh_token_invalid",
+            Self::RefreshTokenReused => "refresh_token_reused",
+        }
+    }
+}
+
+/// Why a caller who is known may not do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Forbidden {
+    /// The client lacks the scope.
+    #[error("the client lacks the scope {0}")]
+    ScopeMissing(Scope),
+    /// The identity token names another address.
+    #[error("the e-mail address is not the one of the identity")]
+    EmailMismatch,
+    /// The identity provider has not seen that the address is the person's.
+    #[error("the e-mail address is not verified")]
+    EmailNotVerified,
+    /// Nobody deletes the account of another.
+    #[error("the account is not the caller's")]
+    AuthIdMismatch,
+}
+
+impl Forbidden {
+    /// Its stable name, in `snake_case`.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::ScopeMissing(_) => "scope_missing",
+            Self::EmailMismatch => "email_mismatch",
+            Self::EmailNotVerified => "email_not_verified",
+            Self::AuthIdMismatch => "auth_id_mismatch",
+        }
+    }
+}
+
+/// What failed of the parts that the service is built from, beside the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartFailed {
+    /// No id or secret could be made.
     #[error(transparent)]
     Randomness(#[from] RandomnessUnavailable),
+    /// The identity provider is out of reach.
+    #[error("the identity provider is out of reach")]
+    IdentityProvider(#[source] Source),
+    /// No token could be signed.
+    #[error(transparent)]
+    Signing(#[from] SigningFailed),
+    /// A session was made with a server key that is not there any more.
+    #[error("a server key is missing")]
+    ServerKey,
+}
+
+impl From<RandomnessUnavailable> for Error {
+    fn from(error: RandomnessUnavailable) -> Self {
+        PartFailed::from(error).into()
+    }
+}
+
+impl From<SigningFailed> for Error {
+    fn from(error: SigningFailed) -> Self {
+        PartFailed::from(error).into()
+    }
 }
 
 /// What about the records does not allow a change.
@@ -84,6 +197,21 @@ pub enum Conflict {
         /// The fields that were to change.
         fields: Vec<&'static str>,
     },
+    /// The identity has an account.
+    #[error("the identity has an account")]
+    AccountExists,
+    /// Another account has the address.
+    #[error("another account has this e-mail address")]
+    EmailInUse,
+    /// There is a client of this id.
+    #[error("there is a client of this id")]
+    ClientExists,
+    /// The client was shut out for good.
+    #[error("the client was shut out")]
+    ClientRevoked,
+    /// A public client calls with its id alone.
+    #[error("a public client has no key")]
+    ClientHasNoKey,
     /// The same request is being answered elsewhere, and it could not be told in time how.
     #[error("a request with this idempotency key is under way")]
     RequestInProgress,
@@ -98,6 +226,10 @@ pub enum ErrorKind {
     Malformed,
     /// Mend the input.
     Invalid,
+    /// Show who you are.
+    Unauthenticated,
+    /// Ask somebody who may.
+    Forbidden,
     /// Ask for something that exists.
     NotFound,
     /// Look at the records, then ask for something else.
@@ -119,10 +251,15 @@ impl Error {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
             Self::Stale { .. } => ErrorKind::Stale,
-            Self::Busy(_) | Self::Store(StoreError::Unavailable(_)) | Self::Randomness(_) => {
+            Self::Unauthenticated(_) => ErrorKind::Unauthenticated,
+            Self::Forbidden(_) => ErrorKind::Forbidden,
+            Self::Busy(_)
+            | Self::Store(StoreError::Unavailable(_))
+            | Self::Part(PartFailed::Randomness(_) | PartFailed::IdentityProvider(_)) => {
                 ErrorKind::Unavailable
             }
-            Self::Store(
+            Self::Part(PartFailed::Signing(_) | PartFailed::ServerKey)
+            | Self::Store(
                 StoreError::Conflict(_)
                 | StoreError::Taken(_)
                 | StoreError::PlanInUse(_)
@@ -133,25 +270,29 @@ impl Error {
     }
 
     /// Its stable name, in `snake_case`.
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed_json",
             Self::Invalid(_) => "validation_failed",
             Self::WrongPosition => "invalid_cursor",
             Self::KeyReused => "idempotency_key_reused",
+            Self::NotFound { record: "account", .. } => "account_not_found",
             Self::NotFound { .. } => "not_found",
             Self::Conflict(conflict) => conflict.code(),
             Self::Stale { .. } => "precondition_failed",
-            Self::Busy(_) => "overloaded",
-            Self::Store(_) | Self::Randomness(_) => match self.kind() {
-                ErrorKind::Unavailable => "store_unavailable",
-                ErrorKind::Malformed
-                | ErrorKind::Invalid
-                | ErrorKind::NotFound
-                | ErrorKind::Conflict
-                | ErrorKind::Stale
-                | ErrorKind::Internal => "internal",
-            },
+            Self::Busy(_) | Self::Part(PartFailed::Randomness(_)) => "overloaded",
+            Self::Unauthenticated(unauthenticated) => unauthenticated.code(),
+            Self::Forbidden(forbidden) => forbidden.code(),
+            Self::Part(PartFailed::IdentityProvider(_)) => "identity_provider_unavailable",
+            Self::Store(StoreError::Unavailable(_)) => "store_unavailable",
+            Self::Store(
+                StoreError::Conflict(_)
+                | StoreError::Taken(_)
+                | StoreError::PlanInUse(_)
+                | StoreError::BadChangeSet(_)
+                | StoreError::Damaged(_),
+            )
+            | Self::Part(PartFailed::Signing(_) | PartFailed::ServerKey) => "internal",
         }
     }
 }
@@ -183,6 +324,13 @@ impl Conflict {
             Self::Taken {
                 unique: Unique::ExternalSubscription | Unique::ExternalPayment, ..
             } => "external_id_taken",
+            Self::Taken { unique: Unique::UserIdentity, .. } | Self::AccountExists => {
+                "account_exists"
+            }
+            Self::Taken { unique: Unique::UserEmail, .. } | Self::EmailInUse => "email_in_use",
+            Self::ClientExists => "client_exists",
+            Self::ClientHasNoKey => "client_has_no_key",
+            Self::ClientRevoked => "client_revoked",
             Self::PlanInactive => "plan_inactive",
             Self::PlanInUse => "plan_in_use",
             Self::Transition(_) => "invalid_transition",

@@ -6,10 +6,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::auth::RevocationReason;
 use crate::clock::Timestamp;
-use crate::id::{EventId, PaymentId, PlanId, SubscriptionId};
+use crate::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::PaymentStatus;
 use crate::subscriptions::SubscriptionStatus;
+use crate::text::Slug;
 use crate::version::Version;
 
 /// That a record changed.
@@ -36,7 +38,7 @@ impl Event {
 }
 
 /// The record that an event tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "snake_case")]
 pub enum Subject {
     /// A plan.
@@ -45,15 +47,24 @@ pub enum Subject {
     Subscription(SubscriptionId),
     /// A payment.
     Payment(PaymentId),
+    /// A user. That one signs in, or ends all sessions, is an update.
+    User(UserId),
+    /// A session. That one is refreshed or seen is no event.
+    Session(SessionId),
+    /// A client.
+    Client(Slug),
 }
 
 impl Subject {
-    /// The kind of record: `plan`, `subscription`, `payment`.
-    pub const fn kind(self) -> &'static str {
+    /// The kind of record: `plan`, `subscription`, `payment`, `user`, `session`, `client`.
+    pub const fn kind(&self) -> &'static str {
         match self {
             Self::Plan(_) => "plan",
             Self::Subscription(_) => "subscription",
             Self::Payment(_) => "payment",
+            Self::User(_) => "user",
+            Self::Session(_) => "session",
+            Self::Client(_) => "client",
         }
     }
 }
@@ -64,6 +75,9 @@ impl fmt::Display for Subject {
             Self::Plan(id) => write!(f, "plan {id}"),
             Self::Subscription(id) => write!(f, "subscription {id}"),
             Self::Payment(id) => write!(f, "payment {id}"),
+            Self::User(id) => write!(f, "user {id}"),
+            Self::Session(id) => write!(f, "session {id}"),
+            Self::Client(id) => write!(f, "client {id}"),
         }
     }
 }
@@ -71,6 +85,7 @@ impl fmt::Display for Subject {
 /// What happened to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Change {
     /// It was made.
     Created,
@@ -90,6 +105,11 @@ pub enum Change {
         /// The status since.
         to: PaymentStatus,
     },
+    /// A session was ended before its time.
+    Revoked {
+        /// Why.
+        reason: RevocationReason,
+    },
     /// It is gone.
     Deleted,
 }
@@ -102,13 +122,14 @@ impl Change {
             Self::SubscriptionStatusChanged { .. } | Self::PaymentStatusChanged { .. } => {
                 "status_changed"
             }
+            Self::Revoked { .. } => "revoked",
             Self::Deleted => "deleted",
         }
     }
 }
 
 /// An event with its place in the feed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordedEvent {
     /// Rises from event to event, in the order in which they can be read; gaps mean nothing.
     pub sequence: u64,

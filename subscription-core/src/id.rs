@@ -106,8 +106,12 @@ id_types! {
     SubscriptionId;
     /// Names a [`Payment`](crate::payments::Payment).
     PaymentId;
-    /// Names the person who has a subscription.
+    /// Names a [`User`](crate::auth::User): the person who has a subscription.
     UserId;
+    /// Names a [`Session`](crate::auth::Session).
+    SessionId;
+    /// Names an access token.
+    TokenId;
     /// Names an [`Event`](crate::events::Event).
     EventId;
 }

@@ -98,6 +98,10 @@ impl<T: Serialize> Serialize for Field<T> {
     }
 }
 
+/// How many unknown fields are told: nobody has so many typos, and the answer to a body of thousands
+/// would be many times its size.
+const UNKNOWN_FIELDS_TOLD_MAX: usize = 100;
+
 /// The fields of a JSON object; each is taken once, and those left over are unknown.
 pub(crate) struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -112,9 +116,7 @@ impl<'a> Fields<'a> {
             let refused = InvalidValue::new(FaultCode::WrongType, "must be a JSON object");
             return Err(Faults::from(refused.at("")).into());
         }
-        let mut reader = serde_json::Deserializer::from_slice(json);
-        let untaken = reader.deserialize_map(ObjectVisitor).map_err(MalformedJson::from)?;
-        reader.end().map_err(MalformedJson::from)?;
+        let untaken = object(json)?;
         Ok(Self { untaken, faults: Faults::default() })
     }
 
@@ -199,7 +201,7 @@ impl<'a> Fields<'a> {
 
     /// Ends the reading: `Ok` with the value if no field was at fault and none is left over.
     pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
-        for (name, _) in self.untaken {
+        for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_TOLD_MAX) {
             let refused =
                 InvalidValue::new(FaultCode::UnknownField, "is not a field of this input");
             // The name is the caller's: enough of it to find the typo, no more.
@@ -209,6 +211,14 @@ impl<'a> Fields<'a> {
         // A required field that is missing has been noted above.
         value.ok_or_else(|| InputError::Invalid(Faults::default()))
     }
+}
+
+/// Reads a JSON object and nothing else: its fields in order, none of them twice.
+pub(crate) fn object(json: &[u8]) -> Result<Vec<(Cow<'_, str>, &RawValue)>, MalformedJson> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let fields = reader.deserialize_map(ObjectVisitor)?;
+    reader.end()?;
+    Ok(fields)
 }
 
 struct ObjectVisitor;
@@ -364,6 +374,17 @@ mod tests {
                 "typo unknown_field",
             ]
         );
+    }
+
+    #[test]
+    fn a_body_of_nothing_but_unknown_fields_is_answered_in_brief() {
+        let fields: Vec<_> = (0..10_000).map(|n| format!("\"{n}\":0")).collect();
+        let json = format!("{{{}}}", fields.join(","));
+        let fields = Fields::parse(json.as_bytes()).unwrap();
+
+        let Err(InputError::Invalid(faults)) = fields.finish(Some(())) else { panic!() };
+
+        assert_eq!(faults.iter().len(), UNKNOWN_FIELDS_TOLD_MAX);
     }
 
     #[test]

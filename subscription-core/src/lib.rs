@@ -54,6 +54,27 @@
 //! - **[`SubscriptionService::entitlement`]** answers what a host service asks most: may this user in,
 //!   with which features, with which quota?
 //!
+//! # Authentication
+//!
+//! [`Authentication`] keeps accounts, sessions and clients in the same store, for services that want
+//! it: leave it out and a subscription's user is any UUID of yours.
+//!
+//! - A person signs in with a token of an identity provider. Behind the port
+//!   [`IdentityVerifier`](auth::IdentityVerifier) stand OIDC by published keys
+//!   ([`OidcIdentities`](auth::OidcIdentities)), introspection
+//!   ([`IntrospectedIdentities`](auth::IntrospectedIdentities)), a shared secret
+//!   ([`SharedSecretIdentities`](auth::SharedSecretIdentities)), and one that believes everybody, for
+//!   development. The library has no HTTP client: bring one behind [`Fetch`](auth::Fetch).
+//! - A session has an access token of ten minutes (Ed25519, ES256 or HS256) and a refresh token that
+//!   changes with each use. Two tabs that refresh at once, or an answer that is lost, log nobody out;
+//!   a token that comes back later ends its session. Nothing of a token is stored.
+//! - [`Authentication::authenticate`] reads the session each time, so a revocation counts at once
+//!   on every instance. [`Authentication::authenticate_cached`] remembers for a moment.
+//! - [`Client`](auth::Client)s are the programs that call, public ones by their id and confidential
+//!   ones by a key of which only a keyed hash is kept, each with its [`Scope`](auth::Scope)s.
+//!
+//! The example `embed_auth` shows a host service that does all of it.
+//!
 //! # Time
 //!
 //! The service takes the time from a [`Clock`] and the random part of ids from an [`IdSource`]. With a
@@ -70,8 +91,8 @@
 //!
 //! # Errors
 //!
-//! [`Error::kind`] says what the caller can do about it and is closed: map its seven kinds to your
-//! protocol once, and the compiler tells you of an eighth. [`Error::code`] is a stable name for
+//! [`Error::kind`] says what the caller can do about it and is closed: map its nine kinds to your
+//! protocol once, and the compiler tells you of a tenth. [`Error::code`] is a stable name for
 //! machines.
 //!
 //! # Stores
@@ -90,6 +111,7 @@
 //!
 //! None is on by default.
 
+pub mod auth;
 mod clock;
 mod decimal;
 mod error;
@@ -107,13 +129,14 @@ pub mod subscriptions;
 mod text;
 mod version;
 
+pub use auth::Authentication;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use decimal::{Amount, Bounded};
-pub use error::{Conflict, Error, ErrorKind};
+pub use error::{Conflict, Error, ErrorKind, Forbidden, PartFailed, Unauthenticated};
 pub use faults::{Fault, FaultCode, Faults, InvalidValue};
 pub use id::{
-    EventId, IdSource, PaymentId, PlanId, RandomIds, RandomnessUnavailable, SeededIds,
-    SubscriptionId, UserId,
+    EventId, IdSource, PaymentId, PlanId, RandomIds, RandomnessUnavailable, SeededIds, SessionId,
+    SubscriptionId, TokenId, UserId,
 };
 pub use input::{Field, InputError, MalformedJson};
 pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};

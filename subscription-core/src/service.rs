@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::{Conflict, Error};
-use crate::events::{Change, Event, RecordedEvent};
+use crate::events::{Change, Event, RecordedEvent, Subject};
 use crate::id::{EventId, IdSource, RandomIds};
 use crate::record::Record;
 use crate::store::{
@@ -41,6 +41,7 @@ struct Parts {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     requests_kept: Duration,
+    checks_users: bool,
 }
 
 /// Puts a [`SubscriptionService`] together.
@@ -64,6 +65,13 @@ impl ServiceBuilder {
     /// Keeps the answers to requests for their repetition this long instead of 24 hours.
     pub fn keep_requests_for(mut self, span: Duration) -> Self {
         self.0.requests_kept = span;
+        self
+    }
+
+    /// Takes subscriptions only for users who have an account in the store (see
+    /// [`Authentication`](crate::Authentication)). Left out, users are your business: any id will do.
+    pub fn check_users(mut self) -> Self {
+        self.0.checks_users = true;
         self
     }
 
@@ -96,6 +104,7 @@ impl SubscriptionService {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             requests_kept: REQUESTS_KEPT,
+            checks_users: false,
         })
     }
 
@@ -171,6 +180,10 @@ impl SubscriptionService {
         &*self.0.store
     }
 
+    pub(crate) fn checks_users(&self) -> bool {
+        self.0.checks_users
+    }
+
     pub(crate) fn ids(&self) -> &dyn IdSource {
         &*self.0.ids
     }
@@ -192,7 +205,12 @@ impl SubscriptionService {
                 Err(Error::Store(StoreError::Conflict(key))) if attempts >= ATTEMPTS_MAX => {
                     return Err(match key {
                         Key::Idempotency(_) => Conflict::RequestInProgress.into(),
-                        Key::Plan(_) | Key::Subscription(_) | Key::Payment(_) => Error::Busy(key),
+                        Key::Plan(_)
+                        | Key::Subscription(_)
+                        | Key::Payment(_)
+                        | Key::User(_)
+                        | Key::Session(_)
+                        | Key::Client(_) => Error::Busy(key),
                     });
                 }
                 Err(Error::Store(StoreError::Conflict(_))) => attempts += 1,
@@ -280,7 +298,7 @@ impl SubscriptionService {
         guards: Vec<Guard>,
     ) -> Result<(), Error> {
         let (subject, version) = (record.subject(), record.version());
-        let event = self.event(subject, version.next(), Change::Deleted, self.now())?;
+        let event = self.event(subject.clone(), version.next(), Change::Deleted, self.now())?;
         let delete = Delete { key: subject.into(), version };
         let changes = ChangeSet {
             guards,
@@ -294,9 +312,9 @@ impl SubscriptionService {
         }
     }
 
-    fn event(
+    pub(crate) fn event(
         &self,
-        subject: crate::events::Subject,
+        subject: Subject,
         version: Version,
         change: Change,
         at: Timestamp,
@@ -324,7 +342,7 @@ impl SubscriptionService {
             }
             .map_err(Error::Store)?
             .map(|holder| Key::Payment(holder.id)),
-            Write::Idempotency(_) => None,
+            Write::User(_) | Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
         };
         Ok(match holder.filter(|holder| *holder != write.key()) {
             Some(holder) => Conflict::Taken { unique, holder }.into(),

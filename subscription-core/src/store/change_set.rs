@@ -5,11 +5,13 @@ use std::fmt;
 
 use super::error::BadChangeSet;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
+use crate::auth::{Client, Session, User};
 use crate::events::{Event, Subject};
-use crate::id::{PaymentId, PlanId, SubscriptionId};
+use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
+use crate::text::Slug;
 use crate::version::Version;
 
 /// A change that a store takes whole or not at all.
@@ -77,6 +79,12 @@ pub enum Write {
     Subscription(Subscription),
     /// A payment.
     Payment(Payment),
+    /// A user.
+    User(User),
+    /// A session.
+    Session(Session),
+    /// A client.
+    Client(Client),
     /// The answer to a request that may be repeated.
     Idempotency(IdempotencyRecord),
 }
@@ -88,6 +96,9 @@ impl Write {
             Self::Plan(plan) => Key::Plan(plan.id),
             Self::Subscription(subscription) => Key::Subscription(subscription.id),
             Self::Payment(payment) => Key::Payment(payment.id),
+            Self::User(user) => Key::User(user.id),
+            Self::Session(session) => Key::Session(session.id),
+            Self::Client(client) => Key::Client(client.id.clone()),
             Self::Idempotency(record) => Key::Idempotency(record.key.clone()),
         }
     }
@@ -98,6 +109,9 @@ impl Write {
             Self::Plan(plan) => plan.version,
             Self::Subscription(subscription) => subscription.version,
             Self::Payment(payment) => payment.version,
+            Self::User(user) => user.version,
+            Self::Session(session) => session.version,
+            Self::Client(client) => client.version,
             Self::Idempotency(record) => record.version,
         }
     }
@@ -121,6 +135,12 @@ pub enum Key {
     Subscription(SubscriptionId),
     /// A payment.
     Payment(PaymentId),
+    /// A user.
+    User(UserId),
+    /// A session.
+    Session(SessionId),
+    /// A client.
+    Client(Slug),
     /// The answer to a request that may be repeated.
     Idempotency(IdempotencyKey),
 }
@@ -131,6 +151,9 @@ impl From<Subject> for Key {
             Subject::Plan(id) => Self::Plan(id),
             Subject::Subscription(id) => Self::Subscription(id),
             Subject::Payment(id) => Self::Payment(id),
+            Subject::User(id) => Self::User(id),
+            Subject::Session(id) => Self::Session(id),
+            Subject::Client(id) => Self::Client(id),
         }
     }
 }
@@ -141,6 +164,9 @@ impl fmt::Display for Key {
             Self::Plan(id) => Subject::Plan(*id).fmt(f),
             Self::Subscription(id) => Subject::Subscription(*id).fmt(f),
             Self::Payment(id) => Subject::Payment(*id).fmt(f),
+            Self::User(id) => Subject::User(*id).fmt(f),
+            Self::Session(id) => Subject::Session(*id).fmt(f),
+            Self::Client(id) => Subject::Client(id.clone()).fmt(f),
             // The caller's key is nobody else's business, a log's least of all.
             Self::Idempotency(key) => write!(f, "the answer to a request to {}", key.operation),
         }

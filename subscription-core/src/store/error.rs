@@ -14,6 +14,10 @@ pub enum Unique {
     ExternalSubscription,
     /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id), where set.
     ExternalPayment,
+    /// [`User::identity`](crate::auth::User::identity).
+    UserIdentity,
+    /// [`User::email`](crate::auth::User::email), by its [key](crate::Email::key).
+    UserEmail,
 }
 
 impl fmt::Display for Unique {
@@ -22,6 +26,8 @@ impl fmt::Display for Unique {
             Self::PlanSlug => "slug",
             Self::ExternalSubscription => "external_subscription_id",
             Self::ExternalPayment => "external_payment_id",
+            Self::UserIdentity => "identity",
+            Self::UserEmail => "email",
         })
     }
 }

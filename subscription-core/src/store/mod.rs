@@ -29,9 +29,10 @@ pub use query::{
     SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 
+use crate::auth::{Client, IdentityKey, Session, User};
 use crate::clock::Timestamp;
 use crate::events::RecordedEvent;
-use crate::id::{PaymentId, PlanId, SubscriptionId};
+use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
@@ -126,6 +127,35 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// A page of the payments of a subscription, which need not exist any more.
     async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError>;
+
+    /// The user of this id.
+    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError>;
+
+    /// The user of this identity.
+    async fn user_by_identity(
+        &self,
+        identity: &IdentityKey,
+    ) -> Result<Option<Arc<User>>, StoreError>;
+
+    /// The session of this id, ended or not.
+    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError>;
+
+    /// The sessions of a user, ended ones too, newest first.
+    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError>;
+
+    /// Up to `limit` sessions that [ended](Session::ended_at) at `before` or earlier, the longest ended
+    /// first.
+    async fn ended_sessions(
+        &self,
+        before: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError>;
+
+    /// The client of this id.
+    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError>;
+
+    /// Every client, by id.
+    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError>;
 
     /// The answer kept for a request, expired or not.
     async fn idempotency(

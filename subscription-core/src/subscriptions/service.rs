@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::faults::{FaultCode, Faults, InvalidValue};
-use crate::id::{PlanId, SubscriptionId};
+use crate::id::{PlanId, SubscriptionId, UserId};
 use crate::plans::{BillingCycle, Plan};
 use crate::service::{Created, Known, Request, SubscriptionService, expect_version, found};
 use crate::store::{Guard, Idempotency, Key, Operation, Page, SubscriptionQuery};
@@ -29,13 +29,15 @@ impl SubscriptionService {
                 Known::Fresh(version) => version,
             };
             let now = self.now();
+            let user = self.referenced_user(new.user_id).await;
             let plan = self.referenced_plan(new.subscription_plan_id).await;
             // Without a plan the rest is checked all the same, to tell all faults at once.
             let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
             let id = SubscriptionId::new(now, self.ids())?;
             let made = Subscription::create(new.clone(), cycle, id, now);
-            let (plan, made) = Error::all_faults(plan, made.map_err(Error::Invalid))?;
-            let guards = vec![open_for_new(&plan)?];
+            let made = Error::all_faults(plan, made.map_err(Error::Invalid));
+            let (user, (plan, made)) = Error::all_faults(user, made)?;
+            let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
             self.commit_new(made, guards, request.as_ref(), version, now).await
         })
         .await
@@ -75,17 +77,20 @@ impl SubscriptionService {
             let current = self.subscription(id).await?;
             expect_version(&*current, if_version)?;
             let now = self.now();
-            let moved =
-                changes.subscription_plan_id.filter(|id| *id != current.subscription_plan_id);
             let next = current.change(changes.clone(), now).map_err(Error::from);
-            let (guards, next) = match moved {
-                Some(plan_id) => {
-                    let plan = self.referenced_plan(plan_id).await;
-                    let (plan, next) = Error::all_faults(plan, next)?;
-                    (vec![open_for_new(&plan)?], next)
-                }
-                None => (Vec::new(), next?),
+            let user = match changes.user_id.filter(|id| *id != current.user_id) {
+                Some(user_id) => self.referenced_user(user_id).await,
+                None => Ok(None),
             };
+            let plan = match changes.subscription_plan_id {
+                Some(id) if id != current.subscription_plan_id => {
+                    self.referenced_plan(id).await.map(Some)
+                }
+                Some(_) | None => Ok(None),
+            };
+            let (user, (plan, next)) = Error::all_faults(user, Error::all_faults(plan, next))?;
+            let plan = plan.as_deref().map(open_for_new).transpose()?;
+            let guards = user.into_iter().chain(plan).collect();
             let Some(next) = next else { return Ok(current) };
             let change = if next.status == current.status {
                 Change::Updated
@@ -111,14 +116,24 @@ impl SubscriptionService {
         .await
     }
 
+    /// The user has an account, and goes on to have it until the commit, if that is to be checked.
+    async fn referenced_user(&self, id: UserId) -> Result<Option<Guard>, Error> {
+        if !self.checks_users() {
+            return Ok(None);
+        }
+        let user = self.store().user(id).await.map_err(Error::Store)?;
+        let user = user.ok_or_else(|| unknown("user_id", "must be an existing user"))?;
+        Ok(Some(Guard::Unchanged { key: Key::User(id), version: user.version }))
+    }
+
     async fn referenced_plan(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
         let plan = self.store().plan(id).await.map_err(Error::Store)?;
-        plan.ok_or_else(|| {
-            let refused =
-                InvalidValue::new(FaultCode::UnknownReference, "must be an existing plan");
-            Faults::from(refused.at("subscription_plan_id")).into()
-        })
+        plan.ok_or_else(|| unknown("subscription_plan_id", "must be an existing plan"))
     }
+}
+
+fn unknown(field: &'static str, message: &'static str) -> Error {
+    Faults::from(InvalidValue::new(FaultCode::UnknownReference, message).at(field)).into()
 }
 
 /// The plan takes new subscriptions, and goes on to do so until the commit.

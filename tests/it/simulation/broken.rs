@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use subscription_core::auth::{Client, IdentityKey, Session, User};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
     ChangeSet, Guard, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
     PlanQuery, StoreError, SubscriptionQuery, Write,
 };
 use subscription_core::{
-    ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, Slug, Store, Subscription,
-    SubscriptionId, Timestamp, Version,
+    ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
+    Subscription, SubscriptionId, Timestamp, UserId, Version,
 };
 
 /// How a store is broken.
@@ -51,6 +52,9 @@ impl BrokenStore {
             Key::Plan(id) => self.inner.plan(*id).await?.map(|plan| plan.version),
             Key::Subscription(id) => self.inner.subscription(*id).await?.map(|held| held.version),
             Key::Payment(id) => self.inner.payment(*id).await?.map(|payment| payment.version),
+            Key::User(id) => self.inner.user(*id).await?.map(|user| user.version),
+            Key::Session(id) => self.inner.session(*id).await?.map(|session| session.version),
+            Key::Client(id) => self.inner.client(id).await?.map(|client| client.version),
             Key::Idempotency(key) => self.inner.idempotency(key).await?.map(|kept| kept.version),
         };
         Ok(version.unwrap_or(Version::NEW))
@@ -64,6 +68,9 @@ impl BrokenStore {
                 Write::Plan(plan) => plan.version = version,
                 Write::Subscription(subscription) => subscription.version = version,
                 Write::Payment(payment) => payment.version = version,
+                Write::User(user) => user.version = version,
+                Write::Session(session) => session.version = version,
+                Write::Client(client) => client.version = version,
                 Write::Idempotency(record) => record.version = version,
             }
         }
@@ -71,7 +78,7 @@ impl BrokenStore {
             delete.version = self.version(&delete.key).await?;
         }
         for event in &mut changes.events {
-            event.version = self.version(&event.subject.into()).await?.next();
+            event.version = self.version(&event.subject.clone().into()).await?.next();
         }
         Ok(())
     }
@@ -162,6 +169,41 @@ impl Store for BrokenStore {
 
     async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
         self.inner.payments(query).await
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        self.inner.user(id).await
+    }
+
+    async fn user_by_identity(
+        &self,
+        identity: &IdentityKey,
+    ) -> Result<Option<Arc<User>>, StoreError> {
+        self.inner.user_by_identity(identity).await
+    }
+
+    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        self.inner.session(id).await
+    }
+
+    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.inner.sessions(user).await
+    }
+
+    async fn ended_sessions(
+        &self,
+        before: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.inner.ended_sessions(before, limit).await
+    }
+
+    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
+        self.inner.client(id).await
+    }
+
+    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
+        self.inner.clients().await
     }
 
     async fn idempotency(

@@ -161,7 +161,8 @@ fn every_acknowledged_change_was_made(
     acknowledged: &[Acknowledged],
     events: &[Event],
 ) -> Result<(), String> {
-    let told: BTreeSet<_> = events.iter().map(|event| (event.subject, event.version)).collect();
+    let told: BTreeSet<_> =
+        events.iter().map(|event| (event.subject.clone(), event.version)).collect();
     let mut made = BTreeSet::new();
     for record in acknowledged.iter().flat_map(|actor| &actor.made) {
         let name = (subject(record), version(record));
@@ -174,7 +175,7 @@ fn every_acknowledged_change_was_made(
         let gone = events.iter().rfind(|event| event.subject == *name);
         let gone =
             gone.is_some_and(|event| event.change == subscription_core::events::Change::Deleted);
-        if !gone || !deleted.insert(*name) {
+        if !gone || !deleted.insert(name.clone()) {
             return Err(format!("deleted twice or never: {name}"));
         }
     }

@@ -8,14 +8,15 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use subscription_core::auth::{Client, IdentityKey, Session, User};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
     ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery, PlanQuery,
     StoreError, SubscriptionQuery,
 };
 use subscription_core::{
-    ExternalId, Payment, PaymentId, Plan, PlanId, Slug, Store, Subscription, SubscriptionId,
-    SubscriptionService, Timestamp,
+    ExternalId, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store, Subscription,
+    SubscriptionId, SubscriptionService, Timestamp, UserId,
 };
 
 use super::operation::{Operation, Outcome};
@@ -218,6 +219,48 @@ impl Store for FaultyStore {
     async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
         self.before_read().await?;
         self.inner.payments(query).await
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        self.before_read().await?;
+        self.inner.user(id).await
+    }
+
+    async fn user_by_identity(
+        &self,
+        identity: &IdentityKey,
+    ) -> Result<Option<Arc<User>>, StoreError> {
+        self.before_read().await?;
+        self.inner.user_by_identity(identity).await
+    }
+
+    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        self.before_read().await?;
+        self.inner.session(id).await
+    }
+
+    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.before_read().await?;
+        self.inner.sessions(user).await
+    }
+
+    async fn ended_sessions(
+        &self,
+        before: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.before_read().await?;
+        self.inner.ended_sessions(before, limit).await
+    }
+
+    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
+        self.before_read().await?;
+        self.inner.client(id).await
+    }
+
+    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
+        self.before_read().await?;
+        self.inner.clients().await
     }
 
     async fn idempotency(

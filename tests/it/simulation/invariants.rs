@@ -133,14 +133,14 @@ fn keys_are_unique(view: &View<'_>) -> Result<(), String> {
         ensure(keys.insert(key), || format!("{key:?} twice, at last in {record:?}"))?;
     }
     view.store.look_ups.iter().try_for_each(|(record, found)| {
-        ensure(*found == Some(*record), || format!("the key of {record} leads to {found:?}"))
+        ensure(found.as_ref() == Some(record), || format!("the key of {record} leads to {found:?}"))
     })
 }
 
 fn versions_rise_by_one(view: &View<'_>) -> Result<(), String> {
     let mut latest: BTreeMap<Subject, &Event> = BTreeMap::new();
     for event in view.fresh {
-        let before = latest.insert(event.subject, event);
+        let before = latest.insert(event.subject.clone(), event);
         let before = before.or_else(|| view.feed_before.latest.get(&event.subject));
         let follows = match before {
             None => event.version == Version::FIRST && event.change == Change::Created,
@@ -280,7 +280,7 @@ fn lists_agree_with_reads(view: &View<'_>) -> Result<(), String> {
             let name = subject(item);
             let same = view.store.records.get(&name) == Some(item);
             ensure(same && belongs(item), || format!("{:?} shows {item:?}", walk.list))?;
-            ensure(seen.insert(name), || format!("{:?} shows {name} twice", walk.list))?;
+            ensure(seen.insert(name.clone()), || format!("{:?} shows {name} twice", walk.list))?;
         }
         ensure(seen.len() == exist, || {
             format!("{:?} shows {} of {exist} records", walk.list, seen.len())

@@ -50,9 +50,9 @@ impl Feed {
     pub(super) fn absorb(&mut self, fresh: &[Event]) {
         for event in fresh {
             if event.change == Change::Created {
-                self.made_at.insert(event.subject, event.at);
+                self.made_at.insert(event.subject.clone(), event.at);
             }
-            self.latest.insert(event.subject, event.clone());
+            self.latest.insert(event.subject.clone(), event.clone());
         }
     }
 }
@@ -113,7 +113,7 @@ impl Snapshot {
         let mut snapshot = Self::default();
         snapshot.walk_lists(store, now, rng).await;
         let listed = snapshot.walks.iter().flat_map(|walk| walk.items.iter().map(subject));
-        let ever: BTreeSet<Subject> = listed.chain(feed.latest.keys().copied()).collect();
+        let ever: BTreeSet<Subject> = listed.chain(feed.latest.keys().cloned()).collect();
         for id in &ever {
             if let Subject::Subscription(id) = id {
                 let limit = page_limit(rng);
@@ -123,7 +123,7 @@ impl Snapshot {
             }
         }
         for name in ever {
-            if let Some(record) = read(store, name).await {
+            if let Some(record) = read(store, name.clone()).await {
                 snapshot.look_up(store, &record).await;
                 snapshot.records.insert(name, record);
             }
@@ -185,6 +185,9 @@ async fn read(store: &dyn Store, name: Subject) -> Option<Record> {
         Subject::Payment(id) => {
             let found = store.payment(id).await.expect("a payment reads");
             found.map(|payment| Record::Payment((*payment).clone()))
+        }
+        Subject::User(_) | Subject::Session(_) | Subject::Client(_) => {
+            unreachable!("nobody signs in here")
         }
     }
 }

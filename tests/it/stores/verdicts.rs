@@ -73,6 +73,23 @@ const TABLE: &[(Fault, &[&str])] = &[
             "a_value_given_twice_in_one_set_is_refused",
         ],
     ),
+    (
+        SwallowsTaken(Unique::UserIdentity),
+        &["a_value_that_another_record_has_is_refused_to_a_new_one"],
+    ),
+    (
+        SwallowsTaken(Unique::UserEmail),
+        &[
+            "a_value_that_another_record_has_is_refused_to_a_new_one",
+            "an_address_is_taken_in_every_spelling",
+        ],
+    ),
+    (FindsUsersBySubjectAlone, &["a_user_is_found_by_the_whole_identity_alone"]),
+    (ListsSessionsOldestFirst, &["the_sessions_of_a_user_are_listed_newest_first"]),
+    (HidesEndedSessions, &["the_sessions_of_a_user_are_listed_newest_first"]),
+    (ListsEndedSessionsTooLate, &["ended_sessions_are_listed_by_their_end"]),
+    (LosesRevocations, &["every_field_of_a_session_reads_back"]),
+    (HidesShutOutClients, &["clients_are_listed_by_id"]),
     (NamesAnotherUnique, &["a_set_of_many_kinds_is_told_which_value_is_taken"]),
     (
         NamesTheFirstRecordInConflicts,

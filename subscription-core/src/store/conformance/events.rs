@@ -65,7 +65,7 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
     let events: Vec<_> = subjects
         .into_iter()
         .zip(times)
-        .flat_map(|about| changes.map(|change| (about, change)))
+        .flat_map(|about| changes.map(|change| (about.clone(), change)))
         .zip(1..)
         .map(|(((subject, at), change), n)| Event {
             at,
@@ -171,7 +171,7 @@ pub async fn events_outlive_the_record_that_they_tell_of(store: Arc<dyn Store>) 
     let created = event(1);
     let deleted =
         Event { at: at(9), version: Version::from(2), change: Change::Deleted, ..event(2) };
-    let deleted = Event { subject: created.subject, ..deleted };
+    let deleted = Event { subject: created.subject.clone(), ..deleted };
     store
         .commit(ChangeSet { events: vec![created.clone()], ..writing([record.clone()]) })
         .await

@@ -15,6 +15,7 @@
 //! has `tokio` as a dev-dependency, with its features `macros` and `rt-multi-thread`.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a case that fails panics")]
 
+pub mod accounts;
 pub mod atomicity;
 pub mod events;
 pub mod guards;
@@ -179,6 +180,17 @@ macro_rules! store_conformance {
                 sequences_go_on_rising_after_events_are_forgotten,
                 a_set_may_forget_old_events_and_tell_new_ones,
                 events_outlive_the_record_that_they_tell_of,
+            }
+            accounts on "current_thread" {
+                every_field_of_a_session_reads_back,
+                every_field_of_a_client_reads_back,
+                an_address_reads_back_as_it_was_written,
+                an_address_is_taken_in_every_spelling,
+                a_user_is_found_by_the_whole_identity_alone,
+                the_sessions_of_a_user_are_listed_newest_first,
+                ended_sessions_are_listed_by_their_end,
+                a_session_that_goes_on_ends_later,
+                clients_are_listed_by_id,
             }
             idempotency on "current_thread" {
                 an_answer_belongs_to_its_operation_client_and_key,

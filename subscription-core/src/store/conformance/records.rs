@@ -8,9 +8,10 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::auth::{Client, ClientKey, ClientKind, IdentityKey, Origin, Scope, Session, User};
 use crate::clock::Timestamp;
 use crate::events::{Change, Event, Subject};
-use crate::id::{EventId, PaymentId, PlanId, SeededIds, SubscriptionId, UserId};
+use crate::id::{EventId, PaymentId, PlanId, SeededIds, SessionId, SubscriptionId, UserId};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, Operation, Write};
@@ -97,6 +98,60 @@ pub(super) fn payment(n: u64) -> Payment {
     }
 }
 
+/// The account of user `n`.
+pub(super) fn account(n: u64) -> User {
+    User {
+        id: user(n),
+        identity: IdentityKey {
+            issuer: parsed("https://id.example.com"),
+            subject: parsed(format!("subject {n}")),
+        },
+        email: parsed(format!("user-{n}@example.com")),
+        created_at: at(n),
+        updated_at: at(n),
+        version: Version::FIRST,
+    }
+}
+
+/// A session of user 0, so that all of them are in one list; it ends after `n` seconds.
+pub(super) fn session(n: u64) -> Session {
+    Session {
+        id: SessionId::new(at(n), &SeededIds::new(n)).unwrap(),
+        user_id: user(0),
+        client_id: parsed("web"),
+        issuer: parsed("https://id.example.com"),
+        opened_with: [1; 32],
+        key_id: 1,
+        salt: [2; 16],
+        generation: 1,
+        rotated_at: at(n),
+        successor_used: false,
+        auth_time: at(n),
+        last_seen_at: at(n),
+        expires_at: at(2 * n),
+        idle_expires_at: at(n),
+        revoked: None,
+        origin: Origin::default(),
+        created_at: at(n),
+        updated_at: at(n),
+        version: Version::FIRST,
+    }
+}
+
+pub(super) fn client(n: u64) -> Client {
+    Client {
+        id: parsed(format!("client-{n:04}")),
+        name: parsed(format!("Client {n}")),
+        kind: ClientKind::Confidential,
+        scopes: [Scope::Auth, Scope::PlansWrite].into(),
+        keys: vec![ClientKey { key_id: 1, hash: [3; 32], created_at: at(n) }],
+        revoked_at: None,
+        created_at: at(n),
+        updated_at: at(n),
+        version: Version::FIRST,
+    }
+}
+
 pub(super) fn request(n: u64) -> IdempotencyKey {
     IdempotencyKey {
         operation: Operation::CreatePlan,
@@ -128,11 +183,14 @@ pub(super) fn event(n: u64) -> Event {
 }
 
 /// A record of every kind.
-pub(super) fn one_of_each(n: u64) -> [Write; 4] {
+pub(super) fn one_of_each(n: u64) -> [Write; 7] {
     [
         Write::Plan(plan(n)),
         Write::Subscription(subscription(n)),
         Write::Payment(payment(n)),
+        Write::User(account(n)),
+        Write::Session(session(n)),
+        Write::Client(client(n)),
         Write::Idempotency(answer(n)),
     ]
 }
@@ -144,6 +202,9 @@ pub(super) fn at_version(mut record: Write, version: u64) -> Write {
         Write::Plan(plan) => plan.version = version,
         Write::Subscription(subscription) => subscription.version = version,
         Write::Payment(payment) => payment.version = version,
+        Write::User(user) => user.version = version,
+        Write::Session(session) => session.version = version,
+        Write::Client(client) => client.version = version,
         Write::Idempotency(answer) => answer.version = version,
     }
     record

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::records::at;
+use crate::auth::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::id::PlanId;
 use crate::payments::Payment;
@@ -48,6 +49,15 @@ pub(super) async fn stored(store: &Arc<dyn Store>, key: &Key) -> Option<Write> {
         }
         Key::Payment(id) => {
             store.payment(*id).await.unwrap().map(|found| Write::Payment(Payment::clone(&found)))
+        }
+        Key::User(id) => {
+            store.user(*id).await.unwrap().map(|found| Write::User(User::clone(&found)))
+        }
+        Key::Session(id) => {
+            store.session(*id).await.unwrap().map(|found| Write::Session(Session::clone(&found)))
+        }
+        Key::Client(id) => {
+            store.client(id).await.unwrap().map(|found| Write::Client(Client::clone(&found)))
         }
         Key::Idempotency(key) => {
             let found = store.idempotency(key).await.unwrap();

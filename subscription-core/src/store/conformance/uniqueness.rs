@@ -2,14 +2,21 @@
 
 use std::sync::Arc;
 
-use super::records::{at_version, parsed, payment, plan, subscription};
+use super::records::{account, at_version, parsed, payment, plan, subscription, user};
 use super::steps::{assert_taken, deleting, stored, writing};
+use crate::auth::{IdentityKey, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::{ChangeSet, Key, Store, Unique, Write};
 use crate::subscriptions::Subscription;
 
-const ALL: [Unique; 3] = [Unique::PlanSlug, Unique::ExternalSubscription, Unique::ExternalPayment];
+const ALL: [Unique; 5] = [
+    Unique::PlanSlug,
+    Unique::ExternalSubscription,
+    Unique::ExternalPayment,
+    Unique::UserIdentity,
+    Unique::UserEmail,
+];
 
 /// Record `n` of the kind that has such a value, with this value.
 fn holder(unique: Unique, n: u64, value: &str) -> Write {
@@ -21,6 +28,14 @@ fn holder(unique: Unique, n: u64, value: &str) -> Write {
         }),
         Unique::ExternalPayment => {
             Write::Payment(Payment { external_payment_id: Some(parsed(value)), ..payment(n) })
+        }
+        Unique::UserIdentity => Write::User(User {
+            identity: IdentityKey { subject: parsed(value), ..account(n).identity },
+            ..account(n)
+        }),
+        // Other users than those of the identities: a case may have both.
+        Unique::UserEmail => {
+            Write::User(User { email: parsed(format!("{value}@example.com")), ..account(100 + n) })
         }
     }
 }
@@ -39,6 +54,22 @@ async fn held_by(store: &Arc<dyn Store>, unique: Unique, value: &str) -> Option<
         Unique::ExternalPayment => {
             let found = store.payment_by_external_id(&parsed(value)).await.unwrap();
             found.map(|found| Key::Payment(found.id))
+        }
+        Unique::UserIdentity => {
+            let identity = IdentityKey { subject: parsed(value), ..account(0).identity };
+            let found = store.user_by_identity(&identity).await.unwrap();
+            found.map(|found| Key::User(found.id))
+        }
+        Unique::UserEmail => {
+            // Nobody is looked up by address: the few users of a case are asked one by one.
+            let email = parsed(format!("{value}@example.com"));
+            for n in 100..110 {
+                let found = store.user(user(n)).await.unwrap();
+                if let Some(found) = found.filter(|found| found.email == email) {
+                    return Some(Key::User(found.id));
+                }
+            }
+            None
         }
     }
 }

@@ -3,17 +3,20 @@
 //! One lock over hash maps for the records and ordered sets for the lists. A commit is checked as a
 //! whole before anything of it is applied, so a refused one has nothing to undo.
 
+mod accounts;
 mod idempotency;
 mod payments;
 mod plans;
 mod scan;
 mod subscriptions;
 
+use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
 
+use self::accounts::{ClientTable, SessionTable, UserTable};
 use self::idempotency::IdempotencyTable;
 use self::payments::PaymentTable;
 use self::plans::PlanTable;
@@ -23,9 +26,10 @@ use super::change_set::{ChangeSet, Guard, Key, Write};
 use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::query::{Page, PageLimit, PaymentQuery, PlanQuery, SubscriptionQuery};
+use crate::auth::{Client, IdentityKey, Session, User};
 use crate::clock::Timestamp;
 use crate::events::{Event, RecordedEvent};
-use crate::id::{PaymentId, PlanId, SubscriptionId};
+use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
@@ -44,6 +48,9 @@ struct Tables {
     plans: PlanTable,
     subscriptions: SubscriptionTable,
     payments: PaymentTable,
+    users: UserTable,
+    sessions: SessionTable,
+    clients: ClientTable,
     idempotency: IdempotencyTable,
     events: VecDeque<Event>,
     /// The sequence of the last event that is gone from the front of `events`.
@@ -68,6 +75,9 @@ impl Tables {
             Key::Plan(id) => self.plans.get(*id).map(|plan| plan.version),
             Key::Subscription(id) => self.subscriptions.get(*id).map(|found| found.version),
             Key::Payment(id) => self.payments.get(*id).map(|payment| payment.version),
+            Key::User(id) => self.users.get(*id).map(|user| user.version),
+            Key::Session(id) => self.sessions.get(*id).map(|session| session.version),
+            Key::Client(id) => self.clients.get(id).map(|client| client.version),
             Key::Idempotency(key) => self.idempotency.get(key).map(|record| record.version),
         }
         .unwrap_or(Version::NEW)
@@ -113,37 +123,41 @@ impl Tables {
 
     fn check_unique(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         let mut values = HashSet::new();
+        let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
         for write in &changes.writes {
-            let (unique, value, holder) = match write {
-                Write::Plan(plan) => {
-                    let holder = self.plans.by_slug(&plan.slug).map(|plan| Key::Plan(plan.id));
-                    (Unique::PlanSlug, plan.slug.as_str(), holder)
+            for (unique, value) in unique_values(write) {
+                let holder = self.holder(write, unique).filter(|holder| *holder != write.key());
+                let twice = changes.writes.len() > 1 && !values.insert((unique, value));
+                if twice || holder.is_some_and(|holder| !deleted(&holder)) {
+                    return Err(StoreError::Taken(unique));
                 }
-                Write::Subscription(Subscription {
-                    external_subscription_id: Some(id), ..
-                }) => {
-                    let holder = self.subscriptions.by_external_id(id);
-                    let holder = holder.map(|found| Key::Subscription(found.id));
-                    (Unique::ExternalSubscription, id.as_str(), holder)
-                }
-                Write::Payment(Payment { external_payment_id: Some(id), .. }) => {
-                    let holder = self.payments.by_external_id(id);
-                    (
-                        Unique::ExternalPayment,
-                        id.as_str(),
-                        holder.map(|found| Key::Payment(found.id)),
-                    )
-                }
-                Write::Subscription(_) | Write::Payment(_) | Write::Idempotency(_) => continue,
-            };
-            let other = holder.filter(|holder| *holder != write.key());
-            let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
-            let twice = changes.writes.len() > 1 && !values.insert((unique, value));
-            if twice || other.is_some_and(|holder| !deleted(&holder)) {
-                return Err(StoreError::Taken(unique));
             }
         }
         Ok(())
+    }
+
+    /// The record that has a unique value of the one to be written.
+    fn holder(&self, write: &Write, unique: Unique) -> Option<Key> {
+        match write {
+            Write::Plan(plan) => self.plans.by_slug(&plan.slug).map(|found| Key::Plan(found.id)),
+            Write::Subscription(subscription) => {
+                let id = subscription.external_subscription_id.as_ref()?;
+                self.subscriptions.by_external_id(id).map(|found| Key::Subscription(found.id))
+            }
+            Write::Payment(payment) => {
+                let id = payment.external_payment_id.as_ref()?;
+                self.payments.by_external_id(id).map(|found| Key::Payment(found.id))
+            }
+            Write::User(user) => {
+                let holder = if unique == Unique::UserEmail {
+                    self.users.by_email(&user.email)
+                } else {
+                    self.users.by_identity(&user.identity)
+                };
+                holder.map(|found| Key::User(found.id))
+            }
+            Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
+        }
     }
 
     fn apply(&mut self, changes: ChangeSet) {
@@ -152,6 +166,11 @@ impl Tables {
                 Key::Plan(id) => self.plans.delete(id),
                 Key::Subscription(id) => self.subscriptions.delete(id),
                 Key::Payment(id) => self.payments.delete(id),
+                Key::User(id) => self.users.delete(id),
+                Key::Session(id) => self.sessions.delete(id),
+                Key::Client(id) => {
+                    self.clients.remove(&id);
+                }
                 Key::Idempotency(key) => self.idempotency.delete(&key),
             }
         }
@@ -160,6 +179,11 @@ impl Tables {
                 Write::Plan(plan) => self.plans.put(plan),
                 Write::Subscription(subscription) => self.subscriptions.put(subscription),
                 Write::Payment(payment) => self.payments.put(payment),
+                Write::User(user) => self.users.put(user),
+                Write::Session(session) => self.sessions.put(session),
+                Write::Client(client) => {
+                    self.clients.insert(client.id.clone(), Arc::new(client));
+                }
                 Write::Idempotency(record) => self.idempotency.put(record),
             }
         }
@@ -170,6 +194,26 @@ impl Tables {
             }
         }
     }
+}
+
+/// What no other record may have.
+fn unique_values(write: &Write) -> impl Iterator<Item = (Unique, Cow<'_, str>)> {
+    let values = match write {
+        Write::Plan(plan) => [Some((Unique::PlanSlug, plan.slug.as_str().into())), None],
+        Write::Subscription(Subscription { external_subscription_id: id, .. }) => {
+            [id.as_ref().map(|id| (Unique::ExternalSubscription, id.as_str().into())), None]
+        }
+        Write::Payment(Payment { external_payment_id: id, .. }) => {
+            [id.as_ref().map(|id| (Unique::ExternalPayment, id.as_str().into())), None]
+        }
+        Write::User(User { identity: IdentityKey { issuer, subject }, email, .. }) => [
+            // Neither part has a control character.
+            Some((Unique::UserIdentity, format!("{issuer}\0{subject}").into())),
+            Some((Unique::UserEmail, email.key().into())),
+        ],
+        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => [None, None],
+    };
+    values.into_iter().flatten()
 }
 
 #[async_trait]
@@ -220,6 +264,41 @@ impl Store for MemoryStore {
 
     async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
         Ok(self.read().payments.page(query))
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        Ok(self.read().users.get(id).cloned())
+    }
+
+    async fn user_by_identity(
+        &self,
+        identity: &IdentityKey,
+    ) -> Result<Option<Arc<User>>, StoreError> {
+        Ok(self.read().users.by_identity(identity).cloned())
+    }
+
+    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        Ok(self.read().sessions.get(id).cloned())
+    }
+
+    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+        Ok(self.read().sessions.of_user(user))
+    }
+
+    async fn ended_sessions(
+        &self,
+        before: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        Ok(self.read().sessions.ended(before, limit.get()))
+    }
+
+    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
+        Ok(self.read().clients.get(id).cloned())
+    }
+
+    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
+        Ok(self.read().clients.values().cloned().collect())
     }
 
     async fn idempotency(

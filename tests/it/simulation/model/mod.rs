@@ -104,7 +104,7 @@ impl Model {
             Expected::Forget => (Ok(self.forget(seen.at)), None),
             Expected::Create(record) => {
                 let event = next_event()?;
-                let record = named(record, event.subject);
+                let record = named(record, event.subject.clone());
                 let told = told(&event, &record, version(&record), Change::Created, seen.at);
                 (Ok(self.keep(record, seen)), Some((event, told)))
             }

@@ -28,7 +28,8 @@ fn value(write: &Write) -> Option<(Unique, String)> {
             let id = payment.external_payment_id.as_ref()?;
             Some((Unique::ExternalPayment, id.to_string()))
         }
-        Write::Idempotency(_) => None,
+        Write::User(user) => Some((Unique::UserEmail, user.email.key().into())),
+        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
     }
 }
 
@@ -37,6 +38,9 @@ fn set_version(write: &mut Write, version: Version) {
         Write::Plan(plan) => plan.version = version,
         Write::Subscription(subscription) => subscription.version = version,
         Write::Payment(payment) => payment.version = version,
+        Write::User(user) => user.version = version,
+        Write::Session(session) => session.version = version,
+        Write::Client(client) => client.version = version,
         Write::Idempotency(record) => record.version = version,
     }
 }
@@ -164,11 +168,10 @@ impl FaultyStore {
                 clash.map(|(unique, _)| StoreError::Taken(unique))
             }
             Fault::ChecksValuesBeforeVersions => {
-                let slug = changes.writes.iter().find_map(|write| match write {
-                    Write::Plan(plan) => Some((plan.id, plan.slug.clone())),
-                    Write::Subscription(_) | Write::Payment(_) | Write::Idempotency(_) => None,
+                let plan = changes.writes.iter().find_map(|write| {
+                    if let Write::Plan(plan) = write { Some(plan) } else { None }
                 });
-                let (id, slug) = slug?;
+                let (id, slug) = plan.map(|plan| (plan.id, plan.slug.clone()))?;
                 let holder = self.inner.plan_by_slug(&slug).await.unwrap();
                 holder.filter(|h| h.id != id).map(|_| StoreError::Taken(Unique::PlanSlug))
             }
@@ -284,7 +287,7 @@ impl FaultyStore {
                 Write::Payment(payment) => {
                     memory.subscriptions.insert(payment.subscription_id);
                 }
-                Write::Idempotency(_) => {}
+                Write::User(_) | Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => {}
             }
         }
     }

@@ -7,14 +7,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use subscription_core::auth::{Client, IdentityKey, Session, User};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
     ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery, PlanQuery,
     StoreError, SubscriptionQuery, Unique, Write,
 };
 use subscription_core::{
-    Amount, ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, Slug, Store, Subscription,
-    SubscriptionId, Timestamp, Version,
+    Amount, ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
+    Subscription, SubscriptionId, Timestamp, UserId, Version,
 };
 use uuid::Uuid;
 
@@ -62,6 +63,13 @@ pub(super) enum Fault {
     ListsUnexpiredAnswers,
     ListsAnswersTooLate,
     ListsExpiredAnswersBackwards,
+
+    FindsUsersBySubjectAlone,
+    ListsSessionsOldestFirst,
+    HidesEndedSessions,
+    ListsEndedSessionsTooLate,
+    LosesRevocations,
+    HidesShutOutClients,
 
     // What is listed.
     IgnoresTheProductFilter,
@@ -136,6 +144,16 @@ impl FaultyStore {
             Key::Payment(id) => {
                 let found = self.inner.payment(*id).await.unwrap();
                 found.map(|found| Write::Payment((*found).clone()))
+            }
+            Key::User(id) => {
+                self.inner.user(*id).await.unwrap().map(|found| Write::User((*found).clone()))
+            }
+            Key::Session(id) => {
+                let found = self.inner.session(*id).await.unwrap();
+                found.map(|found| Write::Session((*found).clone()))
+            }
+            Key::Client(id) => {
+                self.inner.client(id).await.unwrap().map(|found| Write::Client((*found).clone()))
             }
             Key::Idempotency(key) => {
                 let found = self.inner.idempotency(key).await.unwrap();
@@ -232,6 +250,69 @@ impl Store for FaultyStore {
 
     async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
         lists::payments(self, query.clone()).await
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+        self.inner.user(id).await
+    }
+
+    async fn user_by_identity(
+        &self,
+        identity: &IdentityKey,
+    ) -> Result<Option<Arc<User>>, StoreError> {
+        if self.has(Fault::FindsUsersBySubjectAlone) {
+            for issuer in ["https://id.example.com", "https://other"] {
+                let issuer = issuer.parse().unwrap();
+                let identity = IdentityKey { issuer, ..identity.clone() };
+                if let Some(found) = self.inner.user_by_identity(&identity).await? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        self.inner.user_by_identity(identity).await
+    }
+
+    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+        let found = self.inner.session(id).await?;
+        if self.has(Fault::LosesRevocations) {
+            return Ok(found.map(|found| Arc::new(Session { revoked: None, ..(*found).clone() })));
+        }
+        Ok(found)
+    }
+
+    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+        let mut found = self.inner.sessions(user).await?;
+        if self.has(Fault::ListsSessionsOldestFirst) {
+            found.reverse();
+        }
+        if self.has(Fault::HidesEndedSessions) {
+            found.retain(|session| session.revoked.is_none());
+        }
+        Ok(found)
+    }
+
+    async fn ended_sessions(
+        &self,
+        before: Timestamp,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let mut ended = self.inner.ended_sessions(before, limit).await?;
+        if self.has(Fault::ListsEndedSessionsTooLate) {
+            ended.retain(|session| session.ended_at() < before);
+        }
+        Ok(ended)
+    }
+
+    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
+        self.inner.client(id).await
+    }
+
+    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
+        let mut clients = self.inner.clients().await?;
+        if self.has(Fault::HidesShutOutClients) {
+            clients.retain(|client| client.revoked_at.is_none());
+        }
+        Ok(clients)
     }
 
     async fn idempotency(

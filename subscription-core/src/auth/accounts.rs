@@ -1,0 +1,316 @@
+//! Accounts: signing up, signing in, and leaving for good.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use super::refresh::RefreshToken;
+use super::session::{IdentityKey, Origin, RevocationReason, Session, User};
+use super::sessions::Authenticated;
+use super::{Authentication, IdentityRefused};
+use crate::clock::Timestamp;
+use crate::error::{Conflict, Error, Forbidden, PartFailed, Unauthenticated};
+use crate::events::{Change, Subject};
+use crate::id::{SessionId, UserId};
+use crate::store::{
+    ChangeSet, Delete, Key, PageLimit, StoreError, SubscriptionFilter, SubscriptionQuery, Unique,
+    Write,
+};
+use crate::subscriptions::{SubscriptionChanges, SubscriptionStatus};
+use crate::text::{Email, Slug};
+use crate::version::Version;
+
+/// Somebody who wants in.
+#[derive(Debug, Clone)]
+pub struct SignIn {
+    /// The client that asks for them.
+    pub client_id: Slug,
+    /// The token that an identity provider gave them.
+    pub access_token: SecretString,
+    /// The address that they say is theirs.
+    pub email: Email,
+    /// Where they come from.
+    pub origin: Origin,
+}
+
+/// A session's tokens, and whose they are.
+#[derive(Debug, Clone)]
+pub struct SignedIn {
+    /// What to call with from now on.
+    pub access_token: SecretString,
+    /// How long it is good.
+    pub expires_in: Duration,
+    /// What to get the next pair with.
+    pub refresh_token: SecretString,
+    /// How long it is good.
+    pub refresh_expires_in: Duration,
+    /// The user.
+    pub user: Arc<User>,
+    /// The session.
+    pub session: Arc<Session>,
+}
+
+/// # Accounts
+impl Authentication {
+    /// Makes an account for an identity that has none, and opens its first session.
+    pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
+        let identity = self.proved(&sign_in).await?;
+        self.service()
+            .retrying(|| async {
+                let found = self.store().user_by_identity(&identity).await;
+                if found.map_err(Error::Store)?.is_some() {
+                    return Err(Conflict::AccountExists.into());
+                }
+                let now = self.service().now();
+                let user = User {
+                    id: UserId::new(now, self.service().ids())?,
+                    identity: identity.clone(),
+                    email: sign_in.email.clone(),
+                    created_at: now,
+                    updated_at: now,
+                    version: Version::FIRST,
+                };
+                self.open_session(user, Change::Created, &sign_in, Vec::new(), now).await
+            })
+            .await
+    }
+
+    /// Opens a session for an identity that has an account.
+    ///
+    /// Where the user has as many sessions as are kept, the oldest goes.
+    pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
+        let identity = self.proved(&sign_in).await?;
+        self.service()
+            .retrying(|| async {
+                let found = self.store().user_by_identity(&identity).await;
+                let Some(user) = found.map_err(Error::Store)? else {
+                    return Err(Error::NotFound {
+                        record: "account",
+                        name: "for this identity".into(),
+                    });
+                };
+                let now = self.service().now();
+                let sessions = self.store().sessions(user.id).await.map_err(Error::Store)?;
+                let surplus = self.surplus(&sessions, &sign_in, now);
+                // The user is written with each sign-in, so that one and a revocation of all cannot
+                // pass each other.
+                let version = user.version.next();
+                let user = User { updated_at: now, version, ..User::clone(&user) };
+                self.open_session(user, Change::Updated, &sign_in, surplus, now).await
+            })
+            .await
+    }
+
+    /// Deletes the account of `caller`, who must name it: its sessions and all that leads to the
+    /// person are gone, its subscriptions expire, its payments stay.
+    pub async fn delete_account(&self, caller: &Authenticated, auth_id: &str) -> Result<(), Error> {
+        let own = caller.claims.sub;
+        if auth_id.parse() != Ok(own) {
+            return Err(Forbidden::AuthIdMismatch.into());
+        }
+        while !self.service().retrying(|| self.delete_round(own)).await? {}
+        // A subscription that was being made meanwhile may have been too late to be seen, and made in
+        // time. Without its user none can follow.
+        while self.service().retrying(|| self.expire_round(own)).await? {}
+        Ok(())
+    }
+
+    /// Deletes an account, or, where that is more than one commit takes, a part of what belongs to it;
+    /// true if it is done.
+    async fn delete_round(&self, user_id: UserId) -> Result<bool, Error> {
+        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        let Some(user) = user else { return Err(Unauthenticated::SessionRevoked.into()) };
+        let now = self.service().now();
+        let sessions = self.store().sessions(user_id).await.map_err(Error::Store)?;
+        let (mut changes, more) = self.expire_subscriptions(user_id, now).await?;
+        let room = ChangeSet::RECORDS_MAX - changes.writes.len() - 1;
+        let fits = !more && sessions.len() <= room;
+        // The oldest first, so that a part leaves the live ones to the end.
+        for session in sessions.iter().rev().take(room) {
+            let (subject, version) = (Subject::Session(session.id), session.version);
+            changes.deletes.push(Delete { key: Key::Session(session.id), version });
+            changes.events.push(self.service().event(
+                subject,
+                version.next(),
+                Change::Deleted,
+                now,
+            )?);
+        }
+        if fits {
+            let (subject, version) = (Subject::User(user_id), user.version);
+            changes.deletes.push(Delete { key: Key::User(user_id), version });
+            changes.events.push(self.service().event(
+                subject,
+                version.next(),
+                Change::Deleted,
+                now,
+            )?);
+        }
+        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
+        Ok(fits)
+    }
+
+    /// Ends some subscriptions of a user; false if there are none left.
+    async fn expire_round(&self, user_id: UserId) -> Result<bool, Error> {
+        let (changes, _) = self.expire_subscriptions(user_id, self.service().now()).await?;
+        let some = !changes.writes.is_empty();
+        if some {
+            self.store().commit(changes).await.map_err(Error::Store)?;
+        }
+        Ok(some)
+    }
+
+    /// Asks the provider who the caller is, and holds it against what the caller said.
+    async fn proved(&self, sign_in: &SignIn) -> Result<IdentityKey, Error> {
+        let SignIn { access_token, email, .. } = sign_in;
+        let now = self.service().now();
+        let identity = match self.0.verifier.verify(access_token, email, now).await {
+            Ok(identity) => identity,
+            Err(IdentityRefused::Rejected) => return Err(Unauthenticated::IdentityRejected.into()),
+            Err(IdentityRefused::Unavailable(source)) => {
+                return Err(PartFailed::IdentityProvider(source).into());
+            }
+        };
+        if identity.email.as_ref() != Some(email) {
+            return Err(Forbidden::EmailMismatch.into());
+        }
+        if !identity.email_verified {
+            return Err(Forbidden::EmailNotVerified.into());
+        }
+        Ok(identity.key)
+    }
+
+    /// The live sessions that must go for a new one to come, oldest first.
+    fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
+        let settings = &self.0.settings;
+        let token = fingerprint(&sign_in.access_token);
+        let oldest_first = || sessions.iter().rev().filter(|session| session.is_live(now));
+        let beyond = |max: usize, counts: &dyn Fn(&Session) -> bool| -> Vec<SessionId> {
+            let counted: Vec<_> = oldest_first().filter(|session| counts(session)).collect();
+            let going = (counted.len() + 1).saturating_sub(max.max(1));
+            counted.into_iter().take(going).map(|session| session.id).collect()
+        };
+        let of_client = |session: &Session| session.client_id == sign_in.client_id;
+        let of_token = |session: &Session| session.opened_with == token;
+        let mut going = beyond(settings.sessions_per_client, &of_client);
+        going.extend(beyond(settings.sessions_per_identity_token, &of_token));
+        oldest_first()
+            .filter(|session| going.contains(&session.id))
+            .map(|session| session.revoke(RevocationReason::SessionLimit, now))
+            .collect()
+    }
+
+    /// Commits a user with a new session, and the sessions that make room for it.
+    async fn open_session(
+        &self,
+        user: User,
+        change: Change,
+        sign_in: &SignIn,
+        surplus: Vec<Session>,
+        now: Timestamp,
+    ) -> Result<SignedIn, Error> {
+        let session = self.new_session(&user, sign_in, now)?;
+        let signed_in = self.signed_in(Arc::new(user.clone()), Arc::new(session.clone()), now)?;
+        let mut changes = ChangeSet::default();
+        let event = |subject, version, change| self.service().event(subject, version, change, now);
+        changes.events.push(event(Subject::User(user.id), user.version, change)?);
+        changes.events.push(event(Subject::Session(session.id), session.version, Change::Created)?);
+        for ended in &surplus {
+            let change = Change::Revoked { reason: RevocationReason::SessionLimit };
+            changes.events.push(event(Subject::Session(ended.id), ended.version, change)?);
+        }
+        let ended: Vec<_> = surplus.iter().map(|session| session.id).collect();
+        changes.writes = vec![Write::User(user), Write::Session(session)];
+        changes.writes.extend(surplus.into_iter().map(Write::Session));
+        match self.commit_ending(changes, ended).await {
+            Ok(()) => Ok(signed_in),
+            Err(Error::Store(StoreError::Taken(Unique::UserEmail))) => {
+                Err(Conflict::EmailInUse.into())
+            }
+            Err(Error::Store(StoreError::Taken(_))) => Err(Conflict::AccountExists.into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn new_session(&self, user: &User, sign_in: &SignIn, now: Timestamp) -> Result<Session, Error> {
+        let settings = &self.0.settings;
+        let mut salt = [0; 16];
+        self.service().ids().fill(&mut salt)?;
+        Ok(Session {
+            id: SessionId::new(now, self.service().ids())?,
+            user_id: user.id,
+            client_id: sign_in.client_id.clone(),
+            issuer: user.identity.issuer.clone(),
+            opened_with: fingerprint(&sign_in.access_token),
+            key_id: self.0.server_keys.current(),
+            salt,
+            generation: 1,
+            rotated_at: now,
+            successor_used: false,
+            auth_time: now,
+            last_seen_at: now,
+            expires_at: now.saturating_add(settings.session_lifetime),
+            idle_expires_at: now.saturating_add(settings.idle_lifetime),
+            revoked: None,
+            origin: sign_in.origin.clone(),
+            created_at: now,
+            updated_at: now,
+            version: Version::FIRST,
+        })
+    }
+
+    /// The tokens of a session's present generation.
+    pub(super) fn signed_in(
+        &self,
+        user: Arc<User>,
+        session: Arc<Session>,
+        now: Timestamp,
+    ) -> Result<SignedIn, Error> {
+        let refresh_token = RefreshToken::of(&session, &self.0.server_keys)
+            .ok_or_else(|| Error::from(PartFailed::ServerKey))?;
+        let ends_at = session.idle_expires_at.min(session.expires_at);
+        let left = ends_at.micros().saturating_sub(now.micros());
+        Ok(SignedIn {
+            access_token: self.0.tokens.issue(&session, now, self.service().ids())?,
+            expires_in: self.0.settings.access_lifetime,
+            refresh_token,
+            refresh_expires_in: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
+            user,
+            session,
+        })
+    }
+
+    /// The changes that end subscriptions of a user that are not over yet, and whether there are more.
+    async fn expire_subscriptions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<(ChangeSet, bool), Error> {
+        let statuses = SubscriptionStatus::all()
+            .filter(|status| *status != SubscriptionStatus::Expired)
+            .collect();
+        let filter =
+            SubscriptionFilter { user_id: Some(user), statuses, ..SubscriptionFilter::default() };
+        let limit = PageLimit::MAX;
+        let query = SubscriptionQuery { filter, limit, now, ..SubscriptionQuery::default() };
+        let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
+        let mut changes = ChangeSet::default();
+        for subscription in page.items {
+            let expire = SubscriptionChanges::status(SubscriptionStatus::Expired);
+            let Some(expired) = subscription.change(expire, now)? else { continue };
+            let change =
+                Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
+            let subject = Subject::Subscription(expired.id);
+            changes.events.push(self.service().event(subject, expired.version, change, now)?);
+            changes.writes.push(Write::Subscription(expired));
+        }
+        Ok((changes, page.next.is_some()))
+    }
+}
+
+/// Tells identity tokens apart without keeping them.
+fn fingerprint(token: &SecretString) -> [u8; 32] {
+    Sha256::digest(token.expose_secret()).into()
+}

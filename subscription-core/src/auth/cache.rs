@@ -1,0 +1,82 @@
+//! Tokens that were found good a moment ago.
+//!
+//! The only use of `moka` beside the stores. A revocation on this instance is seen at once: it stamps
+//! the session's slot, and an entry counts only while its slot has the stamp that was read before the
+//! session was.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use super::sessions::Authenticated;
+use crate::clock::Timestamp;
+use crate::id::SessionId;
+
+/// Sessions share slots: a revocation makes a thousandth of the entries be checked once more.
+const SLOTS: usize = 1_024;
+
+#[derive(Debug)]
+pub(super) struct AuthCache {
+    entries: Cache<[u8; 32], Entry>,
+    stamps: Box<[AtomicU64]>,
+    lag: Duration,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    found: Arc<Authenticated>,
+    checked_at: Timestamp,
+    stamp: u64,
+}
+
+impl AuthCache {
+    pub(super) fn new(entries: u64, lag: Duration) -> Self {
+        let stamps = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self { entries: Cache::new(entries), stamps, lag }
+    }
+
+    /// What a token was found to be, if that is recent enough and its session was not touched here.
+    pub(super) fn get(&self, token: &SecretString, now: Timestamp) -> Option<Arc<Authenticated>> {
+        let entry = self.entries.get(&key(token))?;
+        let recent = entry.checked_at <= now && now < entry.checked_at.saturating_add(self.lag);
+        let untouched = self.stamp(entry.found.session.id) == entry.stamp;
+        (recent && untouched).then_some(entry.found)
+    }
+
+    pub(super) fn put(
+        &self,
+        token: &SecretString,
+        found: Arc<Authenticated>,
+        checked_at: Timestamp,
+        stamp: u64,
+    ) {
+        self.entries.insert(key(token), Entry { found, checked_at, stamp });
+    }
+
+    /// The stamp of a session's slot; read it before the session.
+    pub(super) fn stamp(&self, session: SessionId) -> u64 {
+        self.slot(session).map_or(0, |slot| slot.load(Ordering::SeqCst))
+    }
+
+    /// Makes every token of the session be checked again.
+    pub(super) fn forget(&self, session: SessionId) {
+        if let Some(slot) = self.slot(session) {
+            slot.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn slot(&self, session: SessionId) -> Option<&AtomicU64> {
+        // The last bytes of an id are random.
+        let bytes = session.uuid().into_bytes();
+        let number = u16::from_be_bytes(*bytes.last_chunk()?);
+        self.stamps.get(usize::from(number) % SLOTS)
+    }
+}
+
+fn key(token: &SecretString) -> [u8; 32] {
+    Sha256::digest(token.expose_secret()).into()
+}

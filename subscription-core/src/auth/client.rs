@@ -1,0 +1,244 @@
+//! Clients: the programs that call, and what each may do.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::Mac as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+use super::refresh::ServerKeys;
+use crate::clock::Timestamp;
+use crate::faults::{FaultCode, Faults, InvalidValue};
+use crate::id::{IdSource, RandomnessUnavailable};
+use crate::text::{Name, Slug};
+use crate::version::Version;
+
+const PREFIX: &str = "sck_";
+const SECRET_BYTES: usize = 32;
+
+/// How many keys of a client work at once: the new one and the one that it replaces.
+const KEYS_MAX: usize = 2;
+
+/// Something that a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Sign users up and in, and act on their sessions.
+    Auth,
+    /// Read plans.
+    PlansRead,
+    /// Make, change and delete plans.
+    PlansWrite,
+    /// Read subscriptions.
+    SubscriptionsRead,
+    /// Make, change and delete subscriptions.
+    SubscriptionsWrite,
+    /// Read payments.
+    PaymentsRead,
+    /// Make, change and delete payments.
+    PaymentsWrite,
+    /// Say from which address a user came.
+    AssertIp,
+    /// Manage clients.
+    Admin,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 9] = [
+        Self::Auth,
+        Self::PlansRead,
+        Self::PlansWrite,
+        Self::SubscriptionsRead,
+        Self::SubscriptionsWrite,
+        Self::PaymentsRead,
+        Self::PaymentsWrite,
+        Self::AssertIp,
+        Self::Admin,
+    ];
+
+    /// The scope's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::PlansRead => "plans:read",
+            Self::PlansWrite => "plans:write",
+            Self::SubscriptionsRead => "subscriptions:read",
+            Self::SubscriptionsWrite => "subscriptions:write",
+            Self::PaymentsRead => "payments:read",
+            Self::PaymentsWrite => "payments:write",
+            Self::AssertIp => "assert-ip",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// True if a client whose id is no secret may have it.
+    pub const fn is_public(self) -> bool {
+        matches!(self, Self::Auth | Self::PlansRead)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|scope| scope.as_str()).collect();
+            let message = format!("must be one of {}", names.join(", "));
+            InvalidValue::new(FaultCode::NotAllowedValue, message)
+        })
+    }
+}
+
+/// Whether a client can keep a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientKind {
+    /// A browser or an app: its id is all it has, and no secret.
+    Public,
+    /// A server: it calls with a key.
+    Confidential,
+}
+
+/// A program that calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// Names the client for ever; a public client calls with it.
+    pub id: Slug,
+    /// What people call it.
+    pub name: Name,
+    /// Whether it can keep a secret.
+    pub kind: ClientKind,
+    /// What it may do.
+    pub scopes: BTreeSet<Scope>,
+    /// The keys that work, newest first; none for a public client.
+    pub keys: Vec<ClientKey>,
+    /// When it was shut out.
+    pub revoked_at: Option<Timestamp>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When the record was last written.
+    pub updated_at: Timestamp,
+    /// How often it has been written.
+    pub version: Version,
+}
+
+/// What is kept of a client's key: enough to know it again, not to make it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientKey {
+    /// The server key that the hash is made with.
+    pub key_id: u8,
+    /// A keyed hash of the secret.
+    pub hash: [u8; 32],
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl fmt::Debug for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientKey({})", self.created_at)
+    }
+}
+
+/// A client to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewClient {
+    /// See [`Client::id`].
+    pub id: Slug,
+    /// See [`Client::name`].
+    pub name: Name,
+    /// See [`Client::kind`].
+    pub kind: ClientKind,
+    /// See [`Client::scopes`].
+    pub scopes: BTreeSet<Scope>,
+}
+
+impl NewClient {
+    /// Checks that a client whose id is no secret gets no scope that needs one.
+    pub(crate) fn check(&self) -> Result<(), Faults> {
+        let mut faults = Faults::default();
+        if self.kind == ClientKind::Public {
+            for scope in self.scopes.iter().filter(|scope| !scope.is_public()) {
+                let message = format!("must not have {scope} for a public client");
+                faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
+            }
+        }
+        faults.into_result()
+    }
+}
+
+impl Client {
+    /// Gives the client a key; the one before the last stops working.
+    pub(crate) fn add_key(
+        &mut self,
+        keys: &ServerKeys,
+        ids: &dyn IdSource,
+        now: Timestamp,
+    ) -> Result<SecretString, RandomnessUnavailable> {
+        let mut secret = [0; SECRET_BYTES];
+        ids.fill(&mut secret)?;
+        let key_id = keys.current();
+        // The current key is always in the ring; were it not, this would match nothing.
+        let hash = hash(keys, key_id, &self.id, &secret).unwrap_or_default();
+        self.keys.insert(0, ClientKey { key_id, hash, created_at: now });
+        self.keys.truncate(KEYS_MAX);
+        Ok(format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(secret)).into())
+    }
+
+    /// True if it may call with `credential`.
+    pub(crate) fn accepts(&self, credential: &ClientCredential, keys: &ServerKeys) -> bool {
+        let known = match (&credential.secret, self.kind) {
+            (None, ClientKind::Public) => true,
+            (Some(secret), ClientKind::Confidential) => {
+                self.keys.iter().fold(false, |known, key| {
+                    let hash = hash(keys, key.key_id, &self.id, secret);
+                    known | hash.is_some_and(|hash| hash.ct_eq(&key.hash).into())
+                })
+            }
+            (None, ClientKind::Confidential) | (Some(_), ClientKind::Public) => false,
+        };
+        known && self.revoked_at.is_none()
+    }
+}
+
+/// A keyed hash of a client's secret; `None` if the server key is no longer in the ring.
+fn hash(keys: &ServerKeys, key_id: u8, client: &Slug, secret: &[u8]) -> Option<[u8; 32]> {
+    let mac = keys.mac(key_id, "client key", client.as_str().as_bytes(), secret)?;
+    Some(mac.finalize().into_bytes().into())
+}
+
+/// What a client calls with, taken apart.
+pub(crate) struct ClientCredential {
+    pub(crate) id: Slug,
+    secret: Option<Vec<u8>>,
+}
+
+impl ClientCredential {
+    /// Reads a public client's id or a confidential client's key; `None` if it is neither.
+    pub(crate) fn parse(text: &SecretString) -> Option<Self> {
+        let text = text.expose_secret();
+        let Some(key) = text.strip_prefix(PREFIX) else {
+            return Some(Self { id: text.parse().ok()?, secret: None });
+        };
+        let (id, secret) = key.split_once('_')?;
+        let secret = URL_SAFE_NO_PAD.decode(secret).ok()?;
+        let whole = secret.len() == SECRET_BYTES;
+        Some(Self { id: id.parse().ok()?, secret: whole.then_some(secret) }).filter(|_| whole)
+    }
+
+    /// Does the work of a comparison for a client that does not exist, so that it takes as long.
+    pub(crate) fn compare_in_vain(&self, keys: &ServerKeys) {
+        if let Some(secret) = &self.secret {
+            let hash = hash(keys, keys.current(), &self.id, secret);
+            std::hint::black_box(hash.is_some_and(|hash| hash.ct_eq(&[0; 32]).into()));
+        }
+    }
+}

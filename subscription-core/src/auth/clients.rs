@@ -1,0 +1,145 @@
+//! Clients: made, known again, given new keys, shut out.
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::Authentication;
+use super::client::{Client, ClientCredential, ClientKind, NewClient, Scope};
+use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
+use crate::events::{Change, Subject};
+use crate::service::found;
+use crate::store::{ChangeSet, StoreError, Write};
+use crate::text::Slug;
+use crate::version::Version;
+
+/// A client, and what it calls with: the only time that a confidential client's key is shown.
+#[derive(Debug, Clone)]
+pub struct CreatedClient {
+    /// The client.
+    pub client: Arc<Client>,
+    /// The value of its `client-id` header.
+    pub credential: SecretString,
+}
+
+/// # Clients
+impl Authentication {
+    /// Makes a client.
+    pub async fn create_client(&self, new: NewClient) -> Result<CreatedClient, Error> {
+        new.check()?;
+        let now = self.service().now();
+        let mut client = Client {
+            id: new.id,
+            name: new.name,
+            kind: new.kind,
+            scopes: new.scopes,
+            keys: Vec::new(),
+            revoked_at: None,
+            created_at: now,
+            updated_at: now,
+            version: Version::FIRST,
+        };
+        let credential = match client.kind {
+            ClientKind::Public => client.id.as_str().into(),
+            ClientKind::Confidential => {
+                client.add_key(&self.0.server_keys, self.service().ids(), now)?
+            }
+        };
+        match self.write_client(client, Change::Created).await {
+            Err(Error::Store(StoreError::Conflict(_))) => Err(Conflict::ClientExists.into()),
+            done => Ok(CreatedClient { client: done?, credential }),
+        }
+    }
+
+    /// Gives a confidential client another key; the one before the present stops working.
+    pub async fn rotate_client_key(&self, id: &Slug) -> Result<CreatedClient, Error> {
+        self.service()
+            .retrying(|| async {
+                let mut client = Client::clone(&*self.client(id).await?);
+                if client.kind == ClientKind::Public {
+                    return Err(Conflict::ClientHasNoKey.into());
+                }
+                if client.revoked_at.is_some() {
+                    return Err(Conflict::ClientRevoked.into());
+                }
+                let now = self.service().now();
+                let credential = client.add_key(&self.0.server_keys, self.service().ids(), now)?;
+                client.updated_at = now;
+                client.version = client.version.next();
+                let client = self.write_client(client, Change::Updated).await?;
+                Ok(CreatedClient { client, credential })
+            })
+            .await
+    }
+
+    /// Shuts a client out for good.
+    pub async fn revoke_client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
+        self.service()
+            .retrying(|| async {
+                let client = self.client(id).await?;
+                if client.revoked_at.is_some() {
+                    return Ok(client);
+                }
+                let now = self.service().now();
+                let client = Client {
+                    revoked_at: Some(now),
+                    keys: Vec::new(),
+                    updated_at: now,
+                    version: client.version.next(),
+                    ..Client::clone(&client)
+                };
+                self.write_client(client, Change::Updated).await
+            })
+            .await
+    }
+
+    /// The client of an id.
+    pub async fn client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
+        found(self.store().client(id).await, "client", id)
+    }
+
+    /// Every client, by id.
+    pub async fn clients(&self) -> Result<Vec<Arc<Client>>, Error> {
+        self.store().clients().await.map_err(Error::Store)
+    }
+
+    /// Who calls with `credential`. One answer for what is unknown, wrong or shut out.
+    pub async fn authenticate_client(
+        &self,
+        credential: &SecretString,
+    ) -> Result<Arc<Client>, Error> {
+        let unknown = || Error::from(Unauthenticated::ClientUnknown);
+        let credential = ClientCredential::parse(credential).ok_or_else(unknown)?;
+        match self.store().client(&credential.id).await.map_err(Error::Store)? {
+            Some(client) if client.accepts(&credential, &self.0.server_keys) => Ok(client),
+            Some(_) => Err(unknown()),
+            None => {
+                credential.compare_in_vain(&self.0.server_keys);
+                Err(unknown())
+            }
+        }
+    }
+
+    async fn write_client(&self, client: Client, change: Change) -> Result<Arc<Client>, Error> {
+        let subject = Subject::Client(client.id.clone());
+        let event = self.service().event(subject, client.version, change, client.updated_at)?;
+        let changes = ChangeSet {
+            writes: vec![Write::Client(client.clone())],
+            events: vec![event],
+            ..ChangeSet::default()
+        };
+        self.store().commit(changes).await.map_err(Error::Store)?;
+        Ok(Arc::new(client))
+    }
+}
+
+impl Client {
+    /// Says that the client may do something, or refuses.
+    pub fn require(&self, scope: Scope) -> Result<(), Error> {
+        if self.scopes.contains(&scope) {
+            Ok(())
+        } else {
+            Err(Forbidden::ScopeMissing(scope).into())
+        }
+    }
+}

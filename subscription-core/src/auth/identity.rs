@@ -1,0 +1,225 @@
+//! Who a person is: the port to identity providers, and what needs no network.
+//!
+//! A person signs in with a token that a provider gave them. A verifier says whom it names; the rest
+//! of the library believes nothing that it did not say.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
+use serde::Deserialize;
+
+use super::jws::{Compact, VerifyingKey, read_object};
+use super::keys::{BadKey, SECRET_BYTES_MIN};
+use super::session::IdentityKey;
+use super::token::LEEWAY_SECONDS;
+use crate::clock::Timestamp;
+use crate::text::Email;
+
+/// Longer identity tokens are refused before they are decoded.
+pub(crate) const TOKEN_BYTES_MAX: usize = 16_384;
+
+/// What a provider says of a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Who vouches, and under which name.
+    pub key: IdentityKey,
+    /// The person's address, as far as the provider tells it.
+    pub email: Option<Email>,
+    /// The provider has seen that the address is the person's.
+    pub email_verified: bool,
+}
+
+/// Why nobody was vouched for.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityRefused {
+    /// The token is not one of the provider's, not for us, or no longer good.
+    #[error("the identity token was not accepted")]
+    Rejected,
+    /// The provider is out of reach.
+    #[error("the identity provider is out of reach")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Says whom an identity token names.
+#[async_trait]
+pub trait IdentityVerifier: Send + Sync + fmt::Debug {
+    /// Checks a token at `now`. `claimed` is the address that the caller sent along; but for
+    /// development it proves nothing.
+    async fn verify(
+        &self,
+        token: &SecretString,
+        claimed: &Email,
+        now: Timestamp,
+    ) -> Result<Identity, IdentityRefused>;
+}
+
+/// Believes everybody: any token that is not blank proves the address sent along with it.
+///
+/// For development on one's own machine, and for nothing else.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DevelopmentIdentities;
+
+#[async_trait]
+impl IdentityVerifier for DevelopmentIdentities {
+    async fn verify(
+        &self,
+        token: &SecretString,
+        claimed: &Email,
+        _: Timestamp,
+    ) -> Result<Identity, IdentityRefused> {
+        if token.expose_secret().trim().is_empty() {
+            return Err(IdentityRefused::Rejected);
+        }
+        let text = |text: &str| text.parse().map_err(|_| IdentityRefused::Rejected);
+        let key = IdentityKey { issuer: text("development")?, subject: text(claimed.key())? };
+        Ok(Identity { key, email: Some(claimed.clone()), email_verified: true })
+    }
+}
+
+/// Whose tokens are taken, and for whom they must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trust {
+    /// The issuer, exactly as it writes itself.
+    pub issuer: String,
+    /// The audience that a token must be for.
+    pub audience: String,
+}
+
+/// Checks tokens that a host signs with a shared secret (HS256).
+#[derive(Debug)]
+pub struct SharedSecretIdentities {
+    trust: Trust,
+    key: VerifyingKey,
+}
+
+impl SharedSecretIdentities {
+    /// A secret of at least 32 bytes.
+    pub fn new(trust: Trust, secret: &SecretSlice<u8>) -> Result<Self, BadKey> {
+        let secret = secret.expose_secret();
+        if secret.len() < SECRET_BYTES_MIN {
+            return Err(BadKey::TooShort);
+        }
+        Ok(Self { trust, key: VerifyingKey::shared(secret) })
+    }
+}
+
+#[async_trait]
+impl IdentityVerifier for SharedSecretIdentities {
+    async fn verify(
+        &self,
+        token: &SecretString,
+        _: &Email,
+        now: Timestamp,
+    ) -> Result<Identity, IdentityRefused> {
+        Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
+            .and_then(|compact| compact.verify(&self.key))
+            .ok()
+            .and_then(|claims| self.trust.identity(&claims, now))
+            .ok_or(IdentityRefused::Rejected)
+    }
+}
+
+/// What an identity token says, as far as it is used.
+#[derive(Deserialize)]
+struct IdentityClaims {
+    iss: String,
+    aud: Audience,
+    sub: String,
+    exp: u64,
+    iat: Option<u64>,
+    nbf: Option<u64>,
+    email: Option<String>,
+    email_verified: Option<Verified>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Some providers write the boolean as a string.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Verified {
+    Boolean(bool),
+    Text(String),
+}
+
+impl Trust {
+    /// Whom the claims of a genuine token name, if it is of this issuer, for this audience, and good
+    /// at `now`.
+    pub(crate) fn identity(&self, claims: &[u8], now: Timestamp) -> Option<Identity> {
+        let claims: IdentityClaims = read_object(claims)?;
+        let for_us = match &claims.aud {
+            Audience::One(audience) => *audience == self.audience,
+            Audience::Several(audiences) => audiences.contains(&self.audience),
+        };
+        let now = now.micros().unsigned_abs() / 1_000_000;
+        let expired = claims.exp.saturating_add(LEEWAY_SECONDS) <= now;
+        let soon = now.saturating_add(LEEWAY_SECONDS);
+        let begun = |at: Option<u64>| at.is_none_or(|at| at <= soon);
+        if claims.iss != self.issuer || !for_us || expired {
+            return None;
+        }
+        if !begun(claims.iat) || !begun(claims.nbf) {
+            return None;
+        }
+        self.named(&claims.sub, claims.email.as_deref(), claims.email_verified.as_ref())
+    }
+
+    fn named(
+        &self,
+        subject: &str,
+        email: Option<&str>,
+        verified: Option<&Verified>,
+    ) -> Option<Identity> {
+        let key = IdentityKey {
+            issuer: self.issuer.parse().ok()?,
+            // Taken as it is: a subject that differs by a blank is another person.
+            subject: subject
+                .parse()
+                .ok()
+                .filter(|text: &crate::Text<1, 255>| text.as_str() == subject)?,
+        };
+        let email_verified = match verified {
+            Some(Verified::Boolean(verified)) => *verified,
+            Some(Verified::Text(verified)) => verified == "true",
+            None => false,
+        };
+        Some(Identity { key, email: email.and_then(|email| email.parse().ok()), email_verified })
+    }
+
+    /// Whom the answer of an introspection names, if the token is active, of this issuer and for this
+    /// audience.
+    pub(crate) fn introspected(&self, answer: &[u8], now: Timestamp) -> Option<Identity> {
+        #[derive(Deserialize)]
+        struct Introspection {
+            active: bool,
+            iss: Option<String>,
+            aud: Option<Audience>,
+            sub: Option<String>,
+            exp: Option<u64>,
+            nbf: Option<u64>,
+            email: Option<String>,
+            email_verified: Option<Verified>,
+        }
+        let answer: Introspection = read_object(answer)?;
+        let for_us = match &answer.aud {
+            Some(Audience::One(audience)) => *audience == self.audience,
+            Some(Audience::Several(audiences)) => audiences.contains(&self.audience),
+            None => false,
+        };
+        // The issuer is the endpoint that was asked; one that it names must be the same.
+        let by_issuer = answer.iss.is_none_or(|issuer| issuer == self.issuer);
+        let now = now.micros().unsigned_abs() / 1_000_000;
+        let expired = answer.exp.is_some_and(|exp| exp.saturating_add(LEEWAY_SECONDS) <= now);
+        let begun = answer.nbf.is_none_or(|nbf| nbf <= now.saturating_add(LEEWAY_SECONDS));
+        if !answer.active || !by_issuer || !for_us || expired || !begun {
+            return None;
+        }
+        self.named(&answer.sub?, answer.email.as_deref(), answer.email_verified.as_ref())
+    }
+}

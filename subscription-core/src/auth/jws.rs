@@ -1,0 +1,229 @@
+//! Signed tokens in compact form (JWS): taken apart strictly, then checked with a key.
+//!
+//! The only place that uses `jsonwebtoken`, and only its signatures: header and claims are read here,
+//! because the crate reads leniently (an unknown header passes, a future `nbf` passes, leeway is a
+//! minute, the time is the machine's). The key fixes the algorithm; what the token says of it is only
+//! compared.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{DecodingKey, EncodingKey, crypto};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::input::object;
+
+/// How a token is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Ed25519.
+    EdDsa,
+    /// ECDSA over P-256 with SHA-256.
+    Es256,
+    /// HMAC with SHA-256: who can check a token can also make one.
+    Hs256,
+    /// RSA with SHA-256, PKCS #1.
+    Rs256,
+    /// RSA with SHA-256, PSS.
+    Ps256,
+}
+
+impl Algorithm {
+    /// Its name in a token's header.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EdDsa => "EdDSA",
+            Self::Es256 => "ES256",
+            Self::Hs256 => "HS256",
+            Self::Rs256 => "RS256",
+            Self::Ps256 => "PS256",
+        }
+    }
+
+    const fn of_crate(self) -> jsonwebtoken::Algorithm {
+        match self {
+            Self::EdDsa => jsonwebtoken::Algorithm::EdDSA,
+            Self::Es256 => jsonwebtoken::Algorithm::ES256,
+            Self::Hs256 => jsonwebtoken::Algorithm::HS256,
+            Self::Rs256 => jsonwebtoken::Algorithm::RS256,
+            Self::Ps256 => jsonwebtoken::Algorithm::PS256,
+        }
+    }
+}
+
+/// Why a token was not taken. Callers outside get one answer for all of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("the token is too long")]
+    TooLong,
+    #[error("the token is not a compact JWS")]
+    Malformed,
+    #[error("the token brings its own key or asks for something unheard of")]
+    ForbiddenHeader,
+    #[error("the token is not signed as its key is used")]
+    WrongAlgorithm,
+    #[error("the signature is wrong")]
+    BadSignature,
+}
+
+/// Header fields that would let a token say how, or by whose key, it is to be checked.
+const FORBIDDEN: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "b64", "zip"];
+
+/// The longest key id that is looked up.
+const KEY_ID_BYTES_MAX: usize = 128;
+
+/// A token taken apart; nothing in it is to be believed before [`Compact::verify`].
+#[derive(Debug)]
+pub(crate) struct Compact<'a> {
+    message: &'a str,
+    claims: &'a str,
+    signature: &'a str,
+    algorithm: String,
+    pub(crate) token_type: Option<String>,
+    pub(crate) key_id: Option<String>,
+    /// The names of all header fields.
+    pub(crate) header_fields: Vec<String>,
+}
+
+impl<'a> Compact<'a> {
+    /// Takes a token of at most `bytes_max` apart.
+    pub(crate) fn parse(token: &'a str, bytes_max: usize) -> Result<Self, Refused> {
+        if token.len() > bytes_max {
+            return Err(Refused::TooLong);
+        }
+        let (message, signature) = token.rsplit_once('.').ok_or(Refused::Malformed)?;
+        let (header, claims) = message.split_once('.').ok_or(Refused::Malformed)?;
+        if claims.contains('.') {
+            return Err(Refused::Malformed);
+        }
+        let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| Refused::Malformed)?;
+        let fields = object(&header).map_err(|_| Refused::Malformed)?;
+        if fields.iter().any(|(name, _)| FORBIDDEN.contains(&&**name)) {
+            return Err(Refused::ForbiddenHeader);
+        }
+        let text = |name: &str| -> Result<Option<String>, Refused> {
+            let found = fields.iter().find(|(field, _)| field == name);
+            let read = |raw: &RawValue| serde_json::from_str(raw.get());
+            found.map(|(_, raw)| read(raw)).transpose().map_err(|_| Refused::Malformed)
+        };
+        let key_id = text("kid")?;
+        let sound = |id: &String| {
+            (1..=KEY_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+        };
+        if !key_id.as_ref().is_none_or(sound) {
+            return Err(Refused::Malformed);
+        }
+        Ok(Self {
+            message,
+            claims,
+            signature,
+            algorithm: text("alg")?.ok_or(Refused::Malformed)?,
+            token_type: text("typ")?,
+            key_id,
+            header_fields: fields.iter().map(|(name, _)| name.to_string()).collect(),
+        })
+    }
+
+    /// The claims, if the token was signed with the counterpart of `key`.
+    pub(crate) fn verify(&self, key: &VerifyingKey) -> Result<Vec<u8>, Refused> {
+        if self.algorithm != key.algorithm.as_str() {
+            return Err(Refused::WrongAlgorithm);
+        }
+        let (message, algorithm) = (self.message.as_bytes(), key.algorithm.of_crate());
+        match crypto::verify(self.signature, message, &key.key, algorithm) {
+            Ok(true) => URL_SAFE_NO_PAD.decode(self.claims).map_err(|_| Refused::Malformed),
+            Ok(false) | Err(_) => Err(Refused::BadSignature),
+        }
+    }
+}
+
+/// Reads a JSON object none of whose fields comes twice.
+///
+/// Serde alone reads a struct from an array of its fields' values too, and passes over a field that
+/// nobody reads however often it comes.
+pub(crate) fn read_object<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
+    object(json).ok()?;
+    serde_json::from_slice(json).ok()
+}
+
+/// A key that checks tokens, of one algorithm.
+#[derive(Clone)]
+pub struct VerifyingKey {
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+impl VerifyingKey {
+    /// Reads a public key of a JWK set, if it is of a kind that is used here and meant for signatures.
+    pub(crate) fn from_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Option<Self> {
+        use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, KeyOperations, PublicKeyUse};
+        let for_signatures =
+            matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
+        let operations = jwk.common.key_operations.as_ref();
+        if !for_signatures || !operations.is_none_or(|all| all.contains(&KeyOperations::Verify)) {
+            return None;
+        }
+        // A key that names its algorithm is used for that one; else its type must leave no choice.
+        let named = jwk.common.key_algorithm.map(|algorithm| algorithm.to_string());
+        let by_type: &[Algorithm] = match &jwk.algorithm {
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                &[Algorithm::EdDsa]
+            }
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+                &[Algorithm::Es256]
+            }
+            AlgorithmParameters::RSA(_) => &[Algorithm::Rs256, Algorithm::Ps256],
+            // Other curves, shared secrets in public, and what is yet to come.
+            AlgorithmParameters::EllipticCurve(_)
+            | AlgorithmParameters::OctetKeyPair(_)
+            | AlgorithmParameters::OctetKey(_)
+            | _ => &[],
+        };
+        let fits = |algorithm: &&Algorithm| {
+            named.as_deref().is_none_or(|named| named == algorithm.as_str())
+        };
+        let algorithm = *by_type.iter().find(fits).filter(|found| allowed.contains(found))?;
+        DecodingKey::from_jwk(jwk).ok().map(|key| Self { algorithm, key })
+    }
+
+    /// A shared secret.
+    pub(crate) fn shared(secret: &[u8]) -> Self {
+        Self { algorithm: Algorithm::Hs256, key: DecodingKey::from_secret(secret) }
+    }
+
+    /// The algorithm it is for.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+}
+
+impl std::fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "VerifyingKey({})", self.algorithm.as_str())
+    }
+}
+
+/// Signs `claims` under a header.
+pub(crate) fn sign(
+    header: &impl serde::Serialize,
+    claims: &impl serde::Serialize,
+    key: &EncodingKey,
+    algorithm: Algorithm,
+) -> Result<String, SigningFailed> {
+    let part = |json: serde_json::Result<Vec<u8>>| {
+        json.map(|json| URL_SAFE_NO_PAD.encode(json)).map_err(|e| SigningFailed(e.into()))
+    };
+    let header = part(serde_json::to_vec(header))?;
+    let claims = part(serde_json::to_vec(claims))?;
+    let message = format!("{header}.{claims}");
+    let signature = crypto::sign(message.as_bytes(), key, algorithm.of_crate())
+        .map_err(|e| SigningFailed(e.into()))?;
+    Ok(format!("{message}.{signature}"))
+}
+
+/// A token could not be signed.
+#[derive(Debug, thiserror::Error)]
+#[error("the signing key does not sign")]
+pub struct SigningFailed(#[source] Box<dyn std::error::Error + Send + Sync>);

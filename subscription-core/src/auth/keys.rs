@@ -1,0 +1,173 @@
+//! The keys of our own access tokens: one signs, several check.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use jsonwebtoken::EncodingKey;
+use jsonwebtoken::jwk::{Jwk, PublicKeyUse, ThumbprintHash};
+use secrecy::{ExposeSecret as _, SecretSlice};
+use sha2::Sha256;
+
+use super::jws::{self, Algorithm, SigningFailed, VerifyingKey};
+
+/// What every PKCS #8 document of an Ed25519 key starts with (RFC 8410); the 32 bytes of the key follow.
+const ED25519_PKCS8: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
+/// The shortest shared secret, in bytes.
+pub(crate) const SECRET_BYTES_MIN: usize = 32;
+
+/// Why a key cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadKey {
+    /// Neither an Ed25519 nor a P-256 private key in PKCS #8.
+    #[error("the key is neither an Ed25519 nor a P-256 private key in PKCS #8 (PEM)")]
+    Unreadable,
+    /// A shared secret that could be guessed.
+    #[error("the secret is shorter than {SECRET_BYTES_MIN} bytes")]
+    TooShort,
+    /// The key, or one of its number, is in the ring already.
+    #[error("the key, or one of its number, is in the ring already")]
+    Repeated,
+    /// Shared secrets and key pairs may not be mixed: a public key could be used as a secret.
+    #[error("shared secrets and key pairs cannot be used together")]
+    Mixed,
+}
+
+/// A private key that signs access tokens, with its public counterpart.
+#[derive(Clone)]
+pub struct SigningKey {
+    id: String,
+    algorithm: Algorithm,
+    key: EncodingKey,
+    checks: VerifyingKey,
+    public: Option<Jwk>,
+}
+
+impl SigningKey {
+    /// An Ed25519 key from its 32 secret bytes.
+    pub fn ed25519(seed: &SecretSlice<u8>) -> Result<Self, BadKey> {
+        if seed.expose_secret().len() != 32 {
+            return Err(BadKey::Unreadable);
+        }
+        let document = [&ED25519_PKCS8[..], seed.expose_secret()].concat();
+        Self::of_pair(EncodingKey::from_ed_der(&document), Algorithm::EdDsa)
+    }
+
+    /// An Ed25519 or P-256 key from a PKCS #8 document in PEM.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
+        let ed = EncodingKey::from_ed_pem(pem).ok();
+        if let Some(Ok(key)) = ed.map(|key| Self::of_pair(key, Algorithm::EdDsa)) {
+            return Ok(key);
+        }
+        let key = EncodingKey::from_ec_pem(pem).map_err(|_| BadKey::Unreadable)?;
+        Self::of_pair(key, Algorithm::Es256)
+    }
+
+    /// A shared secret of at least 32 bytes, for one process that both signs and checks.
+    pub fn hs256(secret: &SecretSlice<u8>) -> Result<Self, BadKey> {
+        let secret = secret.expose_secret();
+        if secret.len() < SECRET_BYTES_MIN {
+            return Err(BadKey::TooShort);
+        }
+        // The id is public: it is made with the secret, but does not tell it.
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| BadKey::TooShort)?;
+        mac.update(b"key id");
+        let id = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+        Ok(Self {
+            id,
+            algorithm: Algorithm::Hs256,
+            key: EncodingKey::from_secret(secret),
+            checks: VerifyingKey::shared(secret),
+            public: None,
+        })
+    }
+
+    fn of_pair(key: EncodingKey, algorithm: Algorithm) -> Result<Self, BadKey> {
+        let name = match algorithm {
+            Algorithm::EdDsa => jsonwebtoken::Algorithm::EdDSA,
+            Algorithm::Es256 => jsonwebtoken::Algorithm::ES256,
+            Algorithm::Hs256 | Algorithm::Rs256 | Algorithm::Ps256 => {
+                return Err(BadKey::Unreadable);
+            }
+        };
+        let mut jwk = Jwk::from_encoding_key(&key, name).map_err(|_| BadKey::Unreadable)?;
+        let id = jwk.thumbprint(ThumbprintHash::SHA256).map_err(|_| BadKey::Unreadable)?;
+        jwk.common.key_id = Some(id.clone());
+        jwk.common.public_key_use = Some(PublicKeyUse::Signature);
+        let checks = VerifyingKey::from_jwk(&jwk, &[algorithm]).ok_or(BadKey::Unreadable)?;
+        Ok(Self { id, algorithm, key, checks, public: Some(jwk) })
+    }
+
+    /// Names the key in a token's header; the same key always has the same name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How it signs.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SigningKey({} {})", self.algorithm.as_str(), self.id)
+    }
+}
+
+/// The keys of our own access tokens.
+///
+/// To rotate, make a ring that signs with the new key and still checks with the old one; drop the old
+/// one when the last token that it signed has expired.
+#[derive(Debug, Clone)]
+pub struct KeyRing {
+    signing: SigningKey,
+    retired: BTreeMap<String, SigningKey>,
+}
+
+impl KeyRing {
+    /// A ring that signs and checks with one key.
+    pub const fn new(signing: SigningKey) -> Self {
+        Self { signing, retired: BTreeMap::new() }
+    }
+
+    /// Also checks with a key that signs no more.
+    pub fn and_checks(mut self, retired: SigningKey) -> Result<Self, BadKey> {
+        if (retired.algorithm == Algorithm::Hs256) != (self.signing.algorithm == Algorithm::Hs256) {
+            return Err(BadKey::Mixed);
+        }
+        if retired.id == self.signing.id || self.retired.contains_key(&retired.id) {
+            return Err(BadKey::Repeated);
+        }
+        self.retired.insert(retired.id.clone(), retired);
+        Ok(self)
+    }
+
+    /// The public keys as a JWK set; a shared secret is not in it.
+    pub fn public_keys(&self) -> serde_json::Value {
+        let keys = std::iter::once(&self.signing).chain(self.retired.values());
+        serde_json::json!({ "keys": keys.filter_map(|key| key.public.as_ref()).collect::<Vec<_>>() })
+    }
+
+    pub(crate) fn checking(&self, id: &str) -> Option<&VerifyingKey> {
+        if self.signing.id == id {
+            return Some(&self.signing.checks);
+        }
+        self.retired.get(id).map(|key| &key.checks)
+    }
+
+    pub(crate) fn sign(
+        &self,
+        token_type: &str,
+        claims: &impl serde::Serialize,
+    ) -> Result<String, SigningFailed> {
+        let SigningKey { id, algorithm, key, .. } = &self.signing;
+        let header = serde_json::json!({ "alg": algorithm.as_str(), "typ": token_type, "kid": id });
+        jws::sign(&header, claims, key, *algorithm)
+    }
+}

@@ -1,0 +1,163 @@
+//! Who calls, and for whom: identities, accounts, sessions, tokens, clients.
+//!
+//! A person proves who they are to an identity provider; an [`IdentityVerifier`] checks the token
+//! that they got there, and [`Authentication`] opens a session for it. From then on the session's own
+//! tokens count: an access token of ten minutes, and a refresh token that changes with each use.
+
+mod accounts;
+mod cache;
+mod client;
+mod clients;
+mod identity;
+mod jws;
+mod keys;
+mod provider;
+mod refresh;
+mod session;
+mod sessions;
+mod token;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use accounts::{SignIn, SignedIn};
+pub use client::{Client, ClientKey, ClientKind, NewClient, Scope};
+pub use clients::CreatedClient;
+pub use identity::{
+    DevelopmentIdentities, Identity, IdentityRefused, IdentityVerifier, SharedSecretIdentities,
+    Trust,
+};
+pub use jws::{Algorithm, SigningFailed, VerifyingKey};
+pub use keys::{BadKey, KeyRing, SigningKey};
+pub use provider::{
+    ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest, IntrospectedIdentities, OidcIdentities,
+};
+pub use refresh::{RefreshWindows, ServerKeys};
+pub use session::{IdentityKey, Origin, Revocation, RevocationReason, Session, User};
+pub use sessions::Authenticated;
+pub use token::AccessClaims;
+
+use self::cache::AuthCache;
+use self::token::AccessTokens;
+use crate::service::SubscriptionService;
+
+/// How long things last and how many there may be. The defaults are meant for production.
+#[derive(Debug, Clone)]
+pub struct AuthSettings {
+    /// Who issues our access tokens.
+    pub issuer: String,
+    /// For whom they are.
+    pub audience: String,
+    /// How long an access token is good: 10 minutes.
+    pub access_lifetime: Duration,
+    /// How long a session lasts without being refreshed: 14 days.
+    pub idle_lifetime: Duration,
+    /// How long a session lasts at the most: 90 days.
+    pub session_lifetime: Duration,
+    /// How long a replaced refresh token is met with patience.
+    pub windows: RefreshWindows,
+    /// How many live sessions a user has with one client: 20. The oldest goes.
+    pub sessions_per_client: usize,
+    /// How many live sessions one identity token opens: 5. The oldest goes.
+    pub sessions_per_identity_token: usize,
+    /// How often it is noted that a session is in use: every 5 minutes.
+    pub seen_every: Duration,
+    /// How long an ended session is remembered, so that its tokens are told what became of it: 7 days.
+    pub ended_kept: Duration,
+}
+
+impl Default for AuthSettings {
+    fn default() -> Self {
+        Self {
+            issuer: "subscription".into(),
+            audience: "subscription".into(),
+            access_lifetime: Duration::from_mins(10),
+            idle_lifetime: Duration::from_hours(14 * 24),
+            session_lifetime: Duration::from_hours(90 * 24),
+            windows: RefreshWindows::default(),
+            sessions_per_client: 20,
+            sessions_per_identity_token: 5,
+            seen_every: Duration::from_mins(5),
+            ended_kept: Duration::from_hours(7 * 24),
+        }
+    }
+}
+
+/// Accounts, sessions, tokens and clients over the store of a [`SubscriptionService`].
+///
+/// Clones share their parts. Each method loads, decides and commits, as those of the service do;
+/// sign-in, refresh, revocation and deletion of one user never interleave, because each writes a
+/// record that the others have read.
+#[derive(Debug, Clone)]
+pub struct Authentication(Arc<AuthParts>);
+
+#[derive(Debug)]
+struct AuthParts {
+    service: SubscriptionService,
+    verifier: Arc<dyn IdentityVerifier>,
+    tokens: AccessTokens,
+    server_keys: ServerKeys,
+    settings: AuthSettings,
+    cache: Option<AuthCache>,
+}
+
+/// Puts an [`Authentication`] together.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct AuthenticationBuilder(AuthParts);
+
+impl AuthenticationBuilder {
+    /// Uses these settings instead of the defaults.
+    pub fn settings(mut self, settings: AuthSettings) -> Self {
+        self.0.tokens.issuer.clone_from(&settings.issuer);
+        self.0.tokens.audience.clone_from(&settings.audience);
+        self.0.tokens.lifetime = settings.access_lifetime;
+        self.0.settings = settings;
+        self
+    }
+
+    /// Remembers up to `entries` tokens that [`Authentication::authenticate_cached`] found good, for
+    /// `lag` at the most.
+    pub fn cache(mut self, entries: u64, lag: Duration) -> Self {
+        self.0.cache = Some(AuthCache::new(entries, lag));
+        self
+    }
+
+    /// Ready for use.
+    pub fn build(self) -> Authentication {
+        Authentication(Arc::new(self.0))
+    }
+}
+
+/// # Building
+impl Authentication {
+    /// Accounts in the store of `service`, for whom `verifier` vouches. `keys` sign access tokens,
+    /// `server_keys` protect refresh tokens and client keys.
+    pub fn builder(
+        service: SubscriptionService,
+        verifier: Arc<dyn IdentityVerifier>,
+        keys: KeyRing,
+        server_keys: ServerKeys,
+    ) -> AuthenticationBuilder {
+        let settings = AuthSettings::default();
+        let tokens = AccessTokens {
+            keys,
+            issuer: settings.issuer.clone(),
+            audience: settings.audience.clone(),
+            lifetime: settings.access_lifetime,
+        };
+        AuthenticationBuilder(AuthParts {
+            service,
+            verifier,
+            tokens,
+            server_keys,
+            settings,
+            cache: None,
+        })
+    }
+
+    /// The public keys that check our access tokens, as a JWK set.
+    pub fn public_keys(&self) -> serde_json::Value {
+        self.0.tokens.keys.public_keys()
+    }
+}

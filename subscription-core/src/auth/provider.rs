@@ -1,0 +1,288 @@
+//! Identity providers on the network: OIDC by their published keys, and introspection.
+//!
+//! The library has no HTTP client: whoever embeds it brings one behind [`Fetch`].
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jsonwebtoken::jwk::Jwk;
+use secrecy::{ExposeSecret as _, SecretString};
+use url::Url;
+
+use super::identity::{Identity, IdentityRefused, IdentityVerifier, TOKEN_BYTES_MAX, Trust};
+use super::jws::{Algorithm, Compact, VerifyingKey};
+use crate::clock::Timestamp;
+use crate::text::Email;
+
+/// The longest answer of a provider that is read.
+pub const ANSWER_BYTES_MAX: usize = 262_144;
+
+/// The most keys of a provider that are kept.
+const KEYS_MAX: usize = 100;
+
+/// The keys are not fetched more often than this, whatever tokens come in.
+const FETCH_EVERY: Duration = Duration::from_secs(30);
+
+/// The keys are fetched again after this, if they can be; else the old ones go on.
+const FRESH_FOR: Duration = Duration::from_hours(1);
+
+/// How the tokens of an OIDC provider may be signed.
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Rs256, Algorithm::Ps256, Algorithm::Es256, Algorithm::EdDsa];
+
+/// What is to be fetched.
+#[derive(Debug, Clone)]
+pub struct FetchRequest {
+    /// From where.
+    pub url: Url,
+    /// A form to be sent with POST; a GET if there is none.
+    pub form: Option<Vec<(&'static str, SecretString)>>,
+    /// User and password for `Authorization: Basic`.
+    pub basic: Option<(String, SecretString)>,
+}
+
+/// Fetches documents of identity providers.
+///
+/// To ensure safety: only `https` (or `http` to loopback, for tests), no redirects, a time-out, and at
+/// most [`ANSWER_BYTES_MAX`] bytes of a body; anything but status 200 is an error.
+#[async_trait]
+pub trait Fetch: Send + Sync + fmt::Debug {
+    /// The body of the answer.
+    async fn fetch(&self, request: FetchRequest) -> Result<Vec<u8>, FetchFailed>;
+}
+
+/// A document could not be fetched.
+#[derive(Debug, thiserror::Error)]
+#[error("the document could not be fetched")]
+pub struct FetchFailed(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// Checks the tokens of an OIDC provider with the keys that it publishes.
+#[derive(Debug)]
+pub struct OidcIdentities {
+    trust: Trust,
+    keys_url: Url,
+    fetch: Arc<dyn Fetch>,
+    known: RwLock<KnownKeys>,
+    flight: async_lock::Mutex<Flight>,
+}
+
+/// A fetch that is under way.
+///
+/// It outlives the caller who began it: one who hangs up would else leave the others without keys
+/// until the next fetch is due, and could do so again and again.
+#[derive(Default)]
+struct Flight(Option<Answer>);
+
+type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, FetchFailed>> + Send>>;
+
+impl Flight {
+    /// Waits for the answer; `None` if nothing is under way.
+    async fn landed(&mut self) -> Option<Result<Vec<u8>, FetchFailed>> {
+        poll_fn(|context| {
+            // Taken out while it is polled, so that one that panics is not met again.
+            let Some(mut fetch) = self.0.take() else { return Poll::Ready(None) };
+            let polled = fetch.as_mut().poll(context);
+            if polled.is_pending() {
+                self.0 = Some(fetch);
+            }
+            polled.map(Some)
+        })
+        .await
+    }
+}
+
+impl fmt::Debug for Flight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flight({})", if self.0.is_some() { "under way" } else { "none" })
+    }
+}
+
+#[derive(Debug, Default)]
+struct KnownKeys {
+    /// Each with its id, if it has one, in the order of the set.
+    keys: Vec<(Option<String>, VerifyingKey)>,
+    fetched_at: Option<Timestamp>,
+    tried_at: Option<Timestamp>,
+}
+
+impl OidcIdentities {
+    /// Trusts the keys at `keys_url` (the provider's `jwks_uri`).
+    pub fn new(trust: Trust, keys_url: Url, fetch: Arc<dyn Fetch>) -> Self {
+        Self {
+            trust,
+            keys_url,
+            fetch,
+            known: RwLock::default(),
+            flight: async_lock::Mutex::default(),
+        }
+    }
+
+    /// The key of an id, fetched if it is not known and the last try is long enough ago.
+    async fn key(&self, id: Option<&str>, now: Timestamp) -> Result<VerifyingKey, IdentityRefused> {
+        if let Some(key) = self.known_key(id, now, true) {
+            return Ok(key);
+        }
+        // One fetches, the others wait for it; but not those whose key was good an hour ago.
+        let mut flight = match (self.flight.try_lock(), self.known_key(id, now, false)) {
+            (Some(flight), _) => flight,
+            (None, Some(key)) => return Ok(key),
+            (None, None) => self.flight.lock().await,
+        };
+        if let Some(key) = self.known_key(id, now, true) {
+            return Ok(key);
+        }
+        let fetched = self.fetch_keys(&mut flight, now).await;
+        match (self.known_key(id, now, false), fetched) {
+            (Some(key), _) => Ok(key),
+            (None, Ok(())) if self.has_keys() => Err(IdentityRefused::Rejected),
+            (None, Ok(())) => Err(IdentityRefused::Unavailable("no keys are known".into())),
+            (None, Err(failed)) => Err(IdentityRefused::Unavailable(failed.into())),
+        }
+    }
+
+    fn known_key(&self, id: Option<&str>, now: Timestamp, fresh: bool) -> Option<VerifyingKey> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |at: Timestamp| is_within(FRESH_FOR, at, now);
+        if fresh && !known.fetched_at.is_some_and(is_fresh) {
+            return None;
+        }
+        let found = match (id, known.keys.as_slice()) {
+            // Of two keys of one id the first counts.
+            (Some(id), keys) => keys.iter().find(|(known, _)| known.as_deref() == Some(id)),
+            // A provider with one key need not name it.
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
+        found.map(|(_, key)| key.clone())
+    }
+
+    fn has_keys(&self) -> bool {
+        !self.known.read().unwrap_or_else(PoisonError::into_inner).keys.is_empty()
+    }
+
+    /// True at most once in [`FETCH_EVERY`].
+    fn may_try(&self, now: Timestamp) -> bool {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.tried_at.is_some_and(|at| is_within(FETCH_EVERY, at, now)) {
+            return false;
+        }
+        known.tried_at = Some(now);
+        true
+    }
+
+    /// Ends the fetch that is under way, or makes one if it is due.
+    async fn fetch_keys(&self, flight: &mut Flight, now: Timestamp) -> Result<(), FetchFailed> {
+        if flight.0.is_none() && self.may_try(now) {
+            let request = FetchRequest { url: self.keys_url.clone(), form: None, basic: None };
+            let fetch = Arc::clone(&self.fetch);
+            flight.0 = Some(Box::pin(async move { fetch.fetch(request).await }));
+        }
+        let Some(body) = flight.landed().await else { return Ok(()) };
+        let keys = read_keys(&body?)?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.keys = keys;
+        known.fetched_at = Some(now);
+        Ok(())
+    }
+}
+
+/// True if `now` is within `span` after `at`, or not long before it.
+///
+/// Callers read the clock before they wait for each other, so one may come with the earlier time. But
+/// a clock that was turned back must not stop the fetching for good.
+fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
+    now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
+}
+
+/// The keys of a JWK set that can be used; an error if there are none, so that good ones are kept.
+fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFailed> {
+    #[derive(serde::Deserialize)]
+    struct AnyKeys {
+        keys: Vec<serde_json::Value>,
+    }
+    if body.len() > ANSWER_BYTES_MAX {
+        return Err(FetchFailed("the key set is too large".into()));
+    }
+    let set: AnyKeys = serde_json::from_slice(body).map_err(|e| FetchFailed(e.into()))?;
+    // One by one: a key of a kind that nobody knows yet must not hide the others.
+    let keys = set.keys.into_iter().filter_map(|key| {
+        let jwk: Jwk = serde_json::from_value(key).ok()?;
+        let key = VerifyingKey::from_jwk(&jwk, &ALGORITHMS)?;
+        Some((jwk.common.key_id, key))
+    });
+    let keys: Vec<_> = keys.take(KEYS_MAX).collect();
+    if keys.is_empty() {
+        Err(FetchFailed("the key set has no usable key".into()))
+    } else {
+        Ok(keys)
+    }
+}
+
+#[async_trait]
+impl IdentityVerifier for OidcIdentities {
+    async fn verify(
+        &self,
+        token: &SecretString,
+        _: &Email,
+        now: Timestamp,
+    ) -> Result<Identity, IdentityRefused> {
+        let compact = Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
+            .map_err(|_| IdentityRefused::Rejected)?;
+        let key = self.key(compact.key_id.as_deref(), now).await?;
+        let claims = compact.verify(&key).map_err(|_| IdentityRefused::Rejected)?;
+        self.trust.identity(&claims, now).ok_or(IdentityRefused::Rejected)
+    }
+}
+
+/// Asks a provider about each token (RFC 7662).
+#[derive(Debug)]
+pub struct IntrospectedIdentities {
+    trust: Trust,
+    endpoint: Url,
+    client: (String, SecretString),
+    fetch: Arc<dyn Fetch>,
+}
+
+impl IntrospectedIdentities {
+    /// Asks at `endpoint`, as `client` with its secret.
+    pub fn new(
+        trust: Trust,
+        endpoint: Url,
+        client: (String, SecretString),
+        fetch: Arc<dyn Fetch>,
+    ) -> Self {
+        Self { trust, endpoint, client, fetch }
+    }
+}
+
+#[async_trait]
+impl IdentityVerifier for IntrospectedIdentities {
+    async fn verify(
+        &self,
+        token: &SecretString,
+        _: &Email,
+        now: Timestamp,
+    ) -> Result<Identity, IdentityRefused> {
+        let text = token.expose_secret();
+        if text.trim().is_empty() || text.len() > TOKEN_BYTES_MAX {
+            return Err(IdentityRefused::Rejected);
+        }
+        let hint = SecretString::from("access_token");
+        let request = FetchRequest {
+            url: self.endpoint.clone(),
+            form: Some(vec![("token", token.clone()), ("token_type_hint", hint)]),
+            basic: Some(self.client.clone()),
+        };
+        let answer = self.fetch.fetch(request).await;
+        let answer = answer.map_err(|failed| IdentityRefused::Unavailable(failed.into()))?;
+        if answer.len() > ANSWER_BYTES_MAX {
+            return Err(IdentityRefused::Unavailable("the answer is too large".into()));
+        }
+        self.trust.introspected(&answer, now).ok_or(IdentityRefused::Rejected)
+    }
+}

@@ -1,0 +1,341 @@
+//! Sessions: refreshed, checked, listed, ended.
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::Authentication;
+use super::accounts::SignedIn;
+use super::refresh::{self, Refresh, RefreshRefused, RefreshToken};
+use super::session::{RevocationReason, Session, User};
+use super::token::{AccessClaims, TokenRefused};
+use crate::clock::Timestamp;
+use crate::error::{Error, Unauthenticated};
+use crate::events::{Change, Subject};
+use crate::id::SessionId;
+use crate::service::SubscriptionService;
+use crate::store::{ChangeSet, Delete, Key, PageLimit, Store, Write};
+use crate::text::Slug;
+
+/// A caller whose token was good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    /// What the token says.
+    pub claims: AccessClaims,
+    /// Its session.
+    pub session: Arc<Session>,
+}
+
+/// # Sessions
+impl Authentication {
+    /// Gives the next pair of tokens for a refresh token.
+    ///
+    /// A token that was replaced is met with patience for a while (see
+    /// [`RefreshWindows`](super::RefreshWindows)); after that its use is taken for theft, and ends the
+    /// session although the call fails.
+    pub async fn refresh(
+        &self,
+        client_id: &Slug,
+        refresh_token: &SecretString,
+    ) -> Result<SignedIn, Error> {
+        let invalid = || Error::from(Unauthenticated::RefreshTokenInvalid);
+        let token = RefreshToken::parse(refresh_token).ok_or_else(invalid)?;
+        self.service()
+            .retrying(|| async {
+                let session = self.store().session(token.session).await.map_err(Error::Store)?;
+                // One answer for a token that was forged, is unknown, or is another client's.
+                let session = session
+                    .filter(|session| token.is_genuine(session, &self.0.server_keys))
+                    .filter(|session| session.client_id == *client_id)
+                    .ok_or_else(invalid)?;
+                let user = self.store().user(session.user_id).await.map_err(Error::Store)?;
+                let user = user.ok_or_else(invalid)?;
+                let now = self.service().now();
+                let windows = self.0.settings.windows;
+                match refresh::decide(&session, token.generation, now, windows) {
+                    Ok(Refresh::Rotate) => self.rotate(user, &session, now).await,
+                    Ok(Refresh::Repeat) => self.signed_in(user, session, now),
+                    Err(RefreshRefused::Revoked) => Err(Unauthenticated::SessionRevoked.into()),
+                    Err(RefreshRefused::Expired) => Err(Unauthenticated::SessionExpired.into()),
+                    Err(RefreshRefused::Ahead) => {
+                        tracing::error!(
+                            session = %session.id,
+                            "a genuine refresh token is newer than its session: was an old backup restored?"
+                        );
+                        Err(invalid())
+                    }
+                    Err(RefreshRefused::Reused) => {
+                        tracing::warn!(session = %session.id, "a refresh token was used twice");
+                        let reason = RevocationReason::RefreshReuse;
+                        self.end(std::slice::from_ref(&session), reason, None, now).await?;
+                        Err(Unauthenticated::RefreshTokenReused.into())
+                    }
+                }
+            })
+            .await
+    }
+
+    async fn rotate(
+        &self,
+        user: Arc<User>,
+        session: &Session,
+        now: Timestamp,
+    ) -> Result<SignedIn, Error> {
+        let key_id = self.0.server_keys.current();
+        let next = session.rotate(key_id, self.0.settings.idle_lifetime, now);
+        let writes = vec![Write::Session(next.clone())];
+        let signed_in = self.signed_in(user, Arc::new(next), now)?;
+        let changes = ChangeSet { writes, ..ChangeSet::default() };
+        self.store().commit(changes).await.map_err(Error::Store)?;
+        Ok(signed_in)
+    }
+
+    /// Checks an access token of a client against its session as it is now.
+    ///
+    /// It reads the session each time, so a revocation on any instance counts at once. The first use
+    /// of a token after a refresh is noted in the session, and then every few minutes.
+    pub async fn authenticate(
+        &self,
+        client_id: &Slug,
+        access_token: &SecretString,
+    ) -> Result<Authenticated, Error> {
+        let claims = self.claims(client_id, access_token, false)?;
+        let session = self.live_session(&claims).await?;
+        Ok(Authenticated { claims, session })
+    }
+
+    /// What a token says, if it is ours and this client's; one that has expired only if asked for.
+    fn claims(
+        &self,
+        client_id: &Slug,
+        access_token: &SecretString,
+        even_expired: bool,
+    ) -> Result<AccessClaims, Unauthenticated> {
+        let (claims, expired) = match self.0.tokens.verify(access_token, self.service().now()) {
+            Ok(claims) => (claims, false),
+            Err(TokenRefused::Expired(claims)) => (*claims, true),
+            Err(TokenRefused::Invalid) => return Err(Unauthenticated::TokenInvalid),
+        };
+        if claims.client_id != *client_id {
+            return Err(Unauthenticated::TokenInvalid);
+        }
+        if expired && !even_expired {
+            return Err(Unauthenticated::TokenExpired);
+        }
+        Ok(claims)
+    }
+
+    /// The same, remembering for a moment what it found, if a cache was asked for.
+    ///
+    /// A revocation on this instance counts at once; one on another instance after the lag of the
+    /// cache at the latest.
+    pub async fn authenticate_cached(
+        &self,
+        client_id: &Slug,
+        access_token: &SecretString,
+    ) -> Result<Arc<Authenticated>, Error> {
+        let now = self.service().now();
+        let Some(cache) = &self.0.cache else {
+            return self.authenticate(client_id, access_token).await.map(Arc::new);
+        };
+        if let Some(found) = cache.get(access_token, now)
+            && found.claims.client_id == *client_id
+            && found.claims.is_current(now)
+            && found.session.is_live(now)
+        {
+            return Ok(found);
+        }
+        let claims = self.claims(client_id, access_token, false)?;
+        let stamp = cache.stamp(claims.sid);
+        let session = self.live_session(&claims).await?;
+        let found = Arc::new(Authenticated { claims, session });
+        cache.put(access_token, Arc::clone(&found), now, stamp);
+        Ok(found)
+    }
+
+    async fn live_session(&self, claims: &AccessClaims) -> Result<Arc<Session>, Error> {
+        let every = self.0.settings.seen_every;
+        self.service()
+            .retrying(|| async {
+                let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
+                let session = session
+                    .filter(|session| session.user_id == claims.sub)
+                    .filter(|session| session.revoked.is_none())
+                    .ok_or(Unauthenticated::SessionRevoked)?;
+                let now = self.service().now();
+                if session.has_expired(now) {
+                    return Err(Unauthenticated::SessionExpired.into());
+                }
+                let Some(seen) = session.seen(claims.generation, every, now) else {
+                    return Ok(session);
+                };
+                let writes = vec![Write::Session(seen.clone())];
+                let changes = ChangeSet { writes, ..ChangeSet::default() };
+                self.store().commit(changes).await.map_err(Error::Store)?;
+                Ok(Arc::new(seen))
+            })
+            .await
+    }
+
+    /// The account of a caller.
+    pub async fn user(&self, caller: &Authenticated) -> Result<Arc<User>, Error> {
+        let user = self.store().user(caller.claims.sub).await.map_err(Error::Store)?;
+        user.ok_or_else(|| Unauthenticated::SessionRevoked.into())
+    }
+
+    /// The live sessions of a caller, newest first.
+    pub async fn sessions(&self, caller: &Authenticated) -> Result<Vec<Arc<Session>>, Error> {
+        let now = self.service().now();
+        let mut sessions = self.store().sessions(caller.claims.sub).await.map_err(Error::Store)?;
+        sessions.retain(|session| session.is_live(now));
+        Ok(sessions)
+    }
+
+    /// Ends the session of a token, and says how many that were: none if it had ended.
+    ///
+    /// A token that has expired will do, if it is genuine.
+    pub async fn logout(
+        &self,
+        client_id: &Slug,
+        access_token: &SecretString,
+    ) -> Result<usize, Error> {
+        let claims = self.claims(client_id, access_token, true)?;
+        self.service()
+            .retrying(|| async {
+                let now = self.service().now();
+                let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
+                let session = session.filter(|session| session.user_id == claims.sub);
+                let Some(session) = session.filter(|session| session.is_live(now)) else {
+                    return Ok(0);
+                };
+                self.end(&[session], RevocationReason::Logout, None, now).await
+            })
+            .await
+    }
+
+    /// Ends every session of a caller, this one too, and says how many that were.
+    pub async fn revoke_all(&self, caller: &Authenticated) -> Result<usize, Error> {
+        self.revoke(caller, None).await
+    }
+
+    /// Ends every session of a caller but this one, and says how many that were.
+    pub async fn revoke_all_except_current(&self, caller: &Authenticated) -> Result<usize, Error> {
+        self.revoke(caller, Some(caller.claims.sid)).await
+    }
+
+    async fn revoke(
+        &self,
+        caller: &Authenticated,
+        keep: Option<SessionId>,
+    ) -> Result<usize, Error> {
+        // In one commit, unless they are more than one takes.
+        let most = ChangeSet::RECORDS_MAX - 1;
+        let mut ended = 0;
+        loop {
+            let round = self.service().retrying(|| self.revoke_round(caller, keep, most)).await?;
+            ended += round;
+            if round < most {
+                return Ok(ended);
+            }
+        }
+    }
+
+    async fn revoke_round(
+        &self,
+        caller: &Authenticated,
+        keep: Option<SessionId>,
+        most: usize,
+    ) -> Result<usize, Error> {
+        let user = self.user(caller).await?;
+        let now = self.service().now();
+        let mut sessions = self.store().sessions(user.id).await.map_err(Error::Store)?;
+        sessions.retain(|session| session.is_live(now) && Some(session.id) != keep);
+        sessions.truncate(most);
+        // The user is written too: a sign-in that has not seen this must decide again.
+        let version = user.version.next();
+        let user = User { updated_at: now, version, ..User::clone(&user) };
+        self.end(&sessions, RevocationReason::RevokeAll, Some(user), now).await
+    }
+
+    /// Commits the end of sessions.
+    async fn end(
+        &self,
+        sessions: &[Arc<Session>],
+        reason: RevocationReason,
+        user: Option<User>,
+        now: Timestamp,
+    ) -> Result<usize, Error> {
+        let mut changes = ChangeSet::default();
+        if let Some(user) = user {
+            let subject = Subject::User(user.id);
+            let event = self.service().event(subject, user.version, Change::Updated, now)?;
+            changes.events.push(event);
+            changes.writes.push(Write::User(user));
+        }
+        for session in sessions {
+            let ended = session.revoke(reason, now);
+            let (subject, change) = (Subject::Session(ended.id), Change::Revoked { reason });
+            changes.events.push(self.service().event(subject, ended.version, change, now)?);
+            changes.writes.push(Write::Session(ended));
+        }
+        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
+        Ok(sessions.len())
+    }
+
+    /// Removes a batch of sessions that ended long ago, and says how many; call it now and then until
+    /// it says 0.
+    pub async fn forget_ended_sessions(&self) -> Result<usize, Error> {
+        self.service()
+            .retrying(|| async {
+                let now = self.service().now();
+                let kept =
+                    i64::try_from(self.0.settings.ended_kept.as_micros()).unwrap_or(i64::MAX);
+                let before = Timestamp::from_micros(now.micros().saturating_sub(kept));
+                let before = before.unwrap_or(Timestamp::MIN);
+                let ended = self.store().ended_sessions(before, PageLimit::MAX).await;
+                let ended = ended.map_err(Error::Store)?;
+                if !ended.is_empty() {
+                    self.forget(&ended, now).await?;
+                }
+                Ok(ended.len())
+            })
+            .await
+    }
+
+    /// Commits that ended sessions are gone.
+    async fn forget(&self, ended: &[Arc<Session>], now: Timestamp) -> Result<(), Error> {
+        let mut changes = ChangeSet::default();
+        for session in ended {
+            let (subject, version) = (Subject::Session(session.id), session.version);
+            changes.deletes.push(Delete { key: Key::Session(session.id), version });
+            let event = self.service().event(subject, version.next(), Change::Deleted, now)?;
+            changes.events.push(event);
+        }
+        self.store().commit(changes).await.map_err(Error::Store)
+    }
+
+    pub(super) fn service(&self) -> &SubscriptionService {
+        &self.0.service
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.0.service.store()
+    }
+
+    /// Commits changes that end sessions, and has their tokens checked again from then on; also if the
+    /// store does not say whether it took them.
+    pub(super) async fn commit_ending(
+        &self,
+        changes: ChangeSet,
+        sessions: impl IntoIterator<Item = SessionId>,
+    ) -> Result<(), Error> {
+        let ended: Vec<_> = sessions.into_iter().collect();
+        let committed = self.store().commit(changes).await;
+        if let Some(cache) = &self.0.cache {
+            for session in ended {
+                cache.forget(session);
+            }
+        }
+        committed.map_err(Error::Store)
+    }
+}

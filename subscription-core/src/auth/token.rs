@@ -1,0 +1,130 @@
+//! Our own access tokens: short-lived, strict, without personal data.
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::jws::{Compact, read_object};
+use super::keys::KeyRing;
+use super::session::Session;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::id::{IdSource, SessionId, TokenId, UserId};
+use crate::text::Slug;
+
+/// What tells our access tokens from every other JWT (RFC 9068).
+const TOKEN_TYPE: &str = "at+jwt";
+
+/// Longer tokens are refused before they are decoded.
+const TOKEN_BYTES_MAX: usize = 4_096;
+
+/// How far two clocks may be apart.
+pub(crate) const LEEWAY_SECONDS: u64 = 30;
+
+/// What an access token says, all of it required.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessClaims {
+    /// Who issued it.
+    pub iss: String,
+    /// For whom it is.
+    pub aud: String,
+    /// The user.
+    pub sub: UserId,
+    /// The client that the session belongs to.
+    pub client_id: Slug,
+    /// The session.
+    pub sid: SessionId,
+    /// Names the token.
+    pub jti: TokenId,
+    /// When it was issued, in seconds since 1970.
+    pub iat: u64,
+    /// When it expires, in seconds since 1970.
+    pub exp: u64,
+    /// When the person proved who they are, in seconds since 1970.
+    pub auth_time: u64,
+    /// The generation of the session that it was issued in.
+    #[serde(rename = "gen")]
+    pub generation: u32,
+}
+
+impl AccessClaims {
+    /// True if the token has not expired.
+    pub(crate) fn is_current(&self, now: Timestamp) -> bool {
+        seconds(now) < self.exp.saturating_add(LEEWAY_SECONDS)
+    }
+}
+
+/// Why an access token was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TokenRefused {
+    /// It is not ours, or was tampered with.
+    Invalid,
+    /// It was ours once.
+    Expired(Box<AccessClaims>),
+}
+
+/// Makes and checks access tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct AccessTokens {
+    pub(crate) keys: KeyRing,
+    pub(crate) issuer: String,
+    pub(crate) audience: String,
+    pub(crate) lifetime: Duration,
+}
+
+fn seconds(at: Timestamp) -> u64 {
+    at.micros().unsigned_abs() / 1_000_000
+}
+
+impl AccessTokens {
+    /// A new token for a session.
+    pub(crate) fn issue(
+        &self,
+        session: &Session,
+        now: Timestamp,
+        ids: &dyn IdSource,
+    ) -> Result<SecretString, Error> {
+        let claims = AccessClaims {
+            iss: self.issuer.clone(),
+            aud: self.audience.clone(),
+            sub: session.user_id,
+            client_id: session.client_id.clone(),
+            sid: session.id,
+            jti: TokenId::new(now, ids)?,
+            iat: seconds(now),
+            exp: seconds(now.saturating_add(self.lifetime)),
+            auth_time: seconds(session.auth_time),
+            generation: session.generation,
+        };
+        Ok(self.keys.sign(TOKEN_TYPE, &claims)?.into())
+    }
+
+    /// What a token says, if it is ours and has not expired.
+    pub(crate) fn verify(
+        &self,
+        token: &SecretString,
+        now: Timestamp,
+    ) -> Result<AccessClaims, TokenRefused> {
+        let claims = self.read(token.expose_secret()).ok_or(TokenRefused::Invalid)?;
+        let from_the_future = claims.iat > seconds(now).saturating_add(LEEWAY_SECONDS);
+        if claims.iss != self.issuer || claims.aud != self.audience || from_the_future {
+            return Err(TokenRefused::Invalid);
+        }
+        if !claims.is_current(now) {
+            return Err(TokenRefused::Expired(Box::new(claims)));
+        }
+        Ok(claims)
+    }
+
+    fn read(&self, token: &str) -> Option<AccessClaims> {
+        let compact = Compact::parse(token, TOKEN_BYTES_MAX).ok()?;
+        // Exactly `alg`, `typ` and `kid`.
+        if compact.token_type.as_deref() != Some(TOKEN_TYPE) || compact.header_fields.len() != 3 {
+            return None;
+        }
+        let key = self.keys.checking(compact.key_id.as_deref()?)?;
+        read_object(&compact.verify(key).ok()?)
+    }
+}

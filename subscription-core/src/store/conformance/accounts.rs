@@ -1,0 +1,174 @@
+//! Users, their sessions, and clients.
+
+use std::sync::Arc;
+
+use super::records::{account, at, at_version, client, parsed, session, user};
+use super::steps::{assert_taken, deleting, limit, stored, writing};
+use crate::auth::{
+    Client, ClientKey, ClientKind, IdentityKey, Origin, Revocation, RevocationReason, Scope,
+    Session, User,
+};
+use crate::clock::Timestamp;
+use crate::id::SessionId;
+use crate::store::{PageLimit, Store, Unique, Write};
+
+/// All fields away from their defaults.
+pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
+    let reasons = [
+        RevocationReason::Logout,
+        RevocationReason::RevokeAll,
+        RevocationReason::RefreshReuse,
+        RevocationReason::SessionLimit,
+    ];
+    let addresses = ["127.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "255.255.255.255"];
+    for ((n, reason), ip) in (1..).zip(reasons).zip(addresses) {
+        let full = Write::Session(Session {
+            opened_with: std::array::from_fn(|n| u8::try_from(n * 8).unwrap()),
+            key_id: u8::MAX,
+            salt: std::array::from_fn(|n| u8::try_from(255 - n).unwrap()),
+            generation: u32::MAX,
+            successor_used: true,
+            expires_at: Timestamp::MAX,
+            revoked: Some(Revocation { at: at(5), reason }),
+            origin: Origin { ip: Some(ip.parse().unwrap()), user_agent: Some(parsed("Tür/1.0")) },
+            ..session(n)
+        });
+
+        store.commit(writing([full.clone()])).await.unwrap();
+
+        assert_eq!(stored(&store, &full.key()).await, Some(full));
+    }
+}
+
+/// Both kinds, with every scope and with none, with two keys and with none.
+pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
+    let key = |n: u8| ClientKey { key_id: n, hash: [n; 32], created_at: at(n.into()) };
+    let full = Client {
+        scopes: Scope::ALL.into(),
+        keys: vec![key(9), key(0)],
+        revoked_at: Some(at(7)),
+        ..client(1)
+    };
+    let bare =
+        Client { kind: ClientKind::Public, scopes: [].into(), keys: Vec::new(), ..client(2) };
+
+    for record in [full, bare].map(Write::Client) {
+        store.commit(writing([record.clone()])).await.unwrap();
+
+        assert_eq!(stored(&store, &record.key()).await, Some(record));
+    }
+}
+
+/// As it was sent, though it is compared otherwise.
+pub async fn an_address_reads_back_as_it_was_written(store: Arc<dyn Store>) {
+    let written = User { email: parsed("Ada@B\u{fc}cher.Example"), ..account(1) };
+
+    store.commit(writing([Write::User(written.clone())])).await.unwrap();
+
+    let read = store.user(written.id).await.unwrap().unwrap();
+    assert_eq!(read.email.as_str(), "Ada@B\u{fc}cher.Example");
+}
+
+/// Without case, the domain in its ASCII form.
+pub async fn an_address_is_taken_in_every_spelling(store: Arc<dyn Store>) {
+    let first = User { email: parsed("ada@b\u{fc}cher.example"), ..account(1) };
+    store.commit(writing([Write::User(first)])).await.unwrap();
+
+    for spelling in ["ADA@B\u{fc}cher.example", "ada@XN--BCHER-KVA.example"] {
+        let second = User { email: parsed(spelling), ..account(2) };
+        assert_taken(&store.commit(writing([Write::User(second)])).await, Unique::UserEmail);
+    }
+}
+
+/// Issuer and subject together, byte by byte.
+pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) {
+    let other_issuer = User {
+        identity: IdentityKey { issuer: parsed("https://other"), ..account(1).identity },
+        ..account(2)
+    };
+    let other_case = User {
+        identity: IdentityKey { subject: parsed("SUBJECT 1"), ..account(1).identity },
+        ..account(3)
+    };
+    let users = [account(1), other_issuer, other_case];
+    store.commit(writing(users.clone().map(Write::User))).await.unwrap();
+
+    for user in users {
+        let found = store.user_by_identity(&user.identity).await.unwrap();
+        assert_eq!(found.as_deref(), Some(&user));
+    }
+    let nobody = IdentityKey { subject: parsed("nobody"), ..account(1).identity };
+    assert_eq!(store.user_by_identity(&nobody).await.unwrap(), None);
+}
+
+async fn session_ids(store: &Arc<dyn Store>, n: u64) -> Vec<SessionId> {
+    store.sessions(user(n)).await.unwrap().iter().map(|session| session.id).collect()
+}
+
+/// Ended ones too, and nobody else's.
+pub async fn the_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn Store>) {
+    let ended = Session {
+        revoked: Some(Revocation { at: at(0), reason: RevocationReason::Logout }),
+        ..session(2)
+    };
+    let others = Session { user_id: user(9), ..session(3) };
+    let sessions = [session(4), session(1), ended, others].map(Write::Session);
+    store.commit(writing(sessions)).await.unwrap();
+
+    assert_eq!(session_ids(&store, 0).await, [4, 2, 1].map(|n| session(n).id));
+    assert_eq!(session_ids(&store, 9).await, [session(3).id]);
+    assert_eq!(session_ids(&store, 5).await, []);
+
+    store.commit(deleting([Write::Session(session(4))])).await.unwrap();
+    assert_eq!(session_ids(&store, 0).await, [2, 1].map(|n| session(n).id));
+}
+
+async fn ended(store: &Arc<dyn Store>, before: Timestamp, limit: PageLimit) -> Vec<SessionId> {
+    let ended = store.ended_sessions(before, limit).await.unwrap();
+    ended.iter().map(|session| session.id).collect()
+}
+
+/// By themselves or by revocation, whichever came first.
+pub async fn ended_sessions_are_listed_by_their_end(store: Arc<dyn Store>) {
+    let revoked = |n, end| Session {
+        revoked: Some(Revocation { at: at(end), reason: RevocationReason::RevokeAll }),
+        ..session(n)
+    };
+    let idle = Session { expires_at: at(1_000), idle_expires_at: at(30), ..session(3) };
+    let old = Session { expires_at: at(40), idle_expires_at: at(1_000), ..session(4) };
+    let sessions = [revoked(100, 10), revoked(20, 1_000), idle, old, session(50)];
+    store.commit(writing(sessions.map(Write::Session))).await.unwrap();
+
+    let order = [100, 20, 3, 4, 50].map(|n| session(n).id);
+    let cases = [(9, 0), (10, 1), (29, 2), (30, 3), (40, 4), (49, 4), (50, 5)];
+    for (before, count) in cases {
+        let expected: Vec<_> = order.iter().take(count).copied().collect();
+        assert_eq!(ended(&store, at(before), PageLimit::MAX).await, expected, "{before}");
+    }
+    assert_eq!(ended(&store, at(50), limit(2)).await, [100, 20].map(|n| session(n).id));
+}
+
+/// Under its new end alone.
+pub async fn a_session_that_goes_on_ends_later(store: Arc<dyn Store>) {
+    store.commit(writing([Write::Session(session(1))])).await.unwrap();
+
+    let refreshed = Session { expires_at: at(100), idle_expires_at: at(9), ..session(1) };
+    store.commit(writing([at_version(Write::Session(refreshed), 2)])).await.unwrap();
+
+    assert_eq!(ended(&store, at(8), PageLimit::MAX).await, []);
+    assert_eq!(ended(&store, at(9), PageLimit::MAX).await, [session(1).id]);
+}
+
+/// Shut-out ones too.
+pub async fn clients_are_listed_by_id(store: Arc<dyn Store>) {
+    let shut_out = Client { revoked_at: Some(at(1)), ..client(2) };
+    for record in [client(3), shut_out, client(1)] {
+        store.commit(writing([Write::Client(record)])).await.unwrap();
+    }
+    store.commit(deleting([Write::Client(client(3))])).await.unwrap();
+
+    let listed = store.clients().await.unwrap();
+
+    let ids: Vec<_> = listed.iter().map(|client| client.id.clone()).collect();
+    assert_eq!(ids, [client(1).id, client(2).id]);
+}
