@@ -1,0 +1,227 @@
+//! Accounts: signing up, signing in, leaving.
+
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use subscription_core::auth::{RevocationReason, SignIn};
+use subscription_core::store::PageLimit;
+use subscription_core::{
+    BillingCycle, ErrorKind, NewPayment, NewPlan, NewSubscription, SubscriptionStatus,
+};
+
+use super::world::{AuthWorld, web};
+use crate::world::{of, wrong};
+
+#[tokio::test]
+async fn an_account_is_made_once_and_signed_into_again() {
+    let world = AuthWorld::new();
+
+    let nobody = world.auth.sign_in(world.person("ada")).await;
+    let first = world.sign_up("ada").await;
+    let again = world.auth.sign_up(world.person("ada")).await;
+    let second = world.sign_in("ada").await;
+
+    assert_eq!(wrong(nobody), (ErrorKind::NotFound, "account_not_found"));
+    assert_eq!(wrong(again), (ErrorKind::Conflict, "account_exists"));
+    assert_eq!(first.user.id, second.user.id);
+    assert_ne!(first.session.id, second.session.id);
+    assert_eq!(first.expires_in, Duration::from_mins(10));
+    assert_eq!(first.refresh_expires_in, Duration::from_hours(14 * 24));
+    let caller = world.check(&second).await.unwrap();
+    assert_eq!(caller.claims.sub, first.user.id);
+    assert_eq!(world.auth.user(&caller).await.unwrap().email.as_str(), "ada@example.com");
+}
+
+#[tokio::test]
+async fn an_address_belongs_to_one_account_whatever_its_case() {
+    let world = AuthWorld::new();
+    world.sign_up("ada").await;
+    let token = world.identity_token("eve", |claims| claims["email"] = json!("ADA@Example.com"));
+
+    let eve = SignIn { access_token: token, email: of("ADA@Example.com"), ..world.person("eve") };
+    let refused = world.auth.sign_up(eve).await;
+
+    assert_eq!(wrong(refused), (ErrorKind::Conflict, "email_in_use"));
+}
+
+#[tokio::test]
+async fn an_account_is_found_by_identity_and_never_by_address() {
+    let world = AuthWorld::new();
+    world.sign_up("ada").await;
+    let token = world.identity_token("eve", |claims| claims["email"] = json!("ada@example.com"));
+
+    let eve = SignIn { access_token: token, email: of("ada@example.com"), ..world.person("eve") };
+    let refused = world.auth.sign_in(eve).await;
+
+    assert_eq!(wrong(refused).1, "account_not_found");
+}
+
+#[tokio::test]
+async fn the_address_must_be_the_identitys_and_verified() {
+    let world = AuthWorld::new();
+    for existing in [false, true] {
+        if existing {
+            world.sign_up("ada").await;
+        }
+        for (email, verified, expected) in [
+            ("ada@example.com", json!(false), Some("email_not_verified")),
+            ("ada@example.com", json!(null), Some("email_not_verified")),
+            ("ada@example.com", json!("false"), Some("email_not_verified")),
+            ("eve@example.com", json!(true), Some("email_mismatch")),
+            ("eve@example.com", json!(false), Some("email_mismatch")),
+            ("Ada@Example.com", json!(true), None),
+            ("ada@example.com", json!("true"), None),
+        ] {
+            let access_token =
+                world.identity_token("ada", |claims| claims["email_verified"] = verified.clone());
+            let person = SignIn { access_token, email: of(email), ..world.person("ada") };
+
+            let result = world.auth.sign_in(person).await;
+
+            let expected = match (expected, existing) {
+                (Some(code), _) => (ErrorKind::Forbidden, code),
+                (None, false) => (ErrorKind::NotFound, "account_not_found"),
+                (None, true) => {
+                    assert!(result.is_ok(), "{email} {verified}");
+                    continue;
+                }
+            };
+            assert_eq!(wrong(result), expected, "{email} {verified}");
+        }
+    }
+    let without = world.identity_token("ada", |claims| claims["email"] = json!(null));
+    let person = SignIn { access_token: without, ..world.person("ada") };
+    assert_eq!(wrong(world.auth.sign_in(person).await).1, "email_mismatch");
+}
+
+#[tokio::test]
+async fn a_deleted_account_leaves_nothing_of_the_person() {
+    let world = AuthWorld::new();
+    let (first, second) = (world.sign_up("ada").await, world.sign_in("ada").await);
+    let user = first.user.id;
+    let plan = NewPlan::new(of("Pro"), of("pro"), of("5"), BillingCycle::MONTHLY);
+    let plan = world.service.create_plan(plan, None).await.unwrap().record;
+    let new = NewSubscription::new(user, plan.id);
+    let subscription = world.service.create_subscription(new, None).await.unwrap().record;
+    let new = NewPayment::new(subscription.id, of("5"), of("EUR"));
+    let payment = world.service.create_payment(new, None).await.unwrap().record;
+    let caller = world.check(&first).await.unwrap();
+
+    world.auth.delete_account(&caller, &user.to_string()).await.unwrap();
+
+    assert_eq!(wrong(world.check(&second).await).1, "session_revoked");
+    assert_eq!(wrong(world.refresh(&second).await).1, "refresh_token_invalid");
+    assert_eq!(wrong(world.auth.sign_in(world.person("ada")).await).1, "account_not_found");
+    assert_eq!(world.store.user(user).await.unwrap(), None);
+    assert_eq!(world.store.sessions(user).await.unwrap(), []);
+    let expired = world.service.subscription(subscription.id).await.unwrap();
+    assert_eq!((expired.status, expired.user_id), (SubscriptionStatus::Expired, user));
+    assert_eq!(world.service.payment(payment.id).await.unwrap(), payment);
+    assert!(!world.service.entitlement(user).await.unwrap().has_access());
+
+    let heir = world.sign_up("ada").await;
+    assert_ne!(heir.user.id, user);
+}
+
+#[tokio::test]
+async fn nobody_deletes_the_account_of_another() {
+    let world = AuthWorld::new();
+    let (ada, eve) = (world.sign_up("ada").await, world.sign_up("eve").await);
+    let caller = world.check(&eve).await.unwrap();
+
+    let existing = world.auth.delete_account(&caller, &ada.user.id.to_string()).await;
+    let unknown = world.auth.delete_account(&caller, "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77").await;
+    let garbage = world.auth.delete_account(&caller, "'; drop table users").await;
+
+    let refusals = [existing, unknown, garbage].map(|result| {
+        let error = result.unwrap_err();
+        (error.kind(), error.code(), error.to_string())
+    });
+    assert_eq!(refusals[0].1, "auth_id_mismatch");
+    assert_eq!(refusals[0], refusals[1]);
+    assert_eq!(refusals[0], refusals[2]);
+    assert!(world.check(&ada).await.is_ok());
+}
+
+#[tokio::test]
+async fn one_identity_token_opens_five_sessions_and_the_oldest_goes() {
+    let world = AuthWorld::new();
+    let person = world.person("ada");
+    let mut sessions = vec![world.auth.sign_up(person.clone()).await.unwrap()];
+    for _ in 0..5 {
+        world.clock.advance(Duration::from_secs(1));
+        sessions.push(world.auth.sign_in(person.clone()).await.unwrap());
+    }
+
+    let mut live = Vec::new();
+    for session in &sessions {
+        live.push(world.check(session).await.is_ok());
+    }
+
+    assert_eq!(live, [false, true, true, true, true, true]);
+    let ended = world.store.session(sessions[0].session.id).await.unwrap().unwrap();
+    assert_eq!(ended.revoked.unwrap().reason, RevocationReason::SessionLimit);
+}
+
+#[tokio::test]
+async fn ten_thousand_sign_ins_leave_a_bounded_number_of_rows() {
+    let world = AuthWorld::new();
+    let user = world.sign_up("ada").await.user.id;
+    let mut most = 0;
+    for nth in 0..10_000_u32 {
+        world.clock.advance(Duration::from_mins(10));
+        let newest = world.sign_in("ada").await;
+        if nth % 100 == 0 {
+            while world.auth.forget_ended_sessions().await.unwrap() > 0 {}
+            let rows = world.store.sessions(user).await.unwrap().len();
+            most = most.max(rows);
+            let caller = world.check(&newest).await.unwrap();
+            assert_eq!(world.auth.sessions(&caller).await.unwrap().len().min(20), {
+                usize::try_from(nth + 2).unwrap().min(20)
+            });
+            let events = world.service.events(0, PageLimit::new(1).unwrap()).await.unwrap();
+            let last = events.first().map_or(0, |recorded| recorded.sequence + 10_000);
+            world.service.forget_events(last).await.unwrap();
+        }
+    }
+    // A week of sign-ins every ten minutes, and those that are live.
+    assert!(most <= 7 * 24 * 6 + 20 + 100, "{most} rows");
+}
+
+#[tokio::test]
+async fn the_session_cap_is_per_client() {
+    let world = AuthWorld::new();
+    let first = world.sign_up("ada").await;
+    for _ in 0..19 {
+        world.clock.advance(Duration::from_secs(1));
+        world.sign_in("ada").await;
+    }
+    let mobile = SignIn { client_id: of("mobile"), ..world.person("ada") };
+    world.auth.sign_in(mobile).await.unwrap();
+
+    assert!(world.check(&first).await.is_ok());
+    world.clock.advance(Duration::from_secs(1));
+    world.sign_in("ada").await;
+    assert_eq!(wrong(world.check(&first).await).1, "session_revoked");
+}
+
+#[tokio::test]
+async fn tokens_are_bound_to_their_client() {
+    let world = AuthWorld::new();
+    let session = world.sign_up("ada").await;
+    let other = of("mobile");
+
+    let access = world.auth.authenticate(&other, &session.access_token).await;
+    let cached = world.auth.authenticate_cached(&other, &session.access_token).await;
+    let refresh = world.auth.refresh(&other, &session.refresh_token).await;
+    let logout = world.auth.logout(&other, &session.access_token).await;
+    let garbage = world.auth.refresh(&web(), &"srt_garbage".into()).await;
+
+    assert_eq!(wrong(access).1, "token_invalid");
+    assert_eq!(wrong(cached).1, "token_invalid");
+    assert_eq!(wrong(logout).1, "token_invalid");
+    assert_eq!(refresh.unwrap_err().to_string(), garbage.unwrap_err().to_string());
+    assert!(world.check(&session).await.is_ok());
+    assert!(session.refresh_token.expose_secret().starts_with("srt_"));
+}

@@ -1,0 +1,27 @@
+//! Identities, accounts, sessions, tokens and clients through the public face.
+
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
+mod access_claims;
+mod access_tokens;
+mod accounts;
+mod cache;
+mod clients;
+mod dice;
+mod forge;
+mod identities;
+mod introspection;
+mod jws_vectors;
+mod key_rotation;
+mod key_sets;
+mod oidc;
+mod provider;
+mod refresh;
+mod refresh_model;
+mod refresh_races;
+mod refresh_tokens;
+mod secrets;
+mod sessions;
+mod tapped;
+mod users_of_subscriptions;
+mod world;

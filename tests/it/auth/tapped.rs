@@ -1,0 +1,159 @@
+//! A store that tells what is asked of it, and waits while it is listened to.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use subscription_core::auth::{Client, IdentityKey, Session, User};
+use subscription_core::events::RecordedEvent;
+use subscription_core::store::{
+    ChangeSet, IdempotencyKey, IdempotencyRecord, Page, PageLimit, PaymentQuery, PlanQuery,
+    StoreError, SubscriptionQuery,
+};
+use subscription_core::{
+    ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
+    Subscription, SubscriptionId, Timestamp, UserId,
+};
+
+use super::dice::Dice;
+
+/// What a store was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// For one session.
+    Session,
+    /// For anything else that it has.
+    Other,
+    /// To take a change set.
+    Commit,
+}
+
+/// Listens to a store.
+#[async_trait]
+pub(crate) trait Tap: Send + Sync + Debug {
+    /// Runs before the store does what it was asked.
+    async fn before(&self, _asked: Asked) {}
+
+    /// Runs when the store has done it, before the caller hears.
+    async fn after(&self, _asked: Asked) {}
+
+    /// Says that the caller does not hear what the store has done.
+    fn loses_the_answer(&self, _asked: Asked) -> bool {
+        false
+    }
+}
+
+/// A store in memory that is listened to.
+#[derive(Debug)]
+pub(crate) struct Tapped<T> {
+    store: MemoryStore,
+    pub(crate) tap: T,
+}
+
+impl<T: Tap> Tapped<T> {
+    pub(crate) fn by(tap: T) -> Arc<Self> {
+        Arc::new(Self { store: MemoryStore::default(), tap })
+    }
+}
+
+/// Passes each method on, between the two calls of the tap.
+macro_rules! tapped {
+    ($($asked:ident $name:ident($($given:ident: $kind:ty),*) -> $found:ty;)+) => {
+        #[async_trait]
+        impl<T: Tap> Store for Tapped<T> {$(
+            async fn $name(&self, $($given: $kind),*) -> Result<$found, StoreError> {
+                self.tap.before(Asked::$asked).await;
+                let answer = self.store.$name($($given),*).await;
+                self.tap.after(Asked::$asked).await;
+                if self.tap.loses_the_answer(Asked::$asked) {
+                    return Err(StoreError::Unavailable("the answer was lost".into()));
+                }
+                answer
+            }
+        )+}
+    };
+}
+
+tapped! {
+    Other plan(id: PlanId) -> Option<Arc<Plan>>;
+    Other plan_by_slug(slug: &Slug) -> Option<Arc<Plan>>;
+    Other plans(query: &PlanQuery) -> Page<Arc<Plan>>;
+    Other subscription(id: SubscriptionId) -> Option<Arc<Subscription>>;
+    Other subscription_by_external_id(id: &ExternalId) -> Option<Arc<Subscription>>;
+    Other subscriptions(query: &SubscriptionQuery) -> Page<Arc<Subscription>>;
+    Other payment(id: PaymentId) -> Option<Arc<Payment>>;
+    Other payment_by_external_id(id: &ExternalId) -> Option<Arc<Payment>>;
+    Other payments(query: &PaymentQuery) -> Page<Arc<Payment>>;
+    Other user(id: UserId) -> Option<Arc<User>>;
+    Other user_by_identity(identity: &IdentityKey) -> Option<Arc<User>>;
+    Session session(id: SessionId) -> Option<Arc<Session>>;
+    Other sessions(user: UserId) -> Vec<Arc<Session>>;
+    Other ended_sessions(before: Timestamp, limit: PageLimit) -> Vec<Arc<Session>>;
+    Other client(id: &Slug) -> Option<Arc<Client>>;
+    Other clients() -> Vec<Arc<Client>>;
+    Other idempotency(key: &IdempotencyKey) -> Option<Arc<IdempotencyRecord>>;
+    Other expired_idempotency(now: Timestamp, limit: PageLimit) -> Vec<Arc<IdempotencyRecord>>;
+    Other events(after: u64, limit: PageLimit) -> Vec<RecordedEvent>;
+    Commit commit(changes: ChangeSet) -> ();
+}
+
+/// Counts what a store is asked.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    reads: AtomicUsize,
+    commits: AtomicUsize,
+}
+
+impl Counting {
+    /// How many reads and commits there were since it was last asked.
+    pub(crate) fn take(&self) -> (usize, usize) {
+        (self.reads.swap(0, Ordering::SeqCst), self.commits.swap(0, Ordering::SeqCst))
+    }
+}
+
+#[async_trait]
+impl Tap for Counting {
+    async fn before(&self, asked: Asked) {
+        let count = match asked {
+            Asked::Session | Asked::Other => &self.reads,
+            Asked::Commit => &self.commits,
+        };
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Takes the next commit but does not say so, once it is told to.
+#[derive(Debug, Default)]
+pub(crate) struct Forgetful(AtomicBool);
+
+impl Forgetful {
+    pub(crate) fn lose_the_next_commit(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Tap for Forgetful {
+    fn loses_the_answer(&self, asked: Asked) -> bool {
+        asked == Asked::Commit && self.0.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// Lets others go first at random, so that tasks of one thread come in between each other.
+#[derive(Debug)]
+pub(crate) struct Yielding(pub(crate) Dice);
+
+#[async_trait]
+impl Tap for Yielding {
+    async fn before(&self, _asked: Asked) {
+        for _ in 0..self.0.below(4) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn after(&self, _asked: Asked) {
+        for _ in 0..self.0.below(3) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
