@@ -89,6 +89,13 @@ fn pages_of_subscriptions(c: &mut Criterion) {
                 filter(SubscriptionFilter { is_active: Some(true), ..of_plan }),
             ),
             (
+                "active once an eighth has ended",
+                SubscriptionQuery {
+                    now: Timestamp::MAX,
+                    ..filter(SubscriptionFilter { is_active: Some(true), ..Default::default() })
+                },
+            ),
+            (
                 "renewing soon",
                 filter(SubscriptionFilter {
                     renews_before: Subscription::schedule(&subscription(&ids, &plans, 100))

@@ -148,6 +148,7 @@ macro_rules! store_conformance {
                 subscriptions_are_listed_by_every_filter_in_every_order,
                 subscriptions_are_listed_by_several_filters_at_once,
                 access_is_judged_by_the_time_of_the_question,
+                access_is_judged_by_what_the_record_is_now,
                 renewal_windows_that_share_a_border_share_no_record,
                 subscriptions_that_never_renew_come_last,
                 a_changed_subscription_is_listed_by_what_it_is_now,

@@ -169,7 +169,10 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
     ];
     store.commit(writing(made.clone().map(Write::Subscription))).await.unwrap();
 
-    for now in [Timestamp::MIN, at(99), at(100), at(150), at(200), at(201), Timestamp::MAX] {
+    // Clocks go back too, and two that ask need not agree on the time.
+    let forth = [Timestamp::MIN, at(99), at(100), at(150), at(200), at(201), Timestamp::MAX];
+    let back = forth.into_iter().rev();
+    for now in forth.into_iter().chain(back).chain([at(150), at(99), at(150)]) {
         for order in SubscriptionOrder::ALL {
             for is_active in [true, false] {
                 let wanted = |found: &&Subscription| found.is_active_at(now) == is_active;
@@ -181,6 +184,39 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
                 let query = SubscriptionQuery { filter, order, direction, after: None, limit, now };
 
                 assert_eq!(subscription_ids(&store, query.clone()).await, expected, "{query:?}");
+            }
+        }
+    }
+}
+
+/// What is cancelled, ended, moved or given up after it was asked about is judged anew.
+pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
+    let ends = |ends_at| Subscription {
+        status: SubscriptionStatus::Cancelled,
+        ends_at: Some(at(ends_at)),
+        ..subscription(0)
+    };
+    let lives = [
+        ends(100),
+        ends(300),
+        ends(50),
+        Subscription { blocked: true, ..ends(300) },
+        ends(150),
+        Subscription { status: SubscriptionStatus::Active, ..subscription(0) },
+        ends(200),
+    ];
+    for (life, version) in lives.into_iter().zip(1..) {
+        let write = at_version(Write::Subscription(life.clone()), version);
+        store.commit(writing([write])).await.unwrap();
+
+        for now in [at(200), at(120)] {
+            for is_active in [true, false] {
+                let expected = usize::from(life.is_active_at(now) == is_active);
+                let is_active = Some(is_active);
+                let filter = SubscriptionFilter { is_active, ..SubscriptionFilter::default() };
+                let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
+                let found = subscription_ids(&store, query.clone()).await.len();
+                assert_eq!(found, expected, "version {version}, {query:?}");
             }
         }
     }

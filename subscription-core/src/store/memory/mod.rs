@@ -248,6 +248,11 @@ impl Store for MemoryStore {
         &self,
         query: &SubscriptionQuery,
     ) -> Result<Page<Arc<Subscription>>, StoreError> {
+        let asks_for_access = query.filter.is_active.is_some();
+        // What has ended since the last such question is listed so once, not passed by each time.
+        if asks_for_access && self.read().subscriptions.is_overdue(query.now) {
+            self.write().subscriptions.sweep(query.now);
+        }
         Ok(self.read().subscriptions.page(query))
     }
 

@@ -1,6 +1,7 @@
 //! The subscriptions in memory: by id, by external id, and in both orders by every filter.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -22,10 +23,27 @@ pub(super) struct SubscriptionTable {
     by_external_id: HashMap<ExternalId, SubscriptionId>,
     by_creation: Lists<()>,
     by_renewal: Lists<i64>,
+    endings: Endings,
 }
 
-/// Status and block: what decides, but for the time, whether access is granted.
-type Standing = (SubscriptionStatus, bool);
+/// What decides whether access is granted.
+type Standing = (SubscriptionStatus, Access);
+
+/// What stands in the way of access, beside the status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Access {
+    Free,
+    Blocked,
+    /// Cancelled, and known to have ended.
+    Ended,
+}
+
+/// A record with where it is listed.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    record: &'a Subscription,
+    standing: Standing,
+}
 
 /// One order, by every filter.
 #[derive(Debug, Default)]
@@ -53,16 +71,16 @@ impl SubscriptionTable {
 
     pub(super) fn put(&mut self, new: Subscription) {
         let old = self.records.remove(&new.id);
-        self.relist(old.as_deref(), Some(&new));
+        self.replace(old.as_deref(), Some(&new));
         self.records.insert(new.id, Arc::new(new));
     }
 
     pub(super) fn delete(&mut self, id: SubscriptionId) {
         let old = self.records.remove(&id);
-        self.relist(old.as_deref(), None);
+        self.replace(old.as_deref(), None);
     }
 
-    fn relist(&mut self, old: Option<&Subscription>, new: Option<&Subscription>) {
+    fn replace(&mut self, old: Option<&Subscription>, new: Option<&Subscription>) {
         if let Some(id) = old.and_then(|old| old.external_subscription_id.as_ref()) {
             self.by_external_id.remove(id);
         }
@@ -71,6 +89,32 @@ impl SubscriptionTable {
         {
             self.by_external_id.insert(id.clone(), new.id);
         }
+        if let Some(ending) = old.and_then(ending) {
+            self.endings.by_end.remove(&ending);
+        }
+        self.endings.by_end.extend(new.and_then(ending));
+        let listed = |record| Listed { record, standing: self.endings.standing(record) };
+        self.relist(old.map(listed), new.map(listed));
+    }
+
+    /// True if something is listed as live that has ended by `now`.
+    pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
+        self.endings.overdue(now).next().is_some()
+    }
+
+    /// Lists a batch of what has ended by `now` as ended.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let ended: Vec<_> = self.endings.overdue(now).take(SWEPT_AT_ONCE).copied().collect();
+        for ending in ended {
+            let Some(record) = self.records.get(&ending.1).cloned() else { continue };
+            let listed = |standing| Some(Listed { record: &record, standing });
+            let before = self.endings.standing(&record);
+            self.endings.swept = Some(ending);
+            self.relist(listed(before), listed(self.endings.standing(&record)));
+        }
+    }
+
+    fn relist(&mut self, old: Option<Listed<'_>>, new: Option<Listed<'_>>) {
         self.by_creation.relist(SubscriptionOrder::CreatedAt, old, new);
         self.by_renewal.relist(SubscriptionOrder::RenewsAt, old, new);
     }
@@ -113,7 +157,7 @@ impl SubscriptionTable {
             let place = found.map(|found| (V::of(&query.order.key(found)), found.id.uuid()));
             walks.push(Box::new(Gathered::new(place.into_iter().collect(), direction)));
         }
-        walks.extend(lists.walks(filter, direction, &from));
+        walks.extend(lists.walks(query, &self.endings, &from));
         let mut walk = Intersection { walks };
         let is_past = |place: &Place<V>| match (&window, direction) {
             (Some((_, high)), Direction::Ascending) => place >= high,
@@ -156,27 +200,27 @@ impl<V: SortValue> Lists<V> {
     fn relist(
         &mut self,
         order: SubscriptionOrder,
-        old: Option<&Subscription>,
-        new: Option<&Subscription>,
+        old: Option<Listed<'_>>,
+        new: Option<Listed<'_>>,
     ) {
-        let value = |record: &Subscription| V::of(&order.key(record));
-        move_entry(&mut self.all, old, new, |r| ((), value(r), r.id.uuid()));
-        move_entry(&mut self.by_user, old, new, |r| (r.user_id, value(r), r.id.uuid()));
-        move_entry(&mut self.by_plan, old, new, |r| {
-            (r.subscription_plan_id, value(r), r.id.uuid())
+        let value = |listed: Listed<'_>| V::of(&order.key(listed.record));
+        let id = |listed: Listed<'_>| listed.record.id.uuid();
+        move_entry(&mut self.all, old, new, |l| ((), value(l), id(l)));
+        move_entry(&mut self.by_user, old, new, |l| (l.record.user_id, value(l), id(l)));
+        move_entry(&mut self.by_plan, old, new, |l| {
+            (l.record.subscription_plan_id, value(l), id(l))
         });
-        move_entry(&mut self.by_standing, old, new, |r| {
-            ((r.status, r.blocked), value(r), r.id.uuid())
-        });
+        move_entry(&mut self.by_standing, old, new, |l| (l.standing, value(l), id(l)));
     }
 
     /// One walk for each filter that has a list; one over all if none has.
     fn walks<'a>(
         &'a self,
-        filter: &SubscriptionFilter,
-        direction: Direction,
+        query: &SubscriptionQuery,
+        endings: &Endings,
         from: &Place<V>,
     ) -> Vec<Box<dyn Walk<V> + 'a>> {
+        let (filter, direction) = (&query.filter, query.direction);
         let mut walks: Vec<Box<dyn Walk<V> + 'a>> = Vec::new();
         if let Some(user) = filter.user_id {
             walks.push(Box::new(Bucket::new(&self.by_user, user, direction, from)));
@@ -185,7 +229,7 @@ impl<V: SortValue> Lists<V> {
             walks.push(Box::new(Bucket::new(&self.by_plan, plan, direction, from)));
         }
         if filter.is_active.is_some() || !filter.statuses.is_empty() {
-            let standings = standings(filter).map(|standing| {
+            let standings = standings(query, endings).map(|standing| {
                 let walk = Bucket::new(&self.by_standing, standing, direction, from);
                 Box::new(walk) as Box<dyn Walk<V> + 'a>
             });
@@ -198,30 +242,79 @@ impl<V: SortValue> Lists<V> {
     }
 }
 
-/// The standings that may hold what is asked for. What is cancelled grants access or not by the
-/// time, so its records are looked at one by one.
-fn standings(filter: &SubscriptionFilter) -> impl Iterator<Item = Standing> {
-    let may_grant = |status, blocked: bool| {
-        !blocked && SubscriptionStatus::grants_access(status, None, Timestamp::MIN)
+/// How many are listed anew in one go: the lock must not be held for long.
+const SWEPT_AT_ONCE: usize = 10_000;
+
+/// When, and which.
+type Ending = (Timestamp, SubscriptionId);
+
+/// When what is cancelled ends, and how far that has been taken into the lists.
+#[derive(Debug, Default)]
+struct Endings {
+    by_end: BTreeSet<Ending>,
+    /// All up to this one are listed as ended.
+    swept: Option<Ending>,
+}
+
+impl Endings {
+    fn standing(&self, record: &Subscription) -> Standing {
+        let is_swept = |ending| self.swept.is_some_and(|swept| ending <= swept);
+        let access = if record.blocked {
+            Access::Blocked
+        } else if ending(record).is_some_and(is_swept) {
+            Access::Ended
+        } else {
+            Access::Free
+        };
+        (record.status, access)
+    }
+
+    /// What has ended by `now` and is not listed so.
+    fn overdue(&self, now: Timestamp) -> impl Iterator<Item = &Ending> {
+        let from = self.swept.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_end.range((from, Bound::Unbounded)).take_while(move |(end, _)| *end <= now)
+    }
+}
+
+/// When access ends, if that is a matter of time.
+fn ending(record: &Subscription) -> Option<Ending> {
+    let by_time = record.status == SubscriptionStatus::Cancelled && !record.blocked;
+    record.ends_at.filter(|_| by_time).map(|end| (end, record.id))
+}
+
+/// The standings that may hold what is asked for. While the lists are behind the time, or ahead of a
+/// clock that was turned back, there may be others among them.
+fn standings(query: &SubscriptionQuery, endings: &Endings) -> impl Iterator<Item = Standing> {
+    let (filter, now) = (&query.filter, query.now);
+    let is_behind = endings.overdue(now).next().is_some();
+    let is_ahead = endings.swept.is_some_and(|(end, _)| end > now);
+    let grants = move |status: SubscriptionStatus| status.grants_access(None, now);
+    let may_grant = move |(status, access)| match access {
+        Access::Free => grants(status),
+        Access::Blocked => false,
+        Access::Ended => is_ahead,
     };
-    let must_grant = move |status, blocked| {
-        may_grant(status, blocked) && status != SubscriptionStatus::Cancelled
+    let must_grant = move |(status, access)| {
+        let ends = status == SubscriptionStatus::Cancelled;
+        access == Access::Free && grants(status) && !(ends && is_behind)
     };
     SubscriptionStatus::all()
         .filter(|status| filter.statuses.is_empty() || filter.statuses.contains(status))
-        .flat_map(|status| [(status, false), (status, true)])
-        .filter(move |(status, blocked)| match filter.is_active {
+        .flat_map(|status| {
+            [Access::Free, Access::Blocked, Access::Ended].map(|access| (status, access))
+        })
+        .filter(move |standing| match filter.is_active {
             None => true,
-            Some(true) => may_grant(*status, *blocked),
-            Some(false) => !must_grant(*status, *blocked),
+            Some(true) => may_grant(*standing),
+            Some(false) => !must_grant(*standing),
         })
 }
 
 fn move_entry<B: Ord, V: Ord>(
     index: &mut Index<B, V>,
-    old: Option<&Subscription>,
-    new: Option<&Subscription>,
-    entry: impl Fn(&Subscription) -> (B, V, Uuid),
+    old: Option<Listed<'_>>,
+    new: Option<Listed<'_>>,
+    entry: impl Fn(Listed<'_>) -> (B, V, Uuid),
 ) {
     let (old, new) = (old.map(&entry), new.map(&entry));
     if old == new {
