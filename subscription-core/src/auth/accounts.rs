@@ -68,6 +68,7 @@ impl Authentication {
                     id: UserId::new(now, self.service().ids())?,
                     identity: identity.clone(),
                     email: sign_in.email.clone(),
+                    closing: false,
                     created_at: now,
                     updated_at: now,
                     version: Version::FIRST,
@@ -110,11 +111,28 @@ impl Authentication {
         if auth_id.parse() != Ok(own) {
             return Err(Forbidden::AuthIdMismatch.into());
         }
+        self.service().retrying(|| self.close(own)).await?;
         while !self.service().retrying(|| self.delete_round(own)).await? {}
-        // A subscription that was being made meanwhile may have been too late to be seen, and made in
-        // time. Without its user none can follow.
-        while self.service().retrying(|| self.expire_round(own)).await? {}
         Ok(())
+    }
+
+    /// Takes nothing new for an account, so that what is deleted with it is all there is.
+    async fn close(&self, user_id: UserId) -> Result<(), Error> {
+        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        let user = user.ok_or(Unauthenticated::SessionRevoked)?;
+        if user.closing {
+            return Ok(());
+        }
+        let now = self.service().now();
+        let version = user.version.next();
+        let user = User { closing: true, updated_at: now, version, ..User::clone(&user) };
+        let event = self.service().event(Subject::User(user_id), version, Change::Updated, now)?;
+        let changes = ChangeSet {
+            writes: vec![Write::User(user)],
+            events: vec![event],
+            ..ChangeSet::default()
+        };
+        self.store().commit(changes).await.map_err(Error::Store)
     }
 
     /// Deletes an account, or, where that is more than one commit takes, a part of what belongs to it;
@@ -150,16 +168,6 @@ impl Authentication {
         }
         self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
         Ok(fits)
-    }
-
-    /// Ends some subscriptions of a user; false if there are none left.
-    async fn expire_round(&self, user_id: UserId) -> Result<bool, Error> {
-        let (changes, _) = self.expire_subscriptions(user_id, self.service().now()).await?;
-        let some = !changes.writes.is_empty();
-        if some {
-            self.store().commit(changes).await.map_err(Error::Store)?;
-        }
-        Ok(some)
     }
 
     /// Asks the provider who the caller is, and holds it against what the caller said.

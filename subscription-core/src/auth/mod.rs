@@ -9,6 +9,7 @@ mod cache;
 mod client;
 mod clients;
 mod identity;
+mod input;
 mod jws;
 mod keys;
 mod provider;
@@ -27,6 +28,7 @@ pub use identity::{
     DevelopmentIdentities, Identity, IdentityRefused, IdentityVerifier, SharedSecretIdentities,
     Trust,
 };
+pub use input::{ProofOfIdentity, RefreshRequest};
 pub use jws::{Algorithm, SigningFailed, VerifyingKey};
 pub use keys::{BadKey, KeyRing, SigningKey};
 pub use provider::{

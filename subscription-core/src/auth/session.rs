@@ -17,6 +17,8 @@ pub struct User {
     pub identity: IdentityKey,
     /// The address that the provider had verified; unique.
     pub email: Email,
+    /// The account is about to be deleted: nothing new is taken for it.
+    pub closing: bool,
     /// When the account was made.
     pub created_at: Timestamp,
     /// When the record was last written: at each sign-in, and when all sessions are ended.

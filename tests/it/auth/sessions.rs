@@ -245,7 +245,7 @@ async fn what_becomes_of_a_session_is_told_in_events_but_not_its_use() {
     assert_eq!(told, ["session.deleted", "session.deleted"]);
 
     world.auth.delete_account(&caller, &first.user.id.to_string()).await.unwrap();
-    assert_eq!(names(&world, last).await.0, ["user.deleted"]);
+    assert_eq!(names(&world, last).await.0, ["user.updated", "user.deleted"]);
 }
 
 #[tokio::test]

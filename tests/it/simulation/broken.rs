@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use subscription_core::auth::{Client, IdentityKey, Session, User};
-use subscription_core::events::RecordedEvent;
+use subscription_core::auth::{Client, IdentityKey, RevocationReason, Session, User};
+use subscription_core::events::{Change, RecordedEvent};
 use subscription_core::store::{
     ChangeSet, Guard, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
     PlanQuery, StoreError, SubscriptionQuery, Write,
@@ -37,6 +37,12 @@ pub(super) enum Breakage {
     DropsSettled,
     /// Deleted payments stay.
     KeepsDeletedPayments,
+    /// A column is missing: that a session was revoked is not kept.
+    DropsRevocations,
+    /// Neither a logout nor its event is kept, as if it had never been.
+    LosesLogouts,
+    /// What must still hold is not looked at.
+    IgnoresGuards,
 }
 
 /// A store in memory that is broken in one way.
@@ -58,6 +64,19 @@ impl BrokenStore {
             Key::Idempotency(key) => self.inner.idempotency(key).await?.map(|kept| kept.version),
         };
         Ok(version.unwrap_or(Version::NEW))
+    }
+
+    /// Takes revocations out of a change set: their mark only, or logouts altogether.
+    fn lose(&self, changes: &mut ChangeSet) {
+        let whole = self.breakage == Breakage::LosesLogouts;
+        for write in &mut changes.writes {
+            if let Write::Session(session) = write {
+                let logout = RevocationReason::Logout;
+                session.revoked = session.revoked.filter(|by| whole && by.reason != logout);
+            }
+        }
+        let logout = Change::Revoked { reason: RevocationReason::Logout };
+        changes.events.retain(|event| !whole || event.change != logout);
     }
 
     /// Makes a stale change set look as if it had been made for the records as they are.
@@ -114,6 +133,8 @@ impl Store for BrokenStore {
                     }
                 }
             }
+            Breakage::DropsRevocations | Breakage::LosesLogouts => self.lose(&mut changes),
+            Breakage::IgnoresGuards => changes.guards.clear(),
             Breakage::CutsPages => {}
         }
         self.inner.commit(changes).await

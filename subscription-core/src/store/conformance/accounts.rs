@@ -61,11 +61,13 @@ pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
 
 /// As it was sent, though it is compared otherwise.
 pub async fn an_address_reads_back_as_it_was_written(store: Arc<dyn Store>) {
-    let written = User { email: parsed("Ada@B\u{fc}cher.Example"), ..account(1) };
+    let email = parsed("Ada@B\u{fc}cher.Example");
+    let written = User { email, closing: true, ..account(1) };
 
     store.commit(writing([Write::User(written.clone())])).await.unwrap();
 
     let read = store.user(written.id).await.unwrap().unwrap();
+    assert_eq!(*read, written);
     assert_eq!(read.email.as_str(), "Ada@B\u{fc}cher.Example");
 }
 

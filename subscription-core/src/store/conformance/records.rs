@@ -107,6 +107,7 @@ pub(super) fn account(n: u64) -> User {
             subject: parsed(format!("subject {n}")),
         },
         email: parsed(format!("user-{n}@example.com")),
+        closing: false,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,

@@ -1,0 +1,48 @@
+//! What a caller says to sign in, sign up or refresh.
+
+use secrecy::SecretString;
+
+use crate::faults::InvalidValue;
+use crate::input::{Fields, InputError, string};
+use crate::text::{Email, Text};
+
+/// What a person signs in or up with.
+#[derive(Debug, Clone)]
+pub struct ProofOfIdentity {
+    /// The token that an identity provider gave them.
+    pub access_token: SecretString,
+    /// The address that they say is theirs.
+    pub email: Email,
+}
+
+impl ProofOfIdentity {
+    /// Reads a JSON object and tells all that is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let access_token = fields.required("access_token", secret);
+        let email = fields.required("email", string);
+        let proof =
+            access_token.zip(email).map(|(access_token, email)| Self { access_token, email });
+        fields.finish(proof)
+    }
+}
+
+/// What a client refreshes a session with.
+#[derive(Debug, Clone)]
+pub struct RefreshRequest {
+    /// The session's refresh token.
+    pub refresh_token: SecretString,
+}
+
+impl RefreshRequest {
+    /// Reads a JSON object and tells all that is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let refresh_token = fields.required("refresh_token", secret);
+        fields.finish(refresh_token.map(|refresh_token| Self { refresh_token }))
+    }
+}
+
+fn secret(json: &str) -> Result<SecretString, InvalidValue> {
+    string::<Text<1, 16_384>>(json).map(|text| text.as_str().into())
+}
