@@ -1,0 +1,338 @@
+//! The whole server without a socket: a request in, an answer out.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use secrecy::SecretSlice;
+use subscription_core::SubscriptionService;
+use subscription_core::auth::{Authentication, Scope};
+use uuid::Uuid;
+
+use crate::call::Call;
+use crate::clients::Clients;
+use crate::error::{ApiError, Refusal};
+use crate::gate;
+use crate::metrics::Metrics;
+use crate::query::{Cursors, Query};
+use crate::reply::Reply;
+use crate::routes::{self, Found, Needs, Route};
+
+/// The largest body.
+const BODY_BYTES_MAX: usize = 65_536;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// How long a request may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// Until its body is there.
+    pub body: Duration,
+    /// From then on until it is answered, and before that until its caller is known.
+    pub handler: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { body: Duration::from_secs(15), handler: Duration::from_secs(30) }
+    }
+}
+
+/// The service over HTTP, to be mounted wherever requests come from.
+#[derive(Debug, Clone)]
+pub struct Api(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    service: SubscriptionService,
+    auth: Authentication,
+    clients: Clients,
+    cursor_key: SecretSlice<u8>,
+    trusted_proxies: Vec<IpAddr>,
+    timeouts: Timeouts,
+    metrics: Metrics,
+}
+
+/// Puts an [`Api`] together.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct ApiBuilder(Parts);
+
+impl ApiBuilder {
+    /// Lets every client in, known or not, with every scope. For development only.
+    pub fn believe_every_client(mut self) -> Self {
+        self.0.clients = Clients::Anybody;
+        self
+    }
+
+    /// Believes what these proxies say of where a request comes from, beside those on this machine.
+    pub fn trust_proxies(mut self, proxies: Vec<IpAddr>) -> Self {
+        self.0.trusted_proxies = proxies.into_iter().map(|ip| ip.to_canonical()).collect();
+        self
+    }
+
+    /// Uses other time-outs.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.0.timeouts = timeouts;
+        self
+    }
+
+    /// Ready for use.
+    pub fn build(self) -> Api {
+        Api(Arc::new(self.0))
+    }
+}
+
+/// A request that was answered, as the log tells it.
+struct Told {
+    method: Method,
+    route: &'static str,
+    request_id: HeaderValue,
+}
+
+impl Api {
+    /// The service and its authentication over HTTP. The key protects the cursors of lists; instances
+    /// behind one address share it.
+    pub fn builder(
+        service: SubscriptionService,
+        auth: Authentication,
+        cursor_key: SecretSlice<u8>,
+    ) -> ApiBuilder {
+        ApiBuilder(Parts {
+            service,
+            auth,
+            clients: Clients::Known,
+            cursor_key,
+            trusted_proxies: Vec::new(),
+            timeouts: Timeouts::default(),
+            metrics: Metrics::new(),
+        })
+    }
+
+    pub(crate) fn service(&self) -> &SubscriptionService {
+        &self.0.service
+    }
+
+    pub(crate) fn auth(&self) -> &Authentication {
+        &self.0.auth
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Answers a request that came from `peer`. It never fails: what goes wrong is an answer too.
+    pub async fn answer<B>(
+        &self,
+        request: Request<B>,
+        peer: Option<IpAddr>,
+    ) -> Response<Full<Bytes>>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let begun = Instant::now();
+        let is_head = request.method() == Method::HEAD;
+        // By its path, not its route: refusals on the way to a route are private too.
+        let is_private = request.uri().path().starts_with("/authentication");
+        let mut told = Told {
+            method: request.method().clone(),
+            route: "none",
+            request_id: request_id(request.headers()),
+        };
+        // A panic is an answer too, and ends nothing else.
+        let reply = AssertUnwindSafe(self.reply(request, peer, &mut told)).catch_unwind().await;
+        let reply = reply.unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")));
+        let reply = reply
+            .unwrap_or_else(|error| error.into_reply(told.request_id.to_str().unwrap_or_default()));
+        let mut response = reply.into_response();
+        let headers = response.headers_mut();
+        headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
+        if is_private {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        headers.insert(REQUEST_ID, told.request_id.clone());
+        // A 304 would have to tell the length of the answer that it stands for.
+        if is_head && response.status() != StatusCode::NOT_MODIFIED {
+            let length = hyper::body::Body::size_hint(response.body()).exact().unwrap_or_default();
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            *response.body_mut() = Full::default();
+        }
+        let (status, took) = (response.status(), begun.elapsed());
+        self.0.metrics.answered(&told.method, told.route, status, took);
+        tracing::info!(
+            method = %told.method,
+            route = told.route,
+            status = status.as_u16(),
+            micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            request_id = told.request_id.to_str().unwrap_or_default(),
+            "answered"
+        );
+        response
+    }
+
+    async fn reply<B>(
+        &self,
+        request: Request<B>,
+        peer: Option<IpAddr>,
+        told: &mut Told,
+    ) -> Result<Reply, ApiError>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        gate::check(&head.uri, head.version, &head.headers)?;
+        let (route, variables) = match routes::find(&head.method, &gate::segments(head.uri.path())?)
+        {
+            Found::Route(route, variables) => (route, variables),
+            Found::OtherMethods(methods) => return options_or_refuse(&head.method, &methods),
+            Found::Nothing => return Err(Refusal::RouteUnknown.into()),
+        };
+        told.route = route.pattern;
+        let mut call = Call {
+            api: self.clone(),
+            pattern: route.pattern,
+            variables,
+            query: Query::parse(head.uri.query().unwrap_or_default())?,
+            headers: head.headers,
+            body: Bytes::new(),
+            client: None,
+            caller: None,
+            token: None,
+            ip: None,
+        };
+        // Who calls is looked up in the store, which may hang as it may in a handler.
+        let admitted = self.admit(route, &mut call, peer);
+        tokio::time::timeout(self.0.timeouts.handler, admitted)
+            .await
+            .unwrap_or_else(|_| Err(Refusal::Overloaded.into()))?;
+        if !route.is_list {
+            call.query.expect(&[], &[])?;
+        }
+        call.body = self.read(route, &call, body).await?;
+        let handler = (route.handler)(call);
+        let answer = tokio::time::timeout(self.0.timeouts.handler, handler);
+        answer.await.unwrap_or_else(|_| Err(Refusal::Overloaded.into()))
+    }
+
+    /// Sees to it that the caller has what the route needs.
+    async fn admit(
+        &self,
+        route: &Route,
+        call: &mut Call,
+        peer: Option<IpAddr>,
+    ) -> Result<(), ApiError> {
+        let scope = match route.needs {
+            Needs::Nothing => return Ok(()),
+            Needs::Loopback => {
+                // A proxy on this machine is here, but those whom it speaks for are not.
+                let asks_from = gate::origin(&call.headers, peer, false, |ip| self.trusts(ip));
+                let here = asks_from.is_some_and(|ip| ip.is_loopback());
+                return if here { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
+            }
+            Needs::Scope(scope) => scope,
+            Needs::Bearer | Needs::BearerOnce => Scope::Auth,
+        };
+        let credential = gate::client_id(&call.headers)?;
+        let client = self.0.clients.find(&credential, &self.0.auth).await?;
+        client.require(scope)?;
+        let asserts = client.scopes.contains(&Scope::AssertIp);
+        call.ip = gate::origin(&call.headers, peer, asserts, |ip| self.trusts(ip));
+        if matches!(route.needs, Needs::Bearer | Needs::BearerOnce) {
+            let token = gate::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
+            if route.needs == Needs::Bearer {
+                call.caller = Some(self.0.auth.authenticate(&client.id, &token).await?);
+            }
+            call.token = Some(token);
+        }
+        call.client = Some(client);
+        Ok(())
+    }
+
+    fn trusts(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.0.trusted_proxies.contains(&ip)
+    }
+
+    /// Reads the body of a route that takes one.
+    async fn read<B>(&self, route: &Route, call: &Call, body: B) -> Result<Bytes, ApiError>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if !route.takes_body() {
+            return Ok(Bytes::new());
+        }
+        if !gate::is_json(&call.headers) {
+            return Err(Refusal::MediaType.into());
+        }
+        let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+        match tokio::time::timeout(self.0.timeouts.body, whole).await {
+            Err(_) => Err(Refusal::TooSlow.into()),
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Refusal::BodyTooLarge.into())
+            }
+            Ok(Err(_)) => Err(Refusal::BodyUnreadable.into()),
+        }
+    }
+}
+
+impl Call {
+    /// The cursors of the list that is asked for.
+    pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
+        let client = self.client()?.id.as_str();
+        Ok(Cursors { key: &self.api.0.cursor_key, list: self.pattern, client })
+    }
+
+    /// A record, or only that it is still the one that the caller has.
+    pub(crate) fn record(
+        &self,
+        record: &impl serde::Serialize,
+        version: subscription_core::Version,
+    ) -> Result<Reply, ApiError> {
+        if self.has(version)? {
+            return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
+        }
+        Ok(Reply::ok(record)?.version(version))
+    }
+}
+
+/// Tells which methods a path takes, if that is the question, or that it does not take this one.
+fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
+    let mut names: Vec<&str> = Vec::new();
+    for method in methods {
+        names.push(method.as_str());
+        if **method == Method::GET {
+            names.push("HEAD");
+        }
+    }
+    names.push("OPTIONS");
+    let allow = names.join(", ");
+    if method != Method::OPTIONS {
+        return Err(Refusal::MethodNotAllowed(allow).into());
+    }
+    let mut reply = Reply::empty(StatusCode::NO_CONTENT);
+    reply.set(header::ALLOW, HeaderValue::from_str(&allow).map_err(ApiError::unforeseen)?);
+    Ok(reply)
+}
+
+/// The caller's id for the request if it is a sound one, else a new one.
+fn request_id(headers: &http::HeaderMap) -> HeaderValue {
+    let sound = |value: &&HeaderValue| {
+        (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    headers.get(REQUEST_ID).filter(sound).cloned().unwrap_or_else(|| {
+        let mut bytes = [0; 16];
+        // Told apart, not guessed: without randomness they are all alike, and requests go on.
+        subscription_core::IdSource::fill(&subscription_core::RandomIds, &mut bytes).ok();
+        let id = Uuid::from_bytes(bytes).to_string();
+        HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("none"))
+    })
+}

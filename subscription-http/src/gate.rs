@@ -1,0 +1,154 @@
+//! What is refused before anything else looks at it: what hyper lets through and we do not.
+
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, Uri, Version};
+use percent_encoding::percent_decode_str;
+use secrecy::SecretString;
+
+use crate::error::Refusal;
+
+/// The longest URI.
+const URI_BYTES_MAX: usize = 8_192;
+
+/// The longest `client-id`.
+const CLIENT_BYTES_MAX: usize = 200;
+
+/// How many hops of `x-forwarded-for` are looked at.
+const HOPS_MAX: usize = 16;
+
+const CLIENT_ID: HeaderName = HeaderName::from_static("client-id");
+
+/// Checks the headers that decide how a request is read.
+pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
+    let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
+    if length > URI_BYTES_MAX {
+        return Err(Refusal::UriTooLong);
+    }
+    check_host(uri, version, headers)?;
+    for (name, shown) in
+        [(CLIENT_ID, "client-id"), (AUTHORIZATION, "authorization"), (CONTENT_TYPE, "content-type")]
+    {
+        let mut values = headers.get_all(&name).iter();
+        let (first, second) = (values.next(), values.next());
+        // Read nowhere but here, so that nobody else meets bytes that are no ASCII.
+        if second.is_some() || first.is_some_and(|value| value.to_str().is_err()) {
+            return Err(Refusal::HeaderInvalid(shown));
+        }
+    }
+    if !framed(headers) {
+        return Err(Refusal::HeaderInvalid("transfer-encoding"));
+    }
+    Ok(())
+}
+
+/// True if there is only one way to tell where the body ends: one transfer coding at most, `chunked`.
+pub(crate) fn framed(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = codings.next().is_none_or(|coding| {
+        coding.to_str().is_ok_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
+    });
+    chunked && codings.next().is_none()
+}
+
+fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let sound = |host: &http::HeaderValue| {
+        host.to_str().ok().and_then(|host| host.parse().ok()).is_some_and(|host| is_sound(&host))
+    };
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) if sound(host) => Ok(()),
+        // HTTP/2 says it in the request line.
+        (None, None) if version == Version::HTTP_2 && uri.authority().is_some() => Ok(()),
+        (None | Some(_), _) => Err(Refusal::HostInvalid),
+    }
+}
+
+/// True for a host with a port or none; the type itself takes users and every port.
+fn is_sound(authority: &http::uri::Authority) -> bool {
+    let (whole, host) = (authority.as_str(), authority.host());
+    let port = whole.strip_prefix(host).map(|port| port.strip_prefix(':').unwrap_or(port));
+    let sound_port = |port: &str| {
+        port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    };
+    !host.is_empty() && !whole.contains('@') && port.is_some_and(sound_port)
+}
+
+/// The segments of a path, each decoded once.
+pub(crate) fn segments(path: &str) -> Result<Vec<String>, Refusal> {
+    path.split('/')
+        .skip(1)
+        .map(|segment| {
+            let text =
+                percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?;
+            let dots = text == "." || text == "..";
+            if dots || text.contains(['/', '\\']) || text.chars().any(char::is_control) {
+                return Err(Refusal::PathInvalid);
+            }
+            Ok(text.into_owned())
+        })
+        .collect()
+}
+
+/// What the client calls with.
+pub(crate) fn client_id(headers: &HeaderMap) -> Result<SecretString, Refusal> {
+    let value = headers.get(CLIENT_ID).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match value.trim() {
+        "" => Err(Refusal::ClientMissing),
+        id if id.len() > CLIENT_BYTES_MAX => Err(Refusal::HeaderInvalid("client-id")),
+        id => Ok(id.into()),
+    }
+}
+
+/// The access token, if one was sent.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<SecretString> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.into())
+}
+
+/// True for a JSON content type, with whatever parameters.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// The address of the first hop from the right that is not trusted.
+///
+/// Only a peer that is trusted is believed, or a client that may assert addresses; what is no address
+/// is passed over.
+pub(crate) fn origin(
+    headers: &HeaderMap,
+    peer: Option<IpAddr>,
+    asserts: bool,
+    trusted: impl Fn(IpAddr) -> bool,
+) -> Option<IpAddr> {
+    let peer = peer.map(|peer| peer.to_canonical());
+    if !asserts && !peer.is_some_and(&trusted) {
+        return peer;
+    }
+    let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
+    let hops: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
+    let addresses = hops.iter().rev().take(HOPS_MAX).filter_map(|hop| address(hop));
+    let mut last = peer;
+    for address in addresses {
+        last = Some(address);
+        if !trusted(address) {
+            break;
+        }
+    }
+    last
+}
+
+/// Reads an address, with or without a port.
+fn address(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
+    let bare = hop.parse().ok();
+    let with_port = || hop.parse::<std::net::SocketAddr>().ok().map(|socket| socket.ip());
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    bare.or_else(with_port).or_else(bracketed).map(|ip: IpAddr| ip.to_canonical())
+}

@@ -1,0 +1,32 @@
+//! `/subscription-payments`.
+
+use http::StatusCode;
+use subscription_core::{NewPayment, PaymentChanges};
+
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::reply::Reply;
+
+pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
+    let payment = call.service().payment(call.path("payment_id")?).await?;
+    call.record(&*payment, payment.version)
+}
+
+pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
+    let new = call.json(NewPayment::from_json)?;
+    let created = call.service().create_payment(new, call.idempotency()?).await?;
+    let made = &created.record;
+    let reply = Reply::json(StatusCode::CREATED, &**made)?.version(made.version);
+    Ok(reply.location(&format!("subscription-payments/{}", made.id)).replayed(created.replayed))
+}
+
+pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
+    let (id, changes) = (call.path("payment_id")?, call.json(PaymentChanges::from_json)?);
+    let next = call.service().update_payment(id, changes, call.if_match()?).await?;
+    Ok(Reply::ok(&*next)?.version(next.version))
+}
+
+pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
+    call.service().delete_payment(call.path("payment_id")?, call.if_match()?).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

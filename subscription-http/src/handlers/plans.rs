@@ -1,0 +1,61 @@
+//! `/subscription-plans`.
+
+use http::StatusCode;
+use subscription_core::store::{PlanFilter, PlanOrder, PlanQuery};
+use subscription_core::{NewPlan, PlanChanges};
+
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::reply::Reply;
+
+const PARAMETERS: [&str; 8] =
+    ["limit", "cursor", "sort", "is_active", "billing_cycle", "product_id", "tier", "most_popular"];
+
+const ORDERS: [(&str, PlanOrder); 4] = [
+    ("tier", PlanOrder::Tier),
+    ("price", PlanOrder::Price),
+    ("name", PlanOrder::Name),
+    ("created_at", PlanOrder::CreatedAt),
+];
+
+pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&PARAMETERS, &[])?;
+    let cursors = call.cursors()?;
+    let (order, direction) = query.sort(&ORDERS)?.unwrap_or_default();
+    let filter = PlanFilter {
+        is_active: query.boolean("is_active")?,
+        billing_cycle: query.read("billing_cycle")?,
+        product_id: query.read("product_id")?,
+        tier: query.read("tier")?,
+        most_popular: query.boolean("most_popular")?,
+    };
+    let (after, limit) = (query.after(&cursors)?, query.limit()?);
+    let asked = PlanQuery { filter, order, direction, after, limit };
+    let page = call.service().plans(&asked).await?;
+    Reply::ok(&cursors.page(&page, query))
+}
+
+pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
+    let plan = call.service().plan(&call.slug()?).await?;
+    call.record(&*plan, plan.version)
+}
+
+pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
+    let new = call.json(NewPlan::from_json)?;
+    let created = call.service().create_plan(new, call.idempotency()?).await?;
+    let plan = &created.record;
+    let reply = Reply::json(StatusCode::CREATED, &**plan)?.version(plan.version);
+    Ok(reply.location(&format!("subscription-plans/{}", plan.slug)).replayed(created.replayed))
+}
+
+pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
+    let (slug, changes) = (call.slug()?, call.json(PlanChanges::from_json)?);
+    let plan = call.service().update_plan(&slug, changes, call.if_match()?).await?;
+    Ok(Reply::ok(&*plan)?.version(plan.version))
+}
+
+pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
+    call.service().delete_plan(&call.slug()?, call.if_match()?).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

@@ -1,0 +1,79 @@
+//! `/subscriptions`.
+
+use http::StatusCode;
+use subscription_core::store::{
+    Direction, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+};
+use subscription_core::{NewSubscription, SubscriptionChanges, SubscriptionStatus};
+
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::reply::Reply;
+
+const PARAMETERS: [&str; 10] = [
+    "limit",
+    "cursor",
+    "sort",
+    "user_id",
+    "subscription_plan_id",
+    "status",
+    "is_active",
+    "external_subscription_id",
+    "renews_before",
+    "renews_after",
+];
+
+const ORDERS: [(&str, SubscriptionOrder); 2] =
+    [("created_at", SubscriptionOrder::CreatedAt), ("renews_at", SubscriptionOrder::RenewsAt)];
+
+pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&PARAMETERS, &["status"])?;
+    let cursors = call.cursors()?;
+    let newest_first = (SubscriptionOrder::CreatedAt, Direction::Descending);
+    let (order, direction) = query.sort(&ORDERS)?.unwrap_or(newest_first);
+    let filter = SubscriptionFilter {
+        user_id: query.read("user_id")?,
+        subscription_plan_id: query.read("subscription_plan_id")?,
+        statuses: query.read_all("status")?,
+        is_active: query.boolean("is_active")?,
+        external_subscription_id: query.read("external_subscription_id")?,
+        renews_before: query.read("renews_before")?,
+        renews_after: query.read("renews_after")?,
+    };
+    let (after, limit) = (query.after(&cursors)?, query.limit()?);
+    let now = call.service().now();
+    let asked = SubscriptionQuery { filter, order, direction, after, limit, now };
+    let page = call.service().subscriptions(&asked).await?;
+    Reply::ok(&cursors.page(&page, query))
+}
+
+pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
+    let subscription = call.service().subscription(call.path("id")?).await?;
+    // Access ends by itself, without a write and so without a new version: the caller may have read
+    // the same version before that.
+    let lapsed = subscription.status == SubscriptionStatus::Cancelled && !subscription.is_active;
+    if lapsed {
+        return Ok(Reply::ok(&*subscription)?.version(subscription.version));
+    }
+    call.record(&*subscription, subscription.version)
+}
+
+pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
+    let new = call.json(NewSubscription::from_json)?;
+    let created = call.service().create_subscription(new, call.idempotency()?).await?;
+    let made = &created.record;
+    let reply = Reply::json(StatusCode::CREATED, &**made)?.version(made.version);
+    Ok(reply.location(&format!("subscriptions/{}", made.id)).replayed(created.replayed))
+}
+
+pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
+    let (id, changes) = (call.path("id")?, call.json(SubscriptionChanges::from_json)?);
+    let next = call.service().update_subscription(id, changes, call.if_match()?).await?;
+    Ok(Reply::ok(&*next)?.version(next.version))
+}
+
+pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
+    call.service().delete_subscription(call.path("id")?, call.if_match()?).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

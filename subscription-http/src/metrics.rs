@@ -1,0 +1,72 @@
+//! What is counted and timed.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Requests by route and status, and how long they took.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Family<Served, Histogram>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: String,
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Served {
+    route: &'static str,
+}
+
+/// From half a millisecond to ten seconds.
+const BUCKETS: [f64; 12] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("subscription_http");
+        let requests = Family::default();
+        let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        registry.register("requests", "Requests answered", requests.clone());
+        registry.register("request_seconds", "How long answers took", seconds.clone());
+        Self { registry, requests, seconds }
+    }
+
+    pub(crate) fn answered(
+        &self,
+        method: &http::Method,
+        route: &'static str,
+        status: http::StatusCode,
+        took: Duration,
+    ) {
+        // Methods that nobody has heard of must not make new series without end.
+        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+        let method = if known.contains(&method.as_str()) { method.as_str() } else { "other" };
+        let answered = Answered { method: method.into(), route, status: status.as_u16() };
+        self.requests.get_or_create(&answered).inc();
+        self.seconds.get_or_create(&Served { route }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}

@@ -1,0 +1,89 @@
+//! What a handler gives back.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use serde::Serialize;
+use subscription_core::Version;
+
+use crate::error::ApiError;
+
+/// An answer before it is dressed for the wire.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// 200 with a JSON body.
+    pub(crate) fn ok(body: &impl Serialize) -> Result<Self, ApiError> {
+        Self::json(StatusCode::OK, body)
+    }
+
+    /// A JSON body.
+    pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(body).map_err(ApiError::unforeseen)?;
+        let mut reply = Self { status, headers: Vec::new(), body: body.into() };
+        reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(reply)
+    }
+
+    /// A text of some kind.
+    pub(crate) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut reply = Self { status: StatusCode::OK, headers: Vec::new(), body: body.into() };
+        reply.set(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        reply
+    }
+
+    /// A status and nothing else.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// Adds the record's version as its `ETag`.
+    pub(crate) fn version(mut self, version: Version) -> Self {
+        if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
+            self.set(header::ETAG, tag);
+        }
+        self
+    }
+
+    /// Adds where the new record is, relative to the request: where the API is mounted is the host's
+    /// business.
+    pub(crate) fn location(mut self, path: &str) -> Self {
+        if let Ok(path) = HeaderValue::from_str(path) {
+            self.set(header::LOCATION, path);
+        }
+        self
+    }
+
+    /// Forbids everybody to keep it.
+    pub(crate) fn no_store(mut self) -> Self {
+        self.set(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        self
+    }
+
+    /// Says that the answer was given before.
+    pub(crate) fn replayed(mut self, replayed: bool) -> Self {
+        if replayed {
+            let name = HeaderName::from_static("idempotency-replayed");
+            self.set(name, HeaderValue::from_static("true"));
+        }
+        self
+    }
+
+    pub(crate) fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        self.headers.push((name, value));
+    }
+
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        for (name, value) in self.headers {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}

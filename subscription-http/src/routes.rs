@@ -1,0 +1,226 @@
+//! The route table, and the matcher that reads it.
+//!
+//! The API is data: what is found, what is not, which methods are allowed, what a log line and a
+//! metric call a request all come from this one table, and tests walk it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use http::Method;
+use subscription_core::auth::Scope;
+
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::handlers::{authentication, operations, payments, plans, subscriptions};
+use crate::reply::Reply;
+
+/// What a handler gives back.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
+
+/// What a caller must show to be let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing at all.
+    Nothing,
+    /// To come from this very machine.
+    Loopback,
+    /// A client with this scope.
+    Scope(Scope),
+    /// A client that may authenticate, and the access token of a live session.
+    Bearer,
+    /// The same, but the token may have expired and the session ended.
+    BearerOnce,
+}
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) pattern: &'static str,
+    pub(crate) needs: Needs,
+    /// Its handler reads the query; all others take none.
+    pub(crate) is_list: bool,
+    pub(crate) handler: fn(Call) -> Answer,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.pattern)
+    }
+}
+
+impl Route {
+    /// True if a request brings a JSON body.
+    pub(crate) fn takes_body(&self) -> bool {
+        let bodyless = matches!(self.needs, Bearer | BearerOnce);
+        (self.method == Method::POST || self.method == Method::PUT) && !bodyless
+    }
+}
+
+const fn get(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+    Route { method: Method::GET, pattern, needs, is_list: false, handler }
+}
+
+const fn list(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+    Route { method: Method::GET, pattern, needs, is_list: true, handler }
+}
+
+const fn post(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+    Route { method: Method::POST, pattern, needs, is_list: false, handler }
+}
+
+const fn put(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+    Route { method: Method::PUT, pattern, needs, is_list: false, handler }
+}
+
+const fn delete(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+    Route { method: Method::DELETE, pattern, needs, is_list: false, handler }
+}
+
+use Needs::{Bearer, BearerOnce, Loopback, Nothing};
+use Scope::{
+    Auth, PaymentsRead, PaymentsWrite, PlansRead, PlansWrite, SubscriptionsRead, SubscriptionsWrite,
+};
+
+const fn scope(scope: Scope) -> Needs {
+    Needs::Scope(scope)
+}
+
+/// Every route there is.
+pub(crate) static ROUTES: &[Route] = &[
+    post("/authentication/sign-in", scope(Auth), |call| Box::pin(authentication::sign_in(call))),
+    post("/authentication/sign-up", scope(Auth), |call| Box::pin(authentication::sign_up(call))),
+    post("/authentication/user-logged-in", Bearer, |call| {
+        Box::pin(authentication::user_logged_in(call))
+    }),
+    post("/authentication/refresh-token", scope(Auth), |call| {
+        Box::pin(authentication::refresh_token(call))
+    }),
+    delete("/authentication/delete-my-account/{auth_id}", Bearer, |call| {
+        Box::pin(authentication::delete_my_account(call))
+    }),
+    get("/authentication/tokens", Bearer, |call| Box::pin(authentication::tokens(call))),
+    post("/authentication/tokens/logout", BearerOnce, |call| {
+        Box::pin(authentication::logout(call))
+    }),
+    post("/authentication/tokens/revoke-all", Bearer, |call| {
+        Box::pin(authentication::revoke_all(call))
+    }),
+    post("/authentication/tokens/revoke-all-except-current", Bearer, |call| {
+        Box::pin(authentication::revoke_all_except_current(call))
+    }),
+    list("/subscription-plans", scope(PlansRead), |call| Box::pin(plans::list(call))),
+    get("/subscription-plans/{slug}", scope(PlansRead), |call| Box::pin(plans::show(call))),
+    post("/subscription-plans", scope(PlansWrite), |call| Box::pin(plans::create(call))),
+    put("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(plans::update(call))),
+    delete("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(plans::delete(call))),
+    list("/subscriptions", scope(SubscriptionsRead), |call| Box::pin(subscriptions::list(call))),
+    get("/subscriptions/{id}", scope(SubscriptionsRead), |call| {
+        Box::pin(subscriptions::show(call))
+    }),
+    post("/subscriptions", scope(SubscriptionsWrite), |call| Box::pin(subscriptions::create(call))),
+    put("/subscriptions/{id}", scope(SubscriptionsWrite), |call| {
+        Box::pin(subscriptions::update(call))
+    }),
+    delete("/subscriptions/{id}", scope(SubscriptionsWrite), |call| {
+        Box::pin(subscriptions::delete(call))
+    }),
+    get("/subscription-payments/{payment_id}", scope(PaymentsRead), |call| {
+        Box::pin(payments::show(call))
+    }),
+    post("/subscription-payments", scope(PaymentsWrite), |call| Box::pin(payments::create(call))),
+    put("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
+        Box::pin(payments::update(call))
+    }),
+    delete("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
+        Box::pin(payments::delete(call))
+    }),
+    get("/.well-known/jwks.json", Nothing, |call| Box::pin(authentication::public_keys(call))),
+    get("/health/live", Nothing, |call| Box::pin(operations::live(call))),
+    get("/health/ready", Nothing, |call| Box::pin(operations::ready(call))),
+    get("/metrics", Loopback, |call| Box::pin(operations::metrics(call))),
+];
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// To a route, with what stands for its variables.
+    Route(&'static Route, Vec<(&'static str, String)>),
+    /// To a path that is known, but not with this method.
+    OtherMethods(Vec<&'static Method>),
+    /// Nowhere.
+    Nothing,
+}
+
+/// Finds the route of a method and the segments of a path.
+pub(crate) fn find(method: &Method, segments: &[String]) -> Found {
+    // What GET answers, HEAD answers without its body.
+    let wanted = if method == Method::HEAD { &Method::GET } else { method };
+    let mut others = Vec::new();
+    for route in ROUTES {
+        let Some(variables) = matches(route.pattern, segments) else { continue };
+        if route.method == *wanted {
+            return Found::Route(route, variables);
+        }
+        others.push(&route.method);
+    }
+    if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
+}
+
+/// What stands for a pattern's variables, if the segments match it.
+fn matches(pattern: &'static str, segments: &[String]) -> Option<Vec<(&'static str, String)>> {
+    let mut variables = Vec::new();
+    let mut parts = pattern.split('/').skip(1);
+    for segment in segments {
+        let part = parts.next()?;
+        match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+            Some(name) if !segment.is_empty() => variables.push((name, segment.clone())),
+            None if part == segment => {}
+            Some(_) | None => return None,
+        }
+    }
+    parts.next().is_none().then_some(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments(path: &str) -> Vec<String> {
+        path.split('/').skip(1).map(String::from).collect()
+    }
+
+    #[test]
+    fn every_route_is_found_by_its_own_pattern_and_no_other() {
+        for route in ROUTES {
+            let path = segments(&route.pattern.replace(['{', '}'], ""));
+
+            let Found::Route(found, variables) = find(&route.method, &path) else {
+                panic!("{route:?} is not found");
+            };
+
+            assert_eq!(format!("{found:?}"), format!("{route:?}"));
+            assert_eq!(variables.len(), route.pattern.matches('{').count(), "{route:?}");
+        }
+    }
+
+    #[test]
+    fn other_methods_of_a_known_path_are_told() {
+        let Found::OtherMethods(methods) = find(&Method::PATCH, &segments("/subscriptions/x"))
+        else {
+            panic!();
+        };
+
+        assert_eq!(methods, [&Method::GET, &Method::PUT, &Method::DELETE]);
+        assert!(matches!(find(&Method::GET, &segments("/subscriptions/x/y")), Found::Nothing));
+        assert!(matches!(find(&Method::GET, &segments("/subscriptions/")), Found::Nothing));
+        assert!(matches!(find(&Method::GET, &segments("/")), Found::Nothing));
+    }
+
+    #[test]
+    fn the_contracts_23_endpoints_are_there() {
+        let beside = ["/.well-known", "/health", "/metrics", "/openapi", "/docs"];
+        let given = ROUTES.iter().filter(|r| !beside.iter().any(|b| r.pattern.starts_with(b)));
+
+        assert_eq!(given.count(), 23);
+    }
+}
