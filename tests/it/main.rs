@@ -5,6 +5,7 @@
 mod auth;
 mod decimals;
 mod entitlement;
+mod http;
 mod idempotency;
 mod inputs;
 mod payments;
@@ -15,4 +16,5 @@ mod simulation;
 mod stores;
 mod subscriptions;
 mod transitions;
+mod wire;
 mod world;

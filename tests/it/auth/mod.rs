@@ -22,6 +22,6 @@ mod refresh_races;
 mod refresh_tokens;
 mod secrets;
 mod sessions;
-mod tapped;
+pub(crate) mod tapped;
 mod users_of_subscriptions;
-mod world;
+pub(crate) mod world;

@@ -42,6 +42,11 @@ pub(crate) trait Tap: Send + Sync + Debug {
     fn loses_the_answer(&self, _asked: Asked) -> bool {
         false
     }
+
+    /// Says what the caller hears although the store has done nothing.
+    fn fails(&self, _asked: Asked) -> Option<StoreError> {
+        None
+    }
 }
 
 /// A store in memory that is listened to.
@@ -64,6 +69,9 @@ macro_rules! tapped {
         impl<T: Tap> Store for Tapped<T> {$(
             async fn $name(&self, $($given: $kind),*) -> Result<$found, StoreError> {
                 self.tap.before(Asked::$asked).await;
+                if let Some(error) = self.tap.fails(Asked::$asked) {
+                    return Err(error);
+                }
                 let answer = self.store.$name($($given),*).await;
                 self.tap.after(Asked::$asked).await;
                 if self.tap.loses_the_answer(Asked::$asked) {

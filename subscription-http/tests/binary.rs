@@ -1,0 +1,310 @@
+//! The server as it is started: its flags, its one line, its log, its signals.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails panics")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_subscription-http"));
+    command.env_remove("SUBSCRIPTION_LISTEN").env_remove("SUBSCRIPTION_LOG");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs until it ends by itself.
+fn run(command: &mut Command) -> (Output, String) {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8(output.stderr.clone()).unwrap();
+    (output, errors)
+}
+
+/// A server that runs; dropped, it is killed.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    address: SocketAddr,
+}
+
+impl Running {
+    fn start(change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = command();
+        command.args(["--listen", "127.0.0.1:0"]);
+        change(&mut command);
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line.strip_prefix("listening on http://").expect("the line").trim_end();
+        Self { child, stdout, address: address.parse().unwrap() }
+    }
+
+    /// Sends a request; the whole answer.
+    fn ask(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(request.as_ref()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end: the code, and what else was on standard output and on standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < DEADLINE, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let (mut out, mut errors) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut out).unwrap();
+        if let Some(stderr) = &mut self.child.stderr {
+            stderr.read_to_string(&mut errors).unwrap();
+        }
+        (status.code(), out, errors)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+}
+
+fn lines(log: &str) -> Vec<serde_json::Value> {
+    log.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn help_lists_every_flag_with_its_variable_and_default() {
+    let (output, _) = run(command().arg("--help"));
+
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for text in [
+        "--listen",
+        "SUBSCRIPTION_LISTEN",
+        "127.0.0.1:8080",
+        "--log",
+        "SUBSCRIPTION_LOG",
+        "default: info",
+        "--version",
+    ] {
+        assert!(help.contains(text), "{text} in {help}");
+    }
+}
+
+#[test]
+fn it_listens_on_this_machine_only() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+        for level in ["info", "off"] {
+            let (output, errors) = run(command().args(["--listen", address, "--log", level]));
+
+            assert_eq!(output.status.code(), Some(1), "{address} {level}");
+            assert!(errors.contains("this machine only"), "{address} {level}: {errors}");
+            assert!(errors.contains("--listen 127.0.0.1:"), "{address} {level}: {errors}");
+            assert!(output.stdout.is_empty(), "{address} {level}");
+        }
+    }
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+
+    let (output, errors) = run(command().args(["--listen", &address]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains(&format!("cannot listen on {address}")), "{errors}");
+    assert!(errors.contains("in use"), "{errors}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn settings_that_are_none_are_told() {
+    let cases = [
+        ("SUBSCRIPTION_LISTEN", "here", "--listen"),
+        ("SUBSCRIPTION_LISTEN", "", "--listen"),
+        ("SUBSCRIPTION_LISTEN", "127.0.0.1:99999", "--listen"),
+        ("SUBSCRIPTION_LOG", "loud", "--log"),
+    ];
+    for (variable, value, flag) in cases {
+        let (output, errors) = run(command().env(variable, value));
+
+        assert_eq!(output.status.code(), Some(2), "{variable}={value}");
+        assert!(errors.contains(flag), "{variable}={value}: {errors}");
+        assert!(errors.contains(&format!("'{value}'")) || value.is_empty(), "{errors}");
+        assert!(!errors.contains("panicked"), "{variable}={value}: {errors}");
+    }
+    let (output, errors) = run(command().arg("--nonsense"));
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+}
+
+#[test]
+fn a_flag_goes_before_a_variable() {
+    let running = Running::start(|command| {
+        command.env("SUBSCRIPTION_LISTEN", "0.0.0.0:0");
+    });
+
+    assert!(running.address.ip().is_loopback());
+}
+
+#[test]
+fn it_says_one_line_answers_and_ends_well_at_each_signal() {
+    for name in ["TERM", "INT"] {
+        let running = Running::start(|_| {});
+        assert!(running.ask(get("/health/live")).starts_with("HTTP/1.1 200 "), "{name}");
+        running.signal(name);
+
+        let (code, out, errors) = running.end();
+
+        assert_eq!(code, Some(0), "{name}: {errors}");
+        assert_eq!(out, "", "{name}");
+    }
+}
+
+/// Whoever waits for the line may act on it at once.
+#[test]
+fn a_signal_right_after_the_line_ends_it_well() {
+    for n in 0..10 {
+        let running = Running::start(|_| {});
+        running.signal("TERM");
+
+        let (code, _, errors) = running.end();
+
+        assert_eq!(code, Some(0), "{n}: {errors}");
+    }
+}
+
+#[test]
+fn connections_that_idle_do_not_hold_up_its_end() {
+    let running = Running::start(|_| {});
+    let _silent = TcpStream::connect(running.address).unwrap();
+    let mut half = TcpStream::connect(running.address).unwrap();
+    half.write_all(b"GET /health/live HTTP/1.1\r\n").unwrap();
+    assert!(running.ask(get("/health/live")).starts_with("HTTP/1.1 200 "));
+    running.signal("TERM");
+
+    let (code, _, errors) = running.end();
+
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(!errors.contains("cut off"), "{errors}");
+}
+
+#[test]
+fn the_log_is_json_one_line_for_each_request() {
+    let running = Running::start(|_| {});
+    for _ in 0..3 {
+        running.ask(get("/health/live"));
+    }
+    running.ask(get("/nowhere").replace("Host", "x-request-id: mine\r\nHost"));
+    running.signal("TERM");
+
+    let (_, _, log) = running.end();
+
+    let lines = lines(&log);
+    let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "answered").collect();
+    assert_eq!(answered.len(), 4, "{log}");
+    assert_eq!(answered[0]["route"], "/health/live");
+    assert_eq!(answered[0]["status"], 200);
+    assert_eq!((&answered[3]["status"], &answered[3]["request_id"]), (&404.into(), &"mine".into()));
+    let loud = |line: &serde_json::Value| line.to_string().contains("DEVELOPMENT MODE");
+    assert!(lines.iter().any(loud), "{log}");
+}
+
+#[test]
+fn the_log_tells_no_secrets_even_at_its_finest() {
+    let secrets = ["client-secret", "bearer-secret", "body-secret", "path-secret", "query-secret"];
+    let running = Running::start(|command| {
+        command.env("SUBSCRIPTION_LOG", "trace");
+    });
+    let body = r#"{"access_token":"body-secret","email":"ada@example.com"}"#;
+    let headers = "Host: here\r\nclient-id: client-secret\r\nAuthorization: Bearer bearer-secret\r\n\
+                   Connection: close\r\nContent-Type: application/json";
+    let length = body.len();
+    let mut answers = String::new();
+    for (method, path) in [
+        ("POST", "/authentication/sign-up"),
+        ("POST", "/authentication/sign-in"),
+        ("POST", "/authentication/refresh-token"),
+        ("POST", "/authentication/user-logged-in"),
+        ("GET", "/authentication/tokens"),
+        ("GET", "/subscription-plans/path-secret?limit=query-secret"),
+        ("GET", "/path-secret?token=query-secret"),
+    ] {
+        let head = format!("{method} {path} HTTP/1.1\r\n{headers}\r\nContent-Length: {length}");
+        answers += &running.ask(format!("{head}\r\n\r\n{body}"));
+    }
+    assert!(answers.contains("HTTP/1.1 201 "), "{answers}");
+    // HTTP/2: a greeting, settings, and a request whose headers are spelled out.
+    let mut frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    let block = b"\x82\x86\x84\x41\x04here\x00\x09client-id\x0dclient-secret";
+    frames.extend([0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, 1]);
+    frames.extend(block);
+    frames.extend(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    running.ask(frames);
+    running.signal("TERM");
+
+    let (code, _, log) = running.end();
+
+    assert_eq!(code, Some(0), "{log}");
+    let answered = lines(&log).iter().filter(|line| line["message"] == "answered").count();
+    assert_eq!(answered, 8, "{log}");
+    for secret in secrets.into_iter().chain(["ada@example.com", "srt_", "eyJ"]) {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
+}
+
+#[test]
+fn nobody_writes_lines_of_their_own_into_the_log() {
+    let running = Running::start(|_| {});
+    let forged = "{\"message\":\"forged\"}";
+    for (path, header) in [
+        (format!("/%0a{forged}"), String::new()),
+        ("/%1b[2J".into(), String::new()),
+        ("/health/live".into(), "user-agent: a\x1b[2J\r\n".into()),
+        ("/health/live".into(), format!("user-agent: a\n{forged}\r\n")),
+        ("/health/live".into(), "x-request-id: \x1b[2J\r\n".into()),
+        ("/health/live".into(), format!("x-request-id: \",{forged}\r\n")),
+    ] {
+        running.ask(get(&path).replace("Host", &format!("{header}Host")));
+    }
+    running.ask("\x1b[2J\n{\"message\":\"forged\"}\n\n\n\n\n\n");
+    running.signal("TERM");
+
+    let (_, _, log) = running.end();
+
+    assert!(!log.contains('\x1b'), "{log}");
+    assert!(lines(&log).iter().all(|line| line["message"] != "forged"), "{log}");
+}
+
+#[test]
+fn it_goes_on_when_nobody_reads_what_it_says() {
+    let mut running = Running::start(|_| {});
+    drop(running.child.stderr.take());
+
+    for n in 0..5 {
+        let answer = running.ask(get("/health/live"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{n}: {answer}");
+    }
+    running.signal("TERM");
+    assert_eq!(running.end().0, Some(0));
+}

@@ -1,0 +1,16 @@
+//! The API without a socket: requests in, answers out, against the contract.
+
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
+mod authentication;
+mod conditions;
+mod errors;
+mod forwarded;
+mod gate;
+mod lists;
+mod moods;
+mod payments;
+mod plans;
+mod routes;
+mod subscriptions;
+mod world;

@@ -1,0 +1,272 @@
+//! An API with its parts in hand: clock, ids, store, clients and identity provider.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt as _, Full};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
+use subscription_core::{MemoryStore, Store};
+use subscription_http::{Api, Timeouts};
+
+use crate::auth::world::{AuthWorld, secret};
+use crate::world::of;
+
+/// The client of a browser: it may authenticate and read plans, and its id is no secret.
+pub(crate) const WEB: &str = "web";
+
+/// An API on 31 January 2025, in memory; people prove who they are with HS256.
+pub(crate) struct HttpWorld {
+    pub(crate) api: Api,
+    pub(crate) auth: AuthWorld,
+    /// What a server with every scope but `assert-ip` calls with.
+    pub(crate) server: String,
+}
+
+/// An answer, read to its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Tokens of somebody who signed up.
+#[derive(Debug, Clone)]
+pub(crate) struct Person {
+    pub(crate) id: String,
+    pub(crate) session: String,
+    pub(crate) bearer: String,
+    pub(crate) refresh_token: String,
+}
+
+impl HttpWorld {
+    pub(crate) async fn new() -> Self {
+        Self::over(Arc::new(MemoryStore::default())).await
+    }
+
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
+        Self::with(AuthWorld::over(store, AuthSettings::default()), Timeouts::default()).await
+    }
+
+    pub(crate) async fn with(auth: AuthWorld, timeouts: Timeouts) -> Self {
+        let key = secret(b"the key of all cursors, 32 bytes");
+        let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
+            .timeouts(timeouts)
+            .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
+            .build();
+        let mut world = Self { api, auth, server: String::new() };
+        world.client(WEB, ClientKind::Public, Scope::is_public).await;
+        world.server = world
+            .client("server", ClientKind::Confidential, |scope| scope != Scope::AssertIp)
+            .await;
+        world
+    }
+
+    /// Makes a client with the scopes that `may` picks, and gives what it calls with.
+    pub(crate) async fn client(
+        &self,
+        id: &str,
+        kind: ClientKind,
+        may: impl Fn(Scope) -> bool,
+    ) -> String {
+        let scopes = Scope::ALL.into_iter().filter(|scope| may(*scope)).collect();
+        let new = NewClient { id: of(id), name: of(id), kind, scopes };
+        let created = self.auth.auth.create_client(new).await.unwrap();
+        created.credential.expose_secret().to_owned()
+    }
+
+    /// Sends a request just as it is, but for a `Host` and the type of a body, where not given.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Answer {
+        self.call_from("127.0.0.1", method, path, headers, body).await
+    }
+
+    /// The same from another address.
+    pub(crate) async fn call_from(
+        &self,
+        peer: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Answer {
+        let body = Bytes::from(body.into());
+        let given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        let mut request = Request::builder().method(method).uri(path);
+        if !given("host") {
+            request = request.header("host", "localhost");
+        }
+        if !given("content-type") && !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value.as_bytes());
+        }
+        let request = request.body(Full::new(body)).unwrap();
+        self.send(request, Some(peer.parse().unwrap())).await
+    }
+
+    /// Sends a request just as it is.
+    pub(crate) async fn send<B>(&self, request: Request<B>, peer: Option<IpAddr>) -> Answer
+    where
+        B: hyper::body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = self.api.answer(request, peer).await.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer { status: head.status.as_u16(), headers: head.headers, body }
+    }
+
+    /// A call of the server.
+    pub(crate) async fn server(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Answer {
+        let mut all = vec![("client-id", self.server.as_str())];
+        all.extend_from_slice(headers);
+        self.call(method, path, &all, body).await
+    }
+
+    /// A call of somebody at the browser's client.
+    pub(crate) async fn person(&self, method: &str, path: &str, bearer: &str) -> Answer {
+        self.call(method, path, &[("client-id", WEB), ("authorization", bearer)], "").await
+    }
+
+    /// The body of a sign-in or sign-up, with what `change` makes of the identity token.
+    pub(crate) fn proof(&self, name: &str, change: impl FnOnce(&mut Value)) -> String {
+        let token = self.auth.identity_token(name, change);
+        let email = format!("{name}@example.com");
+        json!({ "access_token": token.expose_secret(), "email": email }).to_string()
+    }
+
+    /// Somebody new with a session at the browser's client.
+    pub(crate) async fn sign_up(&self, name: &str) -> Person {
+        let body = self.proof(name, |_| {});
+        let made = self.call("POST", "/authentication/sign-up", &[("client-id", WEB)], body).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        Person::from(&made.json())
+    }
+
+    /// One more session of somebody.
+    pub(crate) async fn sign_in(&self, name: &str) -> Person {
+        let body = self.proof(name, |_| {});
+        let made = self.call("POST", "/authentication/sign-in", &[("client-id", WEB)], body).await;
+        assert_eq!(made.status, 200, "{made:?}");
+        Person::from(&made.json())
+    }
+
+    /// Makes a record that must be made, and gives it.
+    pub(crate) async fn made(&self, path: &str, body: &Value) -> Value {
+        let made = self.server("POST", path, &[], body.to_string()).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        made.json()
+    }
+
+    /// A monthly plan for 19.99.
+    pub(crate) async fn plan(&self, slug: &str) -> Value {
+        self.made("/subscription-plans", &plan_body(slug)).await
+    }
+
+    /// A subscription of a new user to a new plan, with what `more` adds.
+    pub(crate) async fn subscription(&self, name: &str, more: &Value) -> Value {
+        let (user, plan) = (self.sign_up(name).await.id, self.plan(&format!("of-{name}")).await);
+        let mut body = json!({ "user_id": user, "subscription_plan_id": plan["id"] });
+        add(&mut body, more);
+        self.made("/subscriptions", &body).await
+    }
+
+    /// A payment of 19.99 USD for a new subscription, with what `more` adds.
+    pub(crate) async fn payment(&self, name: &str, more: &Value) -> Value {
+        let subscription = self.subscription(name, &json!({})).await;
+        let mut body = payment_body(&subscription);
+        add(&mut body, more);
+        self.made("/subscription-payments", &body).await
+    }
+}
+
+impl From<&Value> for Person {
+    fn from(body: &Value) -> Self {
+        Self {
+            id: text(&body["auth_id"]),
+            session: text(&body["session_id"]),
+            bearer: format!("Bearer {}", text(&body["access_token"])),
+            refresh_token: text(&body["refresh_token"]),
+        }
+    }
+}
+
+impl Answer {
+    /// A header that stands there at most once.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        assert!(self.headers.get_all(name).iter().count() <= 1, "{name} twice");
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The code of a problem, once it is seen to have the right form.
+    pub(crate) fn problem(&self) -> (u16, String) {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let body = self.json();
+        assert_eq!(body["type"], "about:blank", "{body}");
+        assert_eq!(body["status"], self.status, "{body}");
+        assert!(body["title"].is_string() && body["detail"].is_string(), "{body}");
+        assert_eq!(body["request_id"].as_str(), self.header("x-request-id"), "{body}");
+        (self.status, text(&body["code"]))
+    }
+
+    /// The fields at fault, each with its code.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        assert_eq!(self.problem(), (422, "validation_failed".into()), "{self:?}");
+        let body = self.json();
+        let faults = body["errors"].as_array().unwrap();
+        let told = |fault: &Value| {
+            assert!(fault["message"].is_string(), "{fault}");
+            format!("{} {}", text(&fault["field"]), text(&fault["code"]))
+        };
+        faults.iter().map(told).collect()
+    }
+}
+
+/// The text of a JSON string.
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+pub(crate) fn plan_body(slug: &str) -> Value {
+    json!({ "name": "Pro", "slug": slug, "price": "19.99", "billing_cycle": "monthly" })
+}
+
+pub(crate) fn payment_body(subscription: &Value) -> Value {
+    json!({ "subscription_id": subscription["id"], "amount": "19.99", "currency": "USD" })
+}
+
+/// Sets the members of `more` in `body`.
+pub(crate) fn add(body: &mut Value, more: &Value) {
+    for (name, value) in more.as_object().unwrap() {
+        body[name.as_str()] = value.clone();
+    }
+}
+
+/// A status and a code.
+pub(crate) fn problem(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}

@@ -1,0 +1,133 @@
+//! A stop: what is under way is finished, nothing new begins, and it ends in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use subscription_http::Limits;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::world::{DEADLINE, Hangs, Raw, SHORT, Wire, get, over, post_plan, within};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_load_no_answer_is_cut_in_the_middle() {
+    let mut wire = Wire::new().await;
+    let answered = Arc::new(AtomicUsize::new(0));
+    let mut clients = Vec::new();
+    for client in 0..16 {
+        let (address, answered) = (wire.address, Arc::clone(&answered));
+        clients.push(tokio::spawn(async move {
+            let mut raw = Raw::to(address).await;
+            let mut created = 0;
+            for n in 0.. {
+                raw.send(post_plan(&format!("plan-{client}-{n}"))).await;
+                let Some(answer) = raw.answer_to("POST").await else { break };
+                assert_eq!(answer.status, 201, "{answer:?}");
+                answered.fetch_add(1, Ordering::SeqCst);
+                created += 1;
+            }
+            // Nothing at all came, rather than a part of an answer.
+            (created, raw.closed().await)
+        }));
+    }
+    while answered.load(Ordering::SeqCst) < 200 {
+        tokio::task::yield_now().await;
+    }
+
+    wire.stop();
+
+    assert!(wire.ended().await);
+    for client in clients {
+        let (created, rest) = within(client).await.unwrap();
+        assert!(created > 0);
+        assert_eq!(rest, "");
+    }
+    assert!(TcpStream::connect(wire.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
+    let (mut wire, store) = over(Hangs::default(), Limits::default()).await;
+    let mut raw = wire.connect().await;
+    raw.send(get("/subscription-plans/pro")).await;
+    store.tap.came.notified().await;
+
+    wire.stop();
+
+    within(async {
+        while TcpStream::connect(wire.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    store.tap.go.notify_one();
+    let answer = raw.answer().await;
+    assert_eq!((answer.status, answer.header("connection")), (404, Some("close")));
+    assert!(wire.ended().await);
+}
+
+#[tokio::test]
+async fn a_request_that_hangs_is_cut_off_when_time_is_up() {
+    let limits = Limits { drain_timeout: SHORT, ..Limits::default() };
+    let (mut wire, store) = over(Hangs::default(), limits).await;
+    let mut raw = wire.connect().await;
+    raw.send(get("/subscription-plans/pro")).await;
+    store.tap.came.notified().await;
+    let begun = Instant::now();
+
+    wire.stop();
+
+    assert!(!wire.ended().await);
+    assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
+    assert_eq!(raw.closed().await, "");
+}
+
+#[tokio::test]
+async fn idle_connections_hold_up_nothing() {
+    let mut wire = Wire::new().await;
+    let mut silent = wire.connect().await;
+    let mut greeted = wire.connect().await;
+    greeted.send("PRI * HT").await;
+    let mut kept = wire.connect().await;
+    kept.send(get("/health/live")).await;
+    assert_eq!(kept.answer().await.status, 200);
+    let begun = Instant::now();
+
+    wire.stop();
+
+    assert!(wire.ended().await);
+    assert!(begun.elapsed() < Limits::default().drain_timeout / 2, "{:?}", begun.elapsed());
+    for raw in [&mut silent, &mut greeted, &mut kept] {
+        assert_eq!(raw.closed().await, "");
+    }
+}
+
+#[tokio::test]
+async fn a_head_without_end_does_not_make_the_stop_fail() {
+    let drain_timeout = Duration::from_secs(1);
+    let mut wire = Wire::limited(Limits { drain_timeout, ..Limits::default() }).await;
+    let mut raw = wire.connect().await;
+    raw.send("GET /health/live HTTP/1.1\r\nHost: here\r\n").await;
+    wire.lives("half a head").await;
+
+    wire.stop();
+
+    assert!(wire.ended().await);
+    assert_eq!(raw.closed().await, "");
+}
+
+#[tokio::test]
+async fn a_stop_is_noticed_while_all_places_are_taken() {
+    let mut wire = Wire::limited(Limits { connections: 1, ..Limits::default() }).await;
+    let mut held = wire.connect().await;
+    held.send(get("/health/live")).await;
+    assert_eq!(held.answer().await.status, 200);
+    let begun = Instant::now();
+
+    wire.stop();
+
+    assert!(wire.ended().await);
+    assert!(begun.elapsed() < DEADLINE / 2, "{:?}", begun.elapsed());
+    assert_eq!(held.closed().await, "");
+}
