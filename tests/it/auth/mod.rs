@@ -7,6 +7,7 @@ mod access_tokens;
 mod accounts;
 mod cache;
 mod clients;
+mod constant_time;
 mod dice;
 mod forge;
 mod identities;
