@@ -126,7 +126,7 @@ fn pages_of_plans(c: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let mut group = c.benchmark_group("page of 50 plans, memory");
     group.throughput(Throughput::Elements(50));
-    for size in [1_000, 100_000] {
+    for size in SIZES {
         let (store, ids) = (MemoryStore::default(), SeededIds::new(size));
         commit_all(&store, &runtime, (0..size).map(|nth| Write::Plan(plan(&ids, nth))));
         let yearly =

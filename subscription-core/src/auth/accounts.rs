@@ -106,6 +106,10 @@ impl Authentication {
 
     /// Deletes the account of `caller`, who must name it: its sessions and all that leads to the
     /// person are gone, its subscriptions expire, its payments stay.
+    ///
+    /// The account is closed first, so that nothing new slips in while it is deleted; a service that
+    /// does not [check users](crate::ServiceBuilder::check_users) takes new subscriptions for anybody,
+    /// before and after.
     pub async fn delete_account(&self, caller: &Authenticated, auth_id: &str) -> Result<(), Error> {
         let own = caller.claims.sub;
         if auth_id.parse() != Ok(own) {

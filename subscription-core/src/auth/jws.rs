@@ -1,6 +1,6 @@
 //! Signed tokens in compact form (JWS): taken apart strictly, then checked with a key.
 //!
-//! The only place that uses `jsonwebtoken`, and only its signatures: header and claims are read here,
+//! Of `jsonwebtoken` only the signatures and the form of keys are used: header and claims are read here,
 //! because the crate reads leniently (an unknown header passes, a future `nbf` passes, leeway is a
 //! minute, the time is the machine's). The key fixes the algorithm; what the token says of it is only
 //! compared.

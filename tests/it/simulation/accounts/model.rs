@@ -25,9 +25,7 @@ pub(super) struct Model {
     pub(super) accounts: BTreeMap<UserId, Account>,
     /// Sessions that were ended: whoever asked for it was told so, or saw it afterwards.
     pub(super) ended: BTreeSet<SessionId>,
-    /// Users whose deletion was confirmed.
-    pub(super) deleted: BTreeSet<UserId>,
-    /// Users who are gone: those, and those of whom the answer was lost.
+    /// Users who are gone: the deletion was confirmed, or its answer was lost and they are not there.
     pub(super) gone: BTreeSet<UserId>,
     /// Users who have asked to be deleted.
     leaving: BTreeSet<UserId>,
@@ -82,7 +80,6 @@ impl Model {
                 let user = by.claims.sub;
                 if sure {
                     self.accounts.remove(&user);
-                    self.deleted.insert(user);
                     self.gone.insert(user);
                 } else if is_unsure(seen.outcome) {
                     self.maybe_deleted.insert(user);
