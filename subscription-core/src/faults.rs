@@ -103,6 +103,18 @@ impl InvalidValue {
     }
 }
 
+/// The one of `all` that is called `text`.
+pub(crate) fn named<T: Copy, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+    text: &str,
+) -> Result<T, InvalidValue> {
+    all.into_iter().find(|value| name(*value) == text).ok_or_else(|| {
+        let message = format!("must be one of {}", all.map(name).join(", "));
+        InvalidValue::new(FaultCode::NotAllowedValue, message)
+    })
+}
+
 /// What is wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::refresh::ServerKeys;
 use crate::clock::Timestamp;
-use crate::faults::{FaultCode, Faults, InvalidValue};
+use crate::faults::{FaultCode, Faults, InvalidValue, named};
 use crate::id::{IdSource, RandomnessUnavailable};
 use crate::text::{Name, Slug};
 use crate::version::Version;
@@ -91,11 +91,7 @@ impl FromStr for Scope {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|scope| scope.as_str()).collect();
-            let message = format!("must be one of {}", names.join(", "));
-            InvalidValue::new(FaultCode::NotAllowedValue, message)
-        })
+        named(Self::ALL, Self::as_str, text)
     }
 }
 
@@ -106,6 +102,27 @@ pub enum ClientKind {
     Public,
     /// A server: it calls with a key.
     Confidential,
+}
+
+impl ClientKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Public, Self::Confidential];
+
+    /// The kind's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Confidential => "confidential",
+        }
+    }
+}
+
+impl FromStr for ClientKind {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        named(Self::ALL, Self::as_str, text)
+    }
 }
 
 /// A program that calls.

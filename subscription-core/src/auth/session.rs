@@ -1,9 +1,11 @@
 //! Users and their sessions, as they are kept.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::faults::{InvalidValue, named};
 use crate::id::{SessionId, UserId};
 use crate::text::{Email, Slug, Text};
 use crate::version::Version;
@@ -140,6 +142,30 @@ pub enum RevocationReason {
     RefreshReuse,
     /// The user opened more sessions than are kept.
     SessionLimit,
+}
+
+impl RevocationReason {
+    /// Every reason.
+    pub const ALL: [Self; 4] =
+        [Self::Logout, Self::RevokeAll, Self::RefreshReuse, Self::SessionLimit];
+
+    /// The reason's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Logout => "logout",
+            Self::RevokeAll => "revoke_all",
+            Self::RefreshReuse => "refresh_reuse",
+            Self::SessionLimit => "session_limit",
+        }
+    }
+}
+
+impl FromStr for RevocationReason {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        named(Self::ALL, Self::as_str, text)
+    }
 }
 
 impl Session {

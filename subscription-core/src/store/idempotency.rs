@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::clock::Timestamp;
-use crate::faults::{FaultCode, InvalidValue};
+use crate::faults::{FaultCode, InvalidValue, named};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
@@ -63,6 +63,9 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 3] = [Self::CreatePlan, Self::CreateSubscription, Self::CreatePayment];
+
     /// The operation's name, as stores keep it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -76,6 +79,14 @@ impl Operation {
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Operation {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        named(Self::ALL, Self::as_str, text)
     }
 }
 

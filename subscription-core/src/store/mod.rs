@@ -5,6 +5,7 @@
 //! must get right is stated at [`Store`], and `store_conformance!` (feature `conformance`) shows
 //! whether it does.
 
+mod cached;
 mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -12,12 +13,15 @@ mod error;
 mod idempotency;
 mod memory;
 mod query;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod sql;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub use cached::{CachedStore, Memory};
 pub use change_set::{ChangeSet, Delete, Guard, Key, Write};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use idempotency::{
@@ -28,6 +32,13 @@ pub use query::{
     Direction, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery, Position, SortKey,
     SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use sql::error::OpenError;
+#[cfg(feature = "postgres")]
+pub use sql::postgres::{Postgres, PostgresStore};
+#[cfg(feature = "sqlite")]
+pub use sql::sqlite::{Sqlite, SqliteStore};
 
 use crate::auth::{Client, IdentityKey, Session, User};
 use crate::clock::Timestamp;

@@ -10,3 +10,14 @@ mod memory {
 
     subscription_core::store_conformance!(async { MemoryStore::default() });
 }
+
+mod cached {
+    use std::sync::Arc;
+
+    use subscription_core::MemoryStore;
+    use subscription_core::store::CachedStore;
+
+    subscription_core::store_conformance!(async {
+        CachedStore::new(Arc::new(MemoryStore::default()), CachedStore::<MemoryStore>::LAG)
+    });
+}

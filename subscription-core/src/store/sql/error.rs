@@ -1,0 +1,84 @@
+//! What a database said, as what a caller can do about it.
+
+use std::path::PathBuf;
+
+use super::table::Table;
+use crate::store::{Key, Source, StoreError, Unique, Write};
+
+/// The store cannot answer: it is out of reach, full, locked, or too slow.
+pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
+    StoreError::Unavailable(source.into())
+}
+
+/// What an error means where no particular one is foreseen.
+pub(super) fn failed(error: sqlx::Error) -> StoreError {
+    let unreadable = matches!(
+        &error,
+        sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_)
+            | sqlx::Error::ColumnIndexOutOfBounds { .. }
+    );
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    if unreadable || code.is_some_and(|code| is_damage(&code)) {
+        StoreError::Damaged(error.into())
+    } else {
+        unavailable(error)
+    }
+}
+
+/// Codes of a file or a page that cannot be read: SQLite's (11, 26), PostgreSQL's.
+fn is_damage(code: &str) -> bool {
+    matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")
+}
+
+/// Which value is taken, if that is what the database complains of. PostgreSQL names the index, SQLite
+/// the column.
+pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
+    let told = error.as_database_error().filter(|told| told.is_unique_violation())?;
+    let names = |(index, column, _): &&(&str, &str, Unique)| match told.constraint() {
+        Some(constraint) => constraint == *index,
+        None => told.message().contains(column),
+    };
+    table.unique.iter().find(names).map(|(.., unique)| *unique)
+}
+
+/// What it means that a record was not written: somebody else's is there, or has its value.
+pub(super) fn refused(error: sqlx::Error, write: &Write) -> StoreError {
+    let key = write.key();
+    match taken(&error, Table::of(&key)) {
+        Some(unique) => StoreError::Taken(unique),
+        None if is_duplicate(&error) => StoreError::Conflict(key),
+        None => failed(error),
+    }
+}
+
+pub(super) fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+}
+
+pub(super) fn conflict(key: &Key) -> StoreError {
+    StoreError::Conflict(key.clone())
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has the file.
+    #[error("{} is in use by another process: stop that one first, or use another file", .0.display())]
+    InUse(PathBuf),
+    /// The file cannot be opened or written.
+    #[error("cannot open {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The database refuses.
+    #[error("the database cannot be used")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The tables are those of another program, or of a later version of this one.
+    #[error("the tables cannot be brought up to date")]
+    Migration(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

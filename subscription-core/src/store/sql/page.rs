@@ -1,0 +1,219 @@
+//! Pages as statements: by place, never by counting.
+
+use std::borrow::Cow;
+
+use super::shelf::{OVER, Part, Shelf, shelves};
+use super::table::{Kept, Table, key_values};
+use super::value::Value;
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{
+    Direction, Key, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, SortKey,
+    SubscriptionOrder, SubscriptionQuery,
+};
+use crate::subscriptions::Subscription;
+
+/// A statement and what is bound to it.
+///
+/// Its text is made of the names of this module's tables alone. Whatever a caller gave is bound.
+#[derive(Debug, Default)]
+pub(super) struct Statement {
+    pub(super) text: Cow<'static, str>,
+    pub(super) values: Vec<Value>,
+}
+
+impl Statement {
+    pub(super) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
+        Self { text: text.into(), values }
+    }
+
+    /// Reads the record of this name.
+    pub(super) fn one(key: &Key) -> Self {
+        Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))
+    }
+
+    /// Reads records of a kind.
+    pub(super) fn select<T: Kept>(rest: &str, values: Vec<Value>) -> Self {
+        Self::new(format!("{} {rest}", T::TABLE.select()), values)
+    }
+
+    /// The placeholder of a value.
+    pub(super) fn bind(&mut self, value: Value) -> String {
+        self.values.push(value);
+        format!("${}", self.values.len())
+    }
+}
+
+/// Where a page begins, in which order it goes on, and how far.
+struct Window {
+    /// `renews_order DESC, id DESC`
+    order: String,
+    /// `(renews_order, id) < ($1, $2)`, if it does not begin at the start.
+    begin: Option<String>,
+    /// The placeholder of the limit: one more than is shown tells whether more follow.
+    limit: String,
+}
+
+impl Window {
+    fn new(
+        statement: &mut Statement,
+        column: Option<&str>,
+        direction: Direction,
+        after: Option<&Position>,
+        limit: PageLimit,
+    ) -> Self {
+        let (way, beyond) = match direction {
+            Direction::Ascending => ("ASC", ">"),
+            Direction::Descending => ("DESC", "<"),
+        };
+        let begin = after.map(|position| {
+            let id = Value::Id(position.id);
+            match (column, sort_value(&position.key)) {
+                (Some(column), Some(value)) => {
+                    let (value, id) = (statement.bind(value), statement.bind(id));
+                    format!("({column}, id) {beyond} ({value}, {id})")
+                }
+                _ => format!("id {beyond} {}", statement.bind(id)),
+            }
+        });
+        let order = match column {
+            Some(column) => format!("{column} {way}, id {way}"),
+            None => format!("id {way}"),
+        };
+        let limit = statement.bind(Value::count(limit.get() as u64 + 1));
+        Self { order, begin, limit }
+    }
+
+    fn close(&self, select: &str, conditions: &[String]) -> String {
+        let mut conditions = conditions.to_vec();
+        conditions.extend(self.begin.clone());
+        let conditions = match conditions.join(" AND ") {
+            none if none.is_empty() => none,
+            some => format!(" WHERE {some}"),
+        };
+        format!("{select}{conditions} ORDER BY {} LIMIT {}", self.order, self.limit)
+    }
+}
+
+/// What a position is compared by besides the id.
+fn sort_value(key: &SortKey) -> Option<Value> {
+    match key {
+        SortKey::CreatedAt => None,
+        SortKey::Tier(tier) => Some(Value::count(tier.get())),
+        SortKey::Price(price) => Some(Value::PriceOrder(*price)),
+        SortKey::Name(name) => Some(Value::text(name)),
+        SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
+        SortKey::NeverRenews => Some(Value::TimeOrder(None)),
+    }
+}
+
+pub(super) fn plans(query: &PlanQuery) -> Statement {
+    let mut statement = Statement::default();
+    let filter = &query.filter;
+    let mut conditions = Vec::new();
+    let mut equal = |column: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            conditions.push(format!("{column} = {}", statement.bind(value)));
+        }
+    };
+    equal("is_active", filter.is_active.map(Value::Bool));
+    equal("billing_cycle", filter.billing_cycle.map(|cycle| Value::text(cycle.to_string())));
+    equal("product_id", filter.product_id.as_ref().map(Value::text));
+    equal("tier", filter.tier.map(|tier| Value::count(tier.get())));
+    equal("most_popular", filter.most_popular.map(Value::Bool));
+    let column = match query.order {
+        PlanOrder::Tier => Some("tier"),
+        PlanOrder::Price => Some("price_order"),
+        PlanOrder::Name => Some("name"),
+        PlanOrder::CreatedAt => None,
+    };
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, column, query.direction, after, query.limit);
+    statement.text = window.close(&Plan::TABLE.select(), &conditions).into();
+    statement
+}
+
+pub(super) fn payments(query: &PaymentQuery) -> Statement {
+    let mut statement = Statement::default();
+    let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, None, query.direction, after, query.limit);
+    let conditions = [format!("subscription_id = {subscription}")];
+    statement.text = window.close(&Payment::TABLE.select(), &conditions).into();
+    statement
+}
+
+/// A page of subscriptions; `None` if none can be on it. `clock_went_back` says that some are on the shelf of what is over that are
+/// not, at the time of the question.
+pub(super) fn subscriptions(query: &SubscriptionQuery, clock_went_back: bool) -> Option<Statement> {
+    let mut statement = Statement::default();
+    let filter = &query.filter;
+    let mut shelves = shelves(filter);
+    // Nothing there is going on, unless the clock was turned back; it would all be looked at in vain.
+    shelves.retain(|shelf| clock_went_back || shelf.name != OVER || shelf.part != Part::Going);
+    if shelves.is_empty() {
+        return None;
+    }
+    let timely = shelves.iter().any(|shelf| shelf.part != Part::All);
+    let now = if timely { statement.bind(Value::time(query.now)) } else { String::new() };
+    let mut conditions = Vec::new();
+    let mut condition = |column: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            conditions.push(format!("{column} {}", statement.bind(value)));
+        }
+    };
+    condition("user_id =", filter.user_id.map(|id| Value::Id(id.uuid())));
+    condition("subscription_plan_id =", filter.subscription_plan_id.map(|id| Value::Id(id.uuid())));
+    condition(
+        "external_subscription_id =",
+        filter.external_subscription_id.as_ref().map(Value::text),
+    );
+    condition("renews_order <", filter.renews_before.map(|at| Value::TimeOrder(Some(at))));
+    condition("renews_order >=", filter.renews_after.map(|at| Value::TimeOrder(Some(at))));
+    // What never renews does not renew after any moment either.
+    condition("renews_order <", filter.renews_after.map(|_| Value::TimeOrder(None)));
+    let column = match query.order {
+        SubscriptionOrder::CreatedAt => None,
+        SubscriptionOrder::RenewsAt => Some("renews_order"),
+    };
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, column, query.direction, after, query.limit);
+    let select = select_with(Subscription::TABLE, column);
+    let by_shelf = |shelf: &Shelf| {
+        let part = match shelf.part {
+            Part::All => String::new(),
+            Part::Going => format!(" AND ends_order > {now}"),
+            Part::Ended => format!(" AND ends_order <= {now}"),
+        };
+        format!("shelf = '{}'{part}", shelf.name)
+    };
+    let is_sorted = filter.is_active.is_some()
+        || !filter.statuses.is_empty()
+        || filter.subscription_plan_id.is_some();
+    if !is_sorted {
+        statement.text = window.close(&select, &conditions).into();
+        return Some(statement);
+    }
+    if filter.user_id.is_some() || filter.external_subscription_id.is_some() {
+        // Of one user there are few: they are looked at one by one.
+        let any: Vec<_> = shelves.iter().map(|shelf| format!("({})", by_shelf(shelf))).collect();
+        conditions.push(format!("({})", any.join(" OR ")));
+        statement.text = window.close(&select, &conditions).into();
+        return Some(statement);
+    }
+    let branch = |(nth, shelf): (usize, &Shelf)| {
+        let mut conditions = conditions.clone();
+        conditions.push(by_shelf(shelf));
+        format!("SELECT * FROM ({}) AS shelf_{nth}", window.close(&select, &conditions))
+    };
+    let branches: Vec<_> = shelves.iter().enumerate().map(branch).collect();
+    let all = branches.join(" UNION ALL ");
+    statement.text = format!("{all} ORDER BY {} LIMIT {}", window.order, window.limit).into();
+    Some(statement)
+}
+
+/// Selects a table's columns, and after them the one that is sorted by.
+fn select_with(table: &Table, column: Option<&str>) -> String {
+    let column = column.map(|column| format!(", {column}")).unwrap_or_default();
+    format!("SELECT {}{column} FROM {}", table.columns.join(", "), table.name)
+}

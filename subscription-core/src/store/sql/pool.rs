@@ -1,0 +1,162 @@
+//! Open connections, kept for the next caller.
+//!
+//! One that was in use a moment ago is handed out as it is: asking it first whether it still lives
+//! would double the cost of a short read. Where one proves dead, all that idle are given up with it, so
+//! that a restart of the database is noticed once and not by every caller.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::{ConnectOptions, Connection};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+/// A connection that has idled for longer is asked whether it still lives.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
+pub(super) struct Pool<C: Connection> {
+    options: C::Options,
+    idle: Mutex<Vec<Idle<C>>>,
+    permits: Arc<Semaphore>,
+    /// How long a caller waits for a connection.
+    patience: Duration,
+    /// Goes up when a connection proved dead: those made before are not trusted.
+    generation: AtomicU64,
+}
+
+struct Idle<C> {
+    connection: C,
+    generation: u64,
+    /// `None`: it was given back in the middle of something.
+    since: Option<Instant>,
+}
+
+impl<C: Connection> fmt::Debug for Pool<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let free = self.permits.available_permits();
+        f.debug_struct("Pool").field("free", &free).finish_non_exhaustive()
+    }
+}
+
+impl<C: Connection> Pool<C> {
+    pub(super) fn new(options: C::Options, size: usize, patience: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(size)),
+            patience,
+            generation: AtomicU64::new(0),
+        })
+    }
+
+    /// A connection of one's own, as soon as one is free.
+    pub(super) async fn get(self: &Arc<Self>) -> Result<Lease<C>, sqlx::Error> {
+        let waited = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = waited.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        let permit = permit.map_err(|_| sqlx::Error::PoolClosed)?;
+        let opened = timeout(self.patience, self.open()).await;
+        let (connection, generation) = opened.map_err(|_| sqlx::Error::PoolTimedOut)??;
+        let pool = Arc::clone(self);
+        Ok(Lease { connection: Some(connection), generation, tidy: false, pool, _permit: permit })
+    }
+
+    async fn open(&self) -> Result<(C, u64), sqlx::Error> {
+        while let Some(idle) = self.pop() {
+            let generation = self.generation.load(Ordering::Acquire);
+            if idle.generation != generation {
+                continue;
+            }
+            let mut connection = idle.connection;
+            let trusted = idle.since.is_some_and(|since| since.elapsed() < TRUSTED_FOR);
+            if trusted || connection.ping().await.is_ok() {
+                return Ok((connection, generation));
+            }
+        }
+        let generation = self.generation.load(Ordering::Acquire);
+        Ok((self.options.connect().await?, generation))
+    }
+
+    fn pop(&self) -> Option<Idle<C>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Gives up what idles, and hands out nothing more.
+    pub(super) async fn close(&self) {
+        self.permits.close();
+        while let Some(idle) = self.pop() {
+            // It ends either way.
+            idle.connection.close().await.ok();
+        }
+    }
+}
+
+/// A connection while it is in use.
+pub(super) struct Lease<C: Connection> {
+    connection: Option<C>,
+    generation: u64,
+    tidy: bool,
+    pool: Arc<Pool<C>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<C: Connection> Lease<C> {
+    /// Gives the connection back after use. Where that failed by the connection, it is given up.
+    pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        if outcome.as_ref().is_err_and(is_lost) {
+            self.connection = None;
+            let pool = &self.pool.generation;
+            // By the first of those that were cut off together.
+            let known = self.generation;
+            pool.compare_exchange(known, known + 1, Ordering::AcqRel, Ordering::Relaxed).ok();
+        }
+        self.tidy = true;
+        outcome
+    }
+}
+
+impl<C: Connection> Drop for Lease<C> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && !self.pool.permits.is_closed()
+        {
+            let since = self.tidy.then(Instant::now);
+            let idle = Idle { connection, generation: self.generation, since };
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
+        }
+    }
+}
+
+#[expect(clippy::expect_used, reason = "it is only taken when the lease ends")]
+impl<C: Connection> Deref for Lease<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        self.connection.as_ref().expect("a lease has its connection")
+    }
+}
+
+#[expect(clippy::expect_used, reason = "it is only taken when the lease ends")]
+impl<C: Connection> DerefMut for Lease<C> {
+    fn deref_mut(&mut self) -> &mut C {
+        self.connection.as_mut().expect("a lease has its connection")
+    }
+}
+
+/// True if the connection is of no more use, whatever became of what was asked.
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+    // PostgreSQL is stopping, or ends this connection, or has become a stand-by.
+    const ENDED: [&str; 4] = ["57P01", "57P02", "57P03", "25006"];
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let broken = matches!(
+        error,
+        sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed
+    );
+    broken || code.is_some_and(|code| ENDED.contains(&code.as_ref()))
+}

@@ -1,0 +1,40 @@
+//! Amounts digit for digit: sqlx forgets how many zeros a zero had, in both directions.
+
+use rust_decimal::Decimal;
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef};
+use sqlx::{Decode, Encode, Postgres, Type};
+
+/// A number with its zeros after the point.
+pub(super) struct Digits(pub(super) Decimal);
+
+impl Type<Postgres> for Digits {
+    fn type_info() -> PgTypeInfo {
+        <Decimal as Type<Postgres>>::type_info()
+    }
+}
+
+impl Encode<'_, Postgres> for Digits {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        if !self.0.is_zero() {
+            return <Decimal as Encode<'_, Postgres>>::encode_by_ref(&self.0, buffer);
+        }
+        // No digits, no weight, no sign, and so many places after the point.
+        buffer.extend([0; 6]);
+        buffer.extend(u16::try_from(self.0.scale())?.to_be_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+impl Decode<'_, Postgres> for Digits {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        if value.format() == PgValueFormat::Binary
+            && let [0, 0, _, _, 0, 0, places @ ..] = value.as_bytes()?
+        {
+            let places = u16::from_be_bytes(places.try_into()?);
+            return Ok(Self(Decimal::try_new(0, places.into())?));
+        }
+        <Decimal as Decode<'_, Postgres>>::decode(value).map(Self)
+    }
+}

@@ -1,0 +1,163 @@
+//! Opening a database, also one that is not up yet.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::sync::{Notify, watch};
+
+use super::super::error::unavailable;
+use super::super::migrations;
+use super::super::pool::{Pool, is_lost};
+use super::PostgresStore;
+use crate::store::{OpenError, StoreError};
+
+/// How long to wait between two attempts to reach a database, at the most.
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// How to open a [`PostgresStore`].
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    options: PgConnectOptions,
+    connections: usize,
+    patience: Duration,
+    statement_timeout: Duration,
+}
+
+impl Postgres {
+    /// A database by its address: `postgres://user:password@host/database?sslmode=verify-full`.
+    pub fn url(url: &str) -> Result<Self, OpenError> {
+        let options = PgConnectOptions::from_str(url);
+        Ok(Self {
+            options: options.map_err(|error| OpenError::Database(error.into()))?,
+            connections: 16,
+            patience: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(10),
+        })
+    }
+
+    /// How many connections are open at the most; by default 16.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// How long a caller waits for a free connection, and for a new one; by default 5 seconds.
+    #[must_use]
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long the database may take for one statement; by default 10 seconds.
+    #[must_use]
+    pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout;
+        self
+    }
+
+    /// Works in this schema, which must exist, instead of the user's own.
+    #[must_use]
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.options = self.options.options([("search_path", schema)]);
+        self
+    }
+
+    /// Opens the database and brings its tables up to date.
+    pub async fn open(self) -> Result<PostgresStore, OpenError> {
+        migrate(&self.options).await?;
+        Ok(self.store(Readiness::ready(), Arc::default()))
+    }
+
+    /// Opens the database, or if it cannot be reached a store that is unavailable until it can be.
+    pub async fn open_once_reachable(self) -> Result<PostgresStore, OpenError> {
+        match migrate(&self.options).await {
+            Ok(()) => Ok(self.store(Readiness::ready(), Arc::default())),
+            Err(error @ OpenError::Database(_)) => {
+                let told = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(error = told, "the database cannot be reached yet");
+                let stop = Arc::default();
+                let readiness = Readiness::awaited(self.options.clone(), Arc::clone(&stop));
+                Ok(self.store(readiness, stop))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn store(self, readiness: Readiness, stop: Arc<Notify>) -> PostgresStore {
+        let millis = self.statement_timeout.as_millis().to_string();
+        let options = self
+            .options
+            .application_name("subscription")
+            .statement_cache_capacity(256)
+            .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
+            .disable_statement_logging();
+        let pool = Pool::new(options.clone(), self.connections, self.patience);
+        PostgresStore { pool, options, readiness, stop }
+    }
+}
+
+/// Brings the tables up to date. Of several that try, one does it while the others wait.
+async fn migrate(options: &PgConnectOptions) -> Result<(), OpenError> {
+    let options = options.clone().disable_statement_logging();
+    let database = |error: sqlx::Error| OpenError::Database(error.into());
+    let mut connection = options.connect().await.map_err(database)?;
+    let migrated = migrations::postgres().run_direct(None, &mut connection, false).await;
+    connection.close().await.ok();
+    migrated.map_err(|error| {
+        let lost = matches!(&error, sqlx::migrate::MigrateError::Execute(error) if is_lost(error));
+        // What was lost on the way may be reached later.
+        if lost { OpenError::Database(error.into()) } else { OpenError::Migration(error.into()) }
+    })
+}
+
+/// Whether the tables are there.
+#[derive(Debug)]
+pub(super) struct Readiness(watch::Receiver<bool>);
+
+impl Readiness {
+    fn ready() -> Self {
+        Self(watch::channel(true).1)
+    }
+
+    /// Tries until it succeeds.
+    fn awaited(options: PgConnectOptions, stop: Arc<Notify>) -> Self {
+        let (tell, ready) = watch::channel(false);
+        tokio::spawn(async move {
+            let mut pause = Duration::from_millis(100);
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = stop.notified() => return,
+                    // The store is gone.
+                    () = tell.closed() => return,
+                }
+                match migrate(&options).await {
+                    Ok(()) => {
+                        tracing::info!("the database is reachable and ready");
+                        tell.send(true).ok();
+                        return;
+                    }
+                    Err(OpenError::Database(_)) => {}
+                    Err(error) => {
+                        let told = std::error::Error::source(&error).map(ToString::to_string);
+                        tracing::error!(error = told, "the database cannot be used");
+                    }
+                }
+                pause = (pause * 2).min(RETRY_MAX);
+            }
+        });
+        Self(ready)
+    }
+
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        if *self.0.borrow() {
+            Ok(())
+        } else {
+            Err(unavailable("the database has not been reached yet"))
+        }
+    }
+}

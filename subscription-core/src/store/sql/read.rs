@@ -1,0 +1,205 @@
+//! Reading, the same for both databases.
+
+use std::sync::Arc;
+
+use super::table::Kept;
+use super::value::{Cells, Columns};
+use crate::store::{Page, PageLimit, Position, StoreError};
+
+/// The first of the rows as a record.
+pub(super) fn first<T: Kept>(rows: &[impl Columns]) -> Result<Option<Arc<T>>, StoreError> {
+    rows.first().map(record).transpose()
+}
+
+/// Every row as a record.
+pub(super) fn all<T: Kept>(rows: &[impl Columns]) -> Result<Vec<Arc<T>>, StoreError> {
+    rows.iter().map(record).collect()
+}
+
+fn record<T: Kept>(row: &impl Columns) -> Result<Arc<T>, StoreError> {
+    T::read(&mut Cells::new(row)).map(Arc::new)
+}
+
+/// A page, of rows of which one too many was asked for.
+pub(super) fn page<T: Kept>(
+    rows: &[impl Columns],
+    limit: PageLimit,
+    position: impl Fn(&T) -> Position,
+) -> Result<Page<Arc<T>>, StoreError> {
+    let more = rows.len() > limit.get();
+    let items: Vec<_> = all(rows.get(..limit.get()).unwrap_or(rows))?;
+    let next = items.last().filter(|_| more).map(|last| position(last));
+    Ok(Page { items, next })
+}
+
+/// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `note_endings`.
+macro_rules! store_over_sql {
+    ($store:ident) => {
+        const _: () = {
+            use std::sync::Arc;
+
+            use async_trait::async_trait;
+
+            use $crate::auth::{Client, IdentityKey, Session, User};
+            use $crate::clock::Timestamp;
+            use $crate::events::RecordedEvent;
+            use $crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+            use $crate::payments::Payment;
+            use $crate::plans::Plan;
+            use $crate::store::sql::history::recorded_event;
+            use $crate::store::sql::page::{self, Statement};
+            use $crate::store::sql::read::{all, first, page};
+            use $crate::store::sql::shelf;
+            use $crate::store::sql::value::Value;
+            use $crate::store::{
+                ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
+                PlanQuery, Store, StoreError, SubscriptionQuery,
+            };
+            use $crate::subscriptions::Subscription;
+            use $crate::text::{ExternalId, Slug};
+
+            #[async_trait]
+            impl Store for $store {
+                async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::Plan(id))).await?)
+                }
+
+                async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
+                    let values = vec![Value::text(slug)];
+                    first(&self.rows(Statement::select::<Plan>("WHERE slug = $1", values)).await?)
+                }
+
+                async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
+                    let rows = self.rows(page::plans(query)).await?;
+                    page(&rows, query.limit, |plan| query.order.position(plan))
+                }
+
+                async fn subscription(
+                    &self,
+                    id: SubscriptionId,
+                ) -> Result<Option<Arc<Subscription>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::Subscription(id))).await?)
+                }
+
+                async fn subscription_by_external_id(
+                    &self,
+                    id: &ExternalId,
+                ) -> Result<Option<Arc<Subscription>>, StoreError> {
+                    let rest = "WHERE external_subscription_id = $1";
+                    let values = vec![Value::text(id)];
+                    first(&self.rows(Statement::select::<Subscription>(rest, values)).await?)
+                }
+
+                async fn subscriptions(
+                    &self,
+                    query: &SubscriptionQuery,
+                ) -> Result<Page<Arc<Subscription>>, StoreError> {
+                    let clock_went_back =
+                        shelf::asks_for_endings(query) && self.note_endings(query.now).await?;
+                    match page::subscriptions(query, clock_went_back) {
+                        Some(statement) => {
+                            let rows = self.rows(statement).await?;
+                            page(&rows, query.limit, |found| query.order.position(found))
+                        }
+                        None => Ok(Page { items: Vec::new(), next: None }),
+                    }
+                }
+
+                async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::Payment(id))).await?)
+                }
+
+                async fn payment_by_external_id(
+                    &self,
+                    id: &ExternalId,
+                ) -> Result<Option<Arc<Payment>>, StoreError> {
+                    let rest = "WHERE external_payment_id = $1";
+                    let values = vec![Value::text(id)];
+                    first(&self.rows(Statement::select::<Payment>(rest, values)).await?)
+                }
+
+                async fn payments(
+                    &self,
+                    query: &PaymentQuery,
+                ) -> Result<Page<Arc<Payment>>, StoreError> {
+                    let rows = self.rows(page::payments(query)).await?;
+                    page(&rows, query.limit, PaymentQuery::position)
+                }
+
+                async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::User(id))).await?)
+                }
+
+                async fn user_by_identity(
+                    &self,
+                    identity: &IdentityKey,
+                ) -> Result<Option<Arc<User>>, StoreError> {
+                    let rest = "WHERE issuer = $1 AND subject = $2";
+                    let values =
+                        vec![Value::text(&identity.issuer), Value::text(&identity.subject)];
+                    first(&self.rows(Statement::select::<User>(rest, values)).await?)
+                }
+
+                async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::Session(id))).await?)
+                }
+
+                async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+                    let rest = "WHERE user_id = $1 ORDER BY id DESC";
+                    let values = vec![Value::Id(user.uuid())];
+                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
+                }
+
+                async fn ended_sessions(
+                    &self,
+                    before: Timestamp,
+                    limit: PageLimit,
+                ) -> Result<Vec<Arc<Session>>, StoreError> {
+                    let rest = "WHERE ended_at <= $1 ORDER BY ended_at, id LIMIT $2";
+                    let values = vec![Value::time(before), Value::count(limit.get() as u64)];
+                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
+                }
+
+                async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::Client(id.clone()))).await?)
+                }
+
+                async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
+                    all(&self.rows(Statement::select::<Client>("ORDER BY id", Vec::new())).await?)
+                }
+
+                async fn idempotency(
+                    &self,
+                    key: &IdempotencyKey,
+                ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
+                    first(&self.rows(Statement::one(&Key::Idempotency(key.clone()))).await?)
+                }
+
+                async fn expired_idempotency(
+                    &self,
+                    now: Timestamp,
+                    limit: PageLimit,
+                ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
+                    let rest = "WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
+                    let values = vec![Value::time(now), Value::count(limit.get() as u64)];
+                    all(&self.rows(Statement::select::<IdempotencyRecord>(rest, values)).await?)
+                }
+
+                async fn events(
+                    &self,
+                    after: u64,
+                    limit: PageLimit,
+                ) -> Result<Vec<RecordedEvent>, StoreError> {
+                    self.feed(after, limit).await?.iter().map(recorded_event).collect()
+                }
+
+                async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+                    changes.check().map_err(StoreError::BadChangeSet)?;
+                    self.take(changes).await
+                }
+            }
+        };
+    };
+}
+
+pub(super) use store_over_sql;

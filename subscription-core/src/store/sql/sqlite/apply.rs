@@ -1,0 +1,124 @@
+//! A change set as statements. There is one writer, so what is read here stays so until the end of the
+//! transaction.
+
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::super::error::{conflict, failed, is_duplicate, refused};
+use super::super::history::{EVENT_COLUMNS, event_values};
+use super::super::table::{Table, key_values, placeholders, values};
+use super::super::value::{Columns as _, Value};
+use super::row::bound;
+use crate::id::PlanId;
+use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
+use crate::version::Version;
+
+/// Checks and writes a change set. A refused one may have been written in part.
+pub(super) async fn apply(
+    to: &mut SqliteConnection,
+    changes: &ChangeSet,
+) -> Result<(), StoreError> {
+    for guard in &changes.guards {
+        if let Guard::Unchanged { key, version } = guard {
+            expect_version(to, key, *version).await?;
+        }
+    }
+    // Versions come before values: with one record its own statement sees to that.
+    if changes.writes.len() + changes.deletes.len() > 1 {
+        for write in &changes.writes {
+            expect_version(to, &write.key(), write.version().previous()).await?;
+        }
+        for delete in &changes.deletes {
+            expect_version(to, &delete.key, delete.version).await?;
+        }
+    }
+    for delete in &changes.deletes {
+        remove(to, delete).await?;
+    }
+    for guard in &changes.guards {
+        if let Guard::PlanUnused(plan) = guard {
+            expect_unused(to, *plan).await?;
+        }
+    }
+    for write in &changes.writes {
+        put(to, write).await?;
+    }
+    for event in &changes.events {
+        let text = format!("INSERT INTO events ({EVENT_COLUMNS}) VALUES ({})", placeholders(1, 5));
+        execute(to, text, event_values(event).into()).await.map_err(failed)?;
+    }
+    if let Some(last) = changes.forget_events {
+        let text = "DELETE FROM events WHERE sequence <= $1".to_owned();
+        execute(to, text, vec![Value::count(last)]).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn expect_version(
+    to: &mut SqliteConnection,
+    key: &Key,
+    version: Version,
+) -> Result<(), StoreError> {
+    let found = version_of(to, key).await?;
+    if found == version { Ok(()) } else { Err(conflict(key)) }
+}
+
+async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, StoreError> {
+    let text = Table::of(key).texts.select_version.as_str();
+    let rows = fetch(to, text, key_values(key)).await.map_err(failed)?;
+    let Some(row) = rows.first() else { return Ok(Version::NEW) };
+    row.int(0).map(|version| Version::from(version.unsigned_abs())).map_err(failed)
+}
+
+async fn expect_unused(to: &mut SqliteConnection, plan: PlanId) -> Result<(), StoreError> {
+    let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 LIMIT 1";
+    let users = fetch(to, text, vec![Value::Id(plan.uuid())]).await.map_err(failed)?;
+    if users.is_empty() { Ok(()) } else { Err(StoreError::PlanInUse(plan)) }
+}
+
+async fn remove(to: &mut SqliteConnection, delete: &Delete) -> Result<(), StoreError> {
+    let mut values = key_values(&delete.key);
+    values.push(Value::version(delete.version));
+    let text = Table::of(&delete.key).texts.delete.as_str();
+    match execute(to, text, values).await.map_err(failed)? {
+        0 => Err(conflict(&delete.key)),
+        _ => Ok(()),
+    }
+}
+
+async fn put(to: &mut SqliteConnection, write: &Write) -> Result<(), StoreError> {
+    let (key, mut values) = (write.key(), values(write));
+    let texts = &Table::of(&key).texts;
+    if write.version() == Version::FIRST {
+        let Err(error) = execute(to, texts.insert.as_str(), values).await else { return Ok(()) };
+        // SQLite looks at the newest index first, which is not that of the key.
+        if is_duplicate(&error) && version_of(to, &key).await? != Version::NEW {
+            return Err(conflict(&key));
+        }
+        return Err(refused(error, write));
+    }
+    values.push(Value::version(write.version().previous()));
+    match execute(to, texts.update.as_str(), values).await {
+        Ok(0) => Err(conflict(&key)),
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(error, write)),
+    }
+}
+
+async fn fetch(
+    from: &mut SqliteConnection,
+    text: &'static str,
+    values: Vec<Value>,
+) -> Result<Vec<SqliteRow>, sqlx::Error> {
+    bound(sqlx::query(text), values).fetch_all(from).await
+}
+
+/// How many rows it changed.
+pub(super) async fn execute(
+    to: &mut SqliteConnection,
+    text: impl Into<std::borrow::Cow<'static, str>>,
+    values: Vec<Value>,
+) -> Result<u64, sqlx::Error> {
+    let done = bound(sqlx::query(AssertSqlSafe(text.into())), values).execute(to).await?;
+    Ok(done.rows_affected())
+}

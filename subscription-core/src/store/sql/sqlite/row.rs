@@ -1,0 +1,70 @@
+//! Values to and from SQLite: ids as 16 bytes, times as microseconds, amounts as text.
+
+use rust_decimal::Decimal;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row as _, Sqlite};
+use uuid::Uuid;
+
+use super::super::value::{Columns, NEVER_MICROS, Value};
+use crate::clock::Timestamp;
+
+type SqliteQuery<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+pub(super) fn bound(query: SqliteQuery<'_>, values: Vec<Value>) -> SqliteQuery<'_> {
+    values.into_iter().fold(query, |query, value| match value {
+        Value::Id(id) => query.bind(id),
+        Value::Text(text) => query.bind(text),
+        Value::Int(number) => query.bind(number),
+        Value::Bool(yes) => query.bind(yes),
+        Value::Time(time) => query.bind(time.map(Timestamp::micros)),
+        Value::Amount(amount) => query.bind(amount.to_string()),
+        Value::Bytes(bytes) => query.bind(bytes),
+        Value::Json(text) => query.bind(text),
+        Value::PriceOrder(price) => query.bind(price_order(price)),
+        Value::TimeOrder(time) => query.bind(time.map_or(NEVER_MICROS, Timestamp::micros)),
+    })
+}
+
+/// As the table works it out: text that sorts as its value does.
+fn price_order(price: Decimal) -> String {
+    let text = price.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    format!("{whole:0>15}.{fraction:0<6}")
+}
+
+impl Columns for SqliteRow {
+    fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn bool(&self, at: usize) -> Result<bool, sqlx::Error> {
+        // What is worked out in a statement is a number to SQLite.
+        self.try_get::<i64, _>(at).map(|number| number != 0)
+    }
+
+    fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn decimal(&self, at: usize) -> Result<Decimal, sqlx::Error> {
+        let text: &str = self.try_get(at)?;
+        Decimal::from_str_exact(text).map_err(|error| sqlx::Error::Decode(error.into()))
+    }
+
+    fn bytes(&self, at: usize) -> Result<&[u8], sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn json(&self, at: usize) -> Result<String, sqlx::Error> {
+        self.try_get(at)
+    }
+}

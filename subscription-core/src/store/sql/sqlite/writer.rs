@@ -1,0 +1,183 @@
+//! The one writer: change sets that wait share a transaction, and so a flush of the disk.
+
+use std::fs::File;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::error::{failed, unavailable};
+use super::super::shelf::CANCELLED;
+use super::super::value::Value;
+use super::apply::{apply, execute};
+use crate::clock::Timestamp;
+use crate::store::{ChangeSet, StoreError};
+
+/// Change sets in one transaction, at the most.
+const GROUP_MAX: usize = 256;
+/// Subscriptions whose end is noted at a time.
+const ENDINGS_MAX: u64 = 10_000;
+
+/// Where change sets wait for their turn.
+#[derive(Debug)]
+pub(super) struct Writer(mpsc::Sender<Job>);
+
+#[derive(Debug)]
+enum Job {
+    Commit(ChangeSet, oneshot::Sender<Result<(), StoreError>>),
+    NoteEndings(Timestamp, oneshot::Sender<Result<(), StoreError>>),
+    Close(oneshot::Sender<()>),
+}
+
+impl Writer {
+    /// Starts the writer, which holds the file's lock for as long as it runs.
+    pub(super) async fn start(
+        options: SqliteConnectOptions,
+        held: File,
+    ) -> Result<Self, sqlx::Error> {
+        let connection = options.connect().await?;
+        let (sender, jobs) = mpsc::channel(GROUP_MAX);
+        tokio::spawn(run(jobs, options, connection, held));
+        Ok(Self(sender))
+    }
+
+    pub(super) async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.ask(|answer| Job::Commit(changes, answer)).await?
+    }
+
+    pub(super) async fn note_endings(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.ask(|answer| Job::NoteEndings(now, answer)).await?
+    }
+
+    pub(super) async fn close(&self) {
+        // Whoever closes twice finds it closed.
+        self.ask(Job::Close).await.ok();
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(job(answer)).await.map_err(|_| unavailable("the store is closed"))?;
+        answered.await.map_err(|_| unavailable("the store closed meanwhile"))
+    }
+}
+
+async fn run(
+    mut jobs: mpsc::Receiver<Job>,
+    options: SqliteConnectOptions,
+    connection: SqliteConnection,
+    held: File,
+) {
+    let mut connection = Some(connection);
+    let mut group = Vec::new();
+    while jobs.recv_many(&mut group, GROUP_MAX).await > 0 {
+        let mut closing = Vec::new();
+        let mut work = Vec::new();
+        for job in group.drain(..) {
+            match job {
+                Job::Commit(..) | Job::NoteEndings(..) => work.push(job),
+                Job::Close(done) => closing.push(done),
+            }
+        }
+        if connection.is_none() {
+            connection = options.connect().await.ok();
+        }
+        let sound = if let Some(open) = &mut connection {
+            serve(open, work).await
+        } else {
+            for job in work {
+                answer(job, Err(unavailable("the file cannot be opened")));
+            }
+            true
+        };
+        if !sound {
+            connection = None;
+        }
+        if !closing.is_empty() {
+            jobs.close();
+            if let Some(open) = connection.take() {
+                open.close().await.ok();
+            }
+            drop(held);
+            for done in closing {
+                done.send(()).ok();
+            }
+            return;
+        }
+    }
+}
+
+fn answer(job: Job, outcome: Result<(), StoreError>) {
+    match job {
+        // Whoever has left does not want to know.
+        Job::Commit(_, to) | Job::NoteEndings(_, to) => drop(to.send(outcome)),
+        Job::Close(to) => drop(to.send(())),
+    }
+}
+
+/// Does the work of one group and answers each job. False if the connection cannot be relied on.
+async fn serve(connection: &mut SqliteConnection, work: Vec<Job>) -> bool {
+    let mut outcomes = Vec::with_capacity(work.len());
+    match transact(connection, &work, &mut outcomes).await {
+        Ok(()) => {
+            for (job, outcome) in work.into_iter().zip(outcomes) {
+                answer(job, outcome);
+            }
+            true
+        }
+        Err(error) => {
+            // Nothing of the group is kept: neither what was taken nor what came after.
+            let undone = execute(connection, "ROLLBACK", Vec::new()).await;
+            tracing::error!(%error, "a group of commits could not be written");
+            let error = std::sync::Arc::new(error);
+            for job in work {
+                answer(job, Err(unavailable(std::sync::Arc::clone(&error))));
+            }
+            // Where SQLite has rolled back by itself, there is nothing to roll back.
+            undone.is_ok() || connection.ping().await.is_ok()
+        }
+    }
+}
+
+/// One transaction. What one job is refused hurts no other; an error of the file hurts all.
+async fn transact(
+    connection: &mut SqliteConnection,
+    work: &[Job],
+    outcomes: &mut Vec<Result<(), StoreError>>,
+) -> Result<(), StoreError> {
+    let step = async |connection: &mut SqliteConnection, text: &'static str| {
+        execute(connection, text, Vec::new()).await.map_err(failed)
+    };
+    step(connection, "BEGIN IMMEDIATE").await?;
+    for job in work {
+        step(connection, "SAVEPOINT job").await?;
+        let outcome = match job {
+            Job::Commit(changes, _) => apply(connection, changes).await,
+            Job::NoteEndings(now, _) => note_endings(connection, *now).await,
+            Job::Close(_) => Ok(()),
+        };
+        match outcome {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) => {
+                return Err(error);
+            }
+            Err(_) => {
+                step(connection, "ROLLBACK TO job").await?;
+                step(connection, "RELEASE job").await?;
+            }
+            Ok(()) => {
+                step(connection, "RELEASE job").await?;
+            }
+        }
+        outcomes.push(outcome);
+    }
+    step(connection, "COMMIT").await?;
+    Ok(())
+}
+
+async fn note_endings(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
+    let text = format!(
+        "UPDATE subscriptions SET is_over = TRUE WHERE id IN (SELECT id FROM subscriptions \
+         WHERE shelf = '{CANCELLED}' AND ends_order <= $1 ORDER BY ends_order LIMIT {ENDINGS_MAX})"
+    );
+    execute(connection, text, vec![Value::time(now)]).await.map_err(failed)?;
+    Ok(())
+}

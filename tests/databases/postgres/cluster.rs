@@ -1,0 +1,184 @@
+//! A real PostgreSQL for the tests: the one that `DATABASE_URL` names, or one of our own that ends with
+//! us.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sqlx::{Connection as _, PgConnection};
+
+/// A server of our own. It stops, and its files go, when this is dropped or the process ends, however.
+pub(crate) struct Cluster {
+    folder: PathBuf,
+    binaries: PathBuf,
+    durable: bool,
+    running: Option<(Child, ChildStdin)>,
+}
+
+impl Cluster {
+    /// Starts a server. One that is not durable forgets to flush, which is faster.
+    pub(crate) fn start(durable: bool) -> Result<Self, String> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let binaries = binaries()?;
+        // A path to a socket is short, so it is not below the target folder.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("subscription-pg-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        if let Some((user, group)) = owner() {
+            chown(&folder, Some(user), Some(group)).map_err(|error| error.to_string())?;
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let mut cluster = Self { folder, binaries, durable, running: None };
+        let mut initdb = cluster.command(cluster.binaries.join("initdb"));
+        initdb.args([
+            "-A",
+            "trust",
+            "-U",
+            "postgres",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+            "-D",
+        ]);
+        let made = initdb.arg(cluster.folder.join("data")).output();
+        let made = made.map_err(|error| format!("initdb: {error}"))?;
+        if !made.status.success() {
+            return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
+        }
+        cluster.start_again();
+        Ok(cluster)
+    }
+
+    /// Starts the server after it was stopped or killed.
+    pub(crate) fn start_again(&mut self) {
+        let folder = self.folder.display();
+        let fsync = if self.durable { "on" } else { "off" };
+        let postgres = self.binaries.join("postgres");
+        // The shell outlives whatever happens to us: its standard input ends when we do.
+        let script = format!(
+            "'{}' -D '{folder}/data' -k '{folder}' -c listen_addresses= -c fsync={fsync} \
+             -c max_connections=200 -c log_min_messages=fatal >>'{folder}/log' 2>&1 & \
+             server=$!; read -r keep; kill -INT $server 2>/dev/null; wait $server; \
+             [ \"$keep\" = keep ] || rm -rf '{folder}'",
+            postgres.display(),
+        );
+        let mut shell = self.command("sh");
+        shell.args(["-c", &script]).stdin(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let stdin = shell.stdin.take().unwrap();
+        self.running = Some((shell, stdin));
+        self.wait_until_it_answers();
+    }
+
+    /// Kills the server and all that belongs to it, as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        let file = self.folder.join("data/postmaster.pid");
+        let pid = fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned();
+        // Its children notice, and end by themselves.
+        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        self.end("keep\n");
+        fs::remove_file(self.folder.join("data/postmaster.pid")).ok();
+    }
+
+    /// Stops the server in order; whoever is connected is cut off.
+    pub(crate) fn stop(&mut self) {
+        self.end("keep\n");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
+    }
+
+    fn end(&mut self, word: &str) {
+        if let Some((mut shell, mut stdin)) = self.running.take() {
+            stdin.write_all(word.as_bytes()).ok();
+            drop(stdin);
+            shell.wait().ok();
+        }
+    }
+
+    fn wait_until_it_answers(&self) {
+        let psql = self.binaries.join("pg_isready");
+        for _ in 0..600 {
+            let ready = Command::new(&psql).arg("-q").arg("-h").arg(&self.folder).status();
+            if ready.is_ok_and(|status| status.success()) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        panic!("PostgreSQL did not start: {log}");
+    }
+
+    /// A command as the user that PostgreSQL may run as: it refuses to be root.
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).env("LC_ALL", "C");
+        if let Some((user, group)) = owner() {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.end("\n");
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+/// Where `initdb` and `postgres` are.
+fn binaries() -> Result<PathBuf, String> {
+    let has_server =
+        |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).collect::<Vec<_>>();
+    let mut debian: Vec<_> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    debian.sort();
+    let named = std::env::var_os("PG_BIN_DIR").map(PathBuf::from);
+    let mut places = named.into_iter().chain(debian.into_iter().rev()).chain(on_path);
+    places.find(has_server).ok_or_else(|| {
+        "no PostgreSQL server is installed: apt-get install postgresql, or set DATABASE_URL, or \
+         SUBSCRIPTION_TEST_POSTGRES=skip to go without"
+            .to_owned()
+    })
+}
+
+/// Whom to become where we are root.
+fn owner() -> Option<(u32, u32)> {
+    let root = fs::metadata(Path::new("/proc/self")).is_ok_and(|me| {
+        use std::os::unix::fs::MetadataExt as _;
+        me.uid() == 0
+    });
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let ids = |name: &str| {
+        let line = users.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    root.then(|| ids("postgres").or_else(|| ids("nobody"))).flatten()
+}
+
+/// Makes an empty schema in a database, and gives its name.
+pub(crate) async fn fresh_schema(url: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let schema = format!("test_{}_{number}", std::process::id());
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let text = format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    schema
+}

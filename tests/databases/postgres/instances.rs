@@ -1,0 +1,125 @@
+//! Many processes over one database, as far as the store can tell.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use subscription_core::Store as _;
+use subscription_core::store::{CachedStore, ChangeSet, Delete, Key, Postgres, PostgresStore};
+
+use super::cluster::fresh_schema;
+use super::shared;
+use crate::records::{plan, put, renamed};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![
+        many_that_start_at_once_make_the_tables_once,
+        a_plan_changed_by_one_is_new_on_the_other_at_once,
+        a_plan_deleted_by_one_is_gone_from_the_other_at_once,
+        without_the_channel_a_plan_is_new_after_the_lag,
+    ]
+}
+
+struct Instance {
+    store: Arc<CachedStore<PostgresStore>>,
+}
+
+async fn instance(schema: &str, lag: Duration, listens: bool) -> Instance {
+    let inner = Postgres::url(shared()).unwrap().schema(schema).connections(4);
+    let inner = Arc::new(inner.open().await.unwrap());
+    let store = Arc::new(CachedStore::new(Arc::clone(&inner), lag));
+    if listens {
+        inner.listen(store.memory());
+    }
+    Instance { store }
+}
+
+/// Longer than any of these tests takes: what is seen sooner was heard of.
+const HOURS: Duration = Duration::from_hours(10);
+
+async fn many_that_start_at_once_make_the_tables_once() {
+    let schema = fresh_schema(shared()).await;
+
+    let opened: Vec<_> = (0..10)
+        .map(|_| {
+            let schema = schema.clone();
+            tokio::spawn(async move {
+                Postgres::url(shared()).unwrap().schema(&schema).open().await.map(drop)
+            })
+        })
+        .collect();
+
+    for opened in opened {
+        opened.await.unwrap().unwrap();
+    }
+}
+
+/// Reads until the answer is as expected, and tells how long that took.
+async fn within_a_minute<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) -> Duration {
+    let start = Instant::now();
+    while !is_so().await {
+        assert!(start.elapsed() < Duration::from_mins(1), "never seen");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    start.elapsed()
+}
+
+async fn a_plan_changed_by_one_is_new_on_the_other_at_once() {
+    let schema = fresh_schema(shared()).await;
+    let (one, other) = (instance(&schema, HOURS, true).await, instance(&schema, HOURS, true).await);
+    let first = plan("pro");
+    put(&one.store, &first).await.unwrap();
+    // Until the other listens, nothing is heard; what it has then is of no age.
+    within_a_minute(async || {
+        let before = other.store.memory().hits();
+        other.store.plan(first.id).await.unwrap();
+        other.store.memory().hits() > before
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    other.store.plan(first.id).await.unwrap();
+
+    let second = renamed(&first, "Pro, renamed");
+    put(&one.store, &second).await.unwrap();
+    let took = within_a_minute(async || {
+        let seen = other.store.plan_by_slug(&first.slug).await.unwrap();
+        seen.as_deref() == Some(&second)
+    })
+    .await;
+
+    println!("a change was seen after {took:?}");
+}
+
+async fn a_plan_deleted_by_one_is_gone_from_the_other_at_once() {
+    let schema = fresh_schema(shared()).await;
+    let (one, other) = (instance(&schema, HOURS, true).await, instance(&schema, HOURS, true).await);
+    let first = plan("pro");
+    put(&one.store, &first).await.unwrap();
+    within_a_minute(async || other.store.plan(first.id).await.unwrap().is_some()).await;
+
+    let deletes = vec![Delete { key: Key::Plan(first.id), version: first.version }];
+    one.store.commit(ChangeSet { deletes, ..ChangeSet::default() }).await.unwrap();
+    let second = plan("pro");
+    put(&one.store, &second).await.unwrap();
+
+    within_a_minute(async || {
+        other.store.plan(first.id).await.unwrap().is_none()
+            && other.store.plan_by_slug(&first.slug).await.unwrap().as_deref() == Some(&second)
+    })
+    .await;
+}
+
+async fn without_the_channel_a_plan_is_new_after_the_lag() {
+    let schema = fresh_schema(shared()).await;
+    let lag = Duration::from_millis(50);
+    let (one, other) = (instance(&schema, lag, false).await, instance(&schema, lag, false).await);
+    let first = plan("pro");
+    put(&one.store, &first).await.unwrap();
+    assert_eq!(other.store.plan(first.id).await.unwrap().as_deref(), Some(&first));
+
+    let second = renamed(&first, "Pro, renamed");
+    put(&one.store, &second).await.unwrap();
+
+    within_a_minute(async || other.store.plan(first.id).await.unwrap().as_deref() == Some(&second))
+        .await;
+}

@@ -1,0 +1,45 @@
+//! The store in a database server.
+
+pub(crate) mod cluster;
+mod instances;
+mod outages;
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use subscription_core::store::{Postgres, PostgresStore};
+
+use self::cluster::{Cluster, fresh_schema};
+use crate::stories::Story;
+
+/// The server that most tests share: its address, or why there is none.
+static SHARED: LazyLock<Result<String, String>> = LazyLock::new(|| {
+    if let Ok(url) = std::env::var("DATABASE_URL") {
+        return Ok(url);
+    }
+    let cluster = Cluster::start(false)?;
+    let url = cluster.url();
+    *OURS.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+    Ok(url)
+});
+
+static OURS: Mutex<Option<Cluster>> = Mutex::new(None);
+
+/// Stops the shared server, if it was started.
+pub(crate) fn stop() {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner).take();
+}
+
+/// The address of the server that most tests share.
+pub(crate) fn shared() -> &'static str {
+    SHARED.as_deref().unwrap_or_else(|missing| panic!("{missing}"))
+}
+
+pub(crate) async fn fresh() -> PostgresStore {
+    let schema = fresh_schema(shared()).await;
+    Postgres::url(shared()).unwrap().schema(&schema).open().await.unwrap()
+}
+
+pub(crate) fn stories() -> Vec<Story> {
+    let suite = Story::suite("postgres", fresh);
+    suite.into_iter().chain(instances::stories()).chain(outages::stories()).collect()
+}

@@ -1,0 +1,29 @@
+//! Records to write.
+
+use std::sync::Arc;
+
+use subscription_core::store::{ChangeSet, StoreError, Write};
+use subscription_core::{BillingCycle, NewPlan, Plan, PlanId, RandomIds, Slug, Store, Timestamp};
+
+/// A plan that is not stored yet.
+pub(crate) fn plan(slug: &str) -> Plan {
+    let now: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
+    let new = NewPlan::new(
+        "Pro".parse().unwrap(),
+        slug.parse::<Slug>().unwrap(),
+        "19.90".parse().unwrap(),
+        BillingCycle::MONTHLY,
+    );
+    Plan::create(new, PlanId::new(now, &RandomIds).unwrap(), now).unwrap()
+}
+
+/// Writes a plan as it is given.
+pub(crate) async fn put(store: &Arc<impl Store>, plan: &Plan) -> Result<(), StoreError> {
+    let writes = vec![Write::Plan(plan.clone())];
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await
+}
+
+/// The plan once it is renamed.
+pub(crate) fn renamed(plan: &Plan, name: &str) -> Plan {
+    Plan { name: name.parse().unwrap(), version: plan.version.next(), ..plan.clone() }
+}

@@ -1,0 +1,17 @@
+//! The store in a file.
+
+mod file;
+
+use subscription_core::store::{Sqlite, SqliteStore};
+
+use crate::folder::folder;
+use crate::stories::Story;
+
+pub(crate) async fn fresh() -> SqliteStore {
+    // Nobody pulls the plug in these tests, and the disk has other work.
+    Sqlite::file(folder().join("store.db")).relaxed().open().await.unwrap()
+}
+
+pub(crate) fn stories() -> Vec<Story> {
+    Story::suite("sqlite", fresh).into_iter().chain(file::stories()).collect()
+}
