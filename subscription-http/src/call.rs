@@ -103,13 +103,17 @@ impl Call {
 
     /// True if the caller has this version already.
     pub(crate) fn has(&self, version: Version) -> Result<bool, ApiError> {
+        self.has_tag(|tag| version_of(tag) == Some(version))
+    }
+
+    /// True if the caller has what a tag names that is `ours`.
+    pub(crate) fn has_tag(&self, ours: impl Fn(&str) -> bool) -> Result<bool, ApiError> {
         let mut has = false;
         for tags in self.headers.get_all(header::IF_NONE_MATCH) {
             let tags = tags.to_str().map_err(|_| Refusal::HeaderInvalid("if-none-match"))?;
             has |= tags.split(',').map(str::trim).any(|tag| {
                 // Weakly the same is the same here (RFC 9110, 13.1.2).
-                let strong = tag.strip_prefix("W/").unwrap_or(tag);
-                tag == "*" || version_of(strong) == Some(version)
+                tag == "*" || ours(tag.strip_prefix("W/").unwrap_or(tag))
             });
         }
         Ok(has)

@@ -46,11 +46,13 @@ mod error;
 mod gate;
 mod handlers;
 mod metrics;
+mod openapi;
 mod query;
 mod reply;
 mod routes;
 mod server;
 
 pub use api::{Api, ApiBuilder, Timeouts};
+pub use openapi::openapi_json;
 pub use routes::Needs;
 pub use server::{Limits, Server};

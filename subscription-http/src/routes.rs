@@ -11,7 +11,7 @@ use subscription_core::auth::Scope;
 
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::handlers::{authentication, operations, payments, plans, subscriptions};
+use crate::handlers::{authentication, documents, operations, payments, plans, subscriptions};
 use crate::reply::Reply;
 
 /// What a handler gives back.
@@ -138,6 +138,8 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/health/live", Nothing, |call| Box::pin(operations::live(call))),
     get("/health/ready", Nothing, |call| Box::pin(operations::ready(call))),
     get("/metrics", Loopback, |call| Box::pin(operations::metrics(call))),
+    get("/openapi.json", Nothing, |call| Box::pin(documents::openapi(call))),
+    get("/docs", Nothing, |call| Box::pin(documents::docs(call))),
 ];
 
 /// Where a path leads.

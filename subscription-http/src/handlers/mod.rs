@@ -1,6 +1,7 @@
 //! The handlers, by area. None of them holds a rule of the domain.
 
 pub(crate) mod authentication;
+pub(crate) mod documents;
 pub(crate) mod operations;
 pub(crate) mod payments;
 pub(crate) mod plans;

@@ -1,0 +1,184 @@
+//! The OpenAPI document, put together from three sources that cannot drift apart unseen.
+//!
+//! The route table says which routes there are and what they need and take; from that follow security,
+//! and most problems. One file an area says the rest of each route in words. `components.json` holds
+//! the schemas, kept by hand. The document is made once, at the first request for it.
+
+mod authentication;
+mod codes;
+mod operations;
+mod payments;
+mod plans;
+mod responses;
+mod service;
+mod subscriptions;
+mod text;
+
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use subscription_core::auth::Scope;
+
+use self::codes::CODES;
+use self::operations::{Area, Operation};
+use crate::routes::{Needs, ROUTES, Route};
+
+pub(crate) use self::text::Prepared;
+
+static AREAS: [&Area; 5] =
+    [&authentication::AREA, &plans::AREA, &subscriptions::AREA, &payments::AREA, &service::AREA];
+
+static DOCUMENT: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(compose()));
+
+/// The OpenAPI 3.1 document of the [`Api`](crate::Api), as JSON.
+///
+/// ```
+/// let document: serde_json::Value = serde_json::from_str(subscription_http::openapi_json())?;
+/// assert_eq!(document["openapi"], "3.1.0");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn openapi_json() -> &'static str {
+    DOCUMENT.text()
+}
+
+/// The document, ready to be sent.
+pub(crate) fn document() -> &'static Prepared {
+    &DOCUMENT
+}
+
+/// The document in the order in which people read it.
+#[derive(Serialize)]
+struct Document<'a> {
+    openapi: &'static str,
+    info: Value,
+    servers: Value,
+    tags: Vec<Value>,
+    paths: text::Ordered<text::Ordered<Value>>,
+    components: &'a RawValue,
+    #[serde(rename = "x-problem-codes")]
+    codes: Vec<Value>,
+}
+
+fn compose() -> String {
+    let components =
+        serde_json::from_str(include_str!("components.json")).unwrap_or(RawValue::NULL);
+    let tag = |area: &&Area| json!({ "name": area.name, "description": area.description });
+    let code = |(status, code, meaning): &(u16, &str, &str)| json!({ "status": status, "code": code, "meaning": meaning });
+    let document = Document {
+        openapi: "3.1.0",
+        info: json!({
+            "title": "Subscriptions",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": include_str!("info.md").trim(),
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        }),
+        servers: json!([{ "url": ".", "description": "Where this document came from." }]),
+        tags: AREAS.iter().map(tag).collect(),
+        paths: paths(),
+        components,
+        codes: CODES.iter().map(code).collect(),
+    };
+    text::without_blanks(&serde_json::to_string(&document).unwrap_or_default())
+}
+
+/// What is said of every route, in the order of the areas.
+fn described() -> impl Iterator<Item = (&'static Area, &'static Operation, &'static Route)> {
+    let operations =
+        AREAS.iter().flat_map(|area| area.operations.iter().map(move |op| (*area, op)));
+    operations.filter_map(|(area, operation)| {
+        let route = ROUTES.iter().find(|route| format!("{route:?}") == operation.route)?;
+        Some((area, operation, route))
+    })
+}
+
+fn paths() -> text::Ordered<text::Ordered<Value>> {
+    let mut paths = text::Ordered::<text::Ordered<Value>>::default();
+    for (area, operation, route) in described() {
+        let methods = paths.entry(route.pattern);
+        *methods.entry(&route.method.as_str().to_ascii_lowercase()) =
+            written(area, operation, route);
+    }
+    paths
+}
+
+/// An operation as the document has it.
+fn written(area: &Area, operation: &Operation, route: &Route) -> Value {
+    let named = operation.parameters.iter().chain(&["x-request-id"]);
+    let parameters: Vec<_> =
+        named.map(|name| json!({ "$ref": format!("#/components/parameters/{name}") })).collect();
+    let mut written = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [area.name],
+        "security": security(route),
+        "parameters": parameters,
+        "responses": responses::of(operation, route),
+    });
+    let mut set = |name: &str, value: Value| {
+        if let Value::Object(members) = &mut written {
+            members.insert(name.to_owned(), value);
+        }
+    };
+    if !operation.description.is_empty() {
+        set("description", operation.description.into());
+    }
+    if let Some(schema) = operation.body {
+        let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
+        let content = json!({ "application/json": { "schema": schema } });
+        set("requestBody", json!({ "required": true, "content": content }));
+    }
+    written
+}
+
+/// What a caller must show, with the client's scope as the role that it needs.
+fn security(route: &Route) -> Value {
+    match route.needs {
+        Needs::Nothing | Needs::Loopback => json!([]),
+        Needs::Scope(scope) => json!([{ "client-id": [scope.as_str()] }]),
+        Needs::Bearer | Needs::BearerOnce => {
+            json!([{ "client-id": [Scope::Auth.as_str()], "bearer": [] }])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_once_and_nothing_else_is() {
+        let mut routes: Vec<_> = ROUTES.iter().map(|route| format!("{route:?}")).collect();
+        let operations = AREAS.iter().flat_map(|area| area.operations);
+        let mut described: Vec<_> = operations.map(|op| op.route.to_owned()).collect();
+        routes.sort_unstable();
+        described.sort_unstable();
+
+        assert_eq!(described, routes);
+    }
+
+    #[test]
+    fn a_route_takes_the_body_and_the_variables_that_it_is_said_to() {
+        for (_, operation, route) in described() {
+            assert_eq!(operation.body.is_some(), route.takes_body(), "{route:?}");
+            for part in route.pattern.split('/').filter_map(|part| part.strip_prefix('{')) {
+                let name = part.trim_end_matches('}');
+                assert!(operation.parameters.contains(&name), "{route:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_that_is_named_is_in_the_table_and_all_are_told() {
+        for (_, operation, _) in described() {
+            for code in operation.codes {
+                assert!(codes::row(code).is_some(), "{} {code}", operation.route);
+            }
+        }
+        let document = openapi_json();
+        for (_, code, meaning) in CODES {
+            assert!(document.contains(&format!("\"{code}\"")) && !meaning.is_empty(), "{code}");
+        }
+    }
+}

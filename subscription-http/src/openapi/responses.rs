@@ -1,0 +1,126 @@
+//! The answers of an operation: those of its own, and the problems that can come instead.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::codes;
+use super::operations::{Answer, Content, Operation};
+use crate::routes::{Needs, Route};
+
+/// Every answer by its status.
+pub(super) fn of(operation: &Operation, route: &Route) -> Value {
+    let own = operation.answers.iter().map(|answer| (answer.status, own(answer, route)));
+    let mut by_status: BTreeMap<u16, Vec<_>> = BTreeMap::new();
+    for code in codes_of(operation, route) {
+        if let Some((status, code, meaning)) = codes::row(code) {
+            by_status.entry(*status).or_default().push((*code, *meaning));
+        }
+    }
+    let problems =
+        by_status.into_iter().map(|(status, codes)| (status, problem(status, &codes, route)));
+    own.chain(problems)
+        .map(|(status, answer)| (status.to_string(), answer))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+/// The codes that follow from what a route needs and takes, and those of its own.
+fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
+    let mut all =
+        vec!["host_invalid", "header_invalid", "invalid_query", "uri_too_long", "internal"];
+    if route.pattern.contains('{') {
+        all.push("path_invalid");
+    }
+    if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
+        all.extend(["client_id_missing", "client_unknown", "scope_missing", "rate_limited"]);
+        all.extend(["store_unavailable", "overloaded"]);
+    }
+    match route.needs {
+        Needs::Bearer => {
+            all.extend(["token_missing", "token_invalid", "token_expired"]);
+            all.extend(["session_revoked", "session_expired"]);
+        }
+        // An expired token will do, and a session that has ended.
+        Needs::BearerOnce => all.extend(["token_missing", "token_invalid"]),
+        Needs::Nothing | Needs::Loopback | Needs::Scope(_) => {}
+    }
+    if route.takes_body() {
+        all.extend(["malformed_json", "request_timeout", "body_too_large"]);
+        all.extend(["media_type_unsupported", "validation_failed"]);
+    }
+    all.extend(operation.codes);
+    all
+}
+
+fn own(answer: &Answer, route: &Route) -> Value {
+    let content = match answer.content {
+        Content::Nothing => json!({}),
+        Content::Json(schema) => {
+            let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
+            json!({ "application/json": { "schema": schema } })
+        }
+        Content::Text(content_type) => json!({ content_type: { "schema": { "type": "string" } } }),
+    };
+    let mut written = json!({
+        "description": answer.description,
+        "headers": headers(answer.headers, route),
+    });
+    if !matches!(answer.content, Content::Nothing) {
+        set(&mut written, "content", content);
+    }
+    if let Some((parameter, field, operations)) = answer.leads_to {
+        let parameters = json!({ parameter: format!("$response.body#/{field}") });
+        let link =
+            |id: &&str| ((*id).to_owned(), json!({ "operationId": id, "parameters": parameters }));
+        set(&mut written, "links", operations.iter().map(link).collect::<Map<_, _>>().into());
+    }
+    written
+}
+
+fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
+    let more: &[(&str, &str)] = match status {
+        401 => &[("WWW-Authenticate", "www-authenticate")],
+        429 => &[
+            ("Retry-After", "retry-after"),
+            ("RateLimit", "ratelimit"),
+            ("RateLimit-Policy", "ratelimit-policy"),
+        ],
+        503 => &[("Retry-After", "retry-after")],
+        _ => &[],
+    };
+    let about_tokens =
+        codes.iter().any(|(code, _)| code.starts_with("token_") || code.starts_with("session_"));
+    let more = if status == 401 && !about_tokens { &[] } else { more };
+    let meanings: Vec<_> =
+        codes.iter().map(|(code, meaning)| format!("- `{code}`: {meaning}")).collect();
+    let names: Vec<_> = codes.iter().map(|(code, _)| *code).collect();
+    let narrowed =
+        json!({ "properties": { "status": { "const": status }, "code": { "enum": names } } });
+    let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Problem" }, narrowed] });
+    json!({
+        "description": meanings.join("\n"),
+        "headers": headers(more, route),
+        "content": { "application/problem+json": { "schema": schema } },
+    })
+}
+
+/// The headers of an answer, with those that every answer has.
+fn headers(own: &[(&str, &str)], route: &Route) -> Value {
+    let every =
+        [("x-request-id", "x-request-id"), ("x-content-type-options", "x-content-type-options")];
+    let is_private = route.pattern.starts_with("/authentication");
+    let private = is_private.then_some(("cache-control", "cache-control"));
+    let all = own.iter().copied().chain(every).chain(private);
+    let reference =
+        |component: &str| json!({ "$ref": format!("#/components/headers/{component}") });
+    all.map(|(name, component)| (name.to_owned(), reference(component)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_owned(), value);
+    }
+}
