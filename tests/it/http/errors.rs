@@ -11,7 +11,7 @@ use super::moods::{
 use super::world::{Answer, HttpWorld, WEB, plan_body, problem, text};
 
 /// The codes of the contract that have a case here.
-const CODES: [(u16, &str); 45] = [
+pub(super) const CODES: [(u16, &str); 45] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -60,7 +60,7 @@ const CODES: [(u16, &str); 45] = [
 ];
 
 /// The codes of the contract that nothing gives yet.
-const NOT_YET: [(u16, &str); 1] = [(429, "rate_limited")];
+pub(super) const NOT_YET: [(u16, &str); 1] = [(429, "rate_limited")];
 
 const PLANS: &str = "/subscription-plans";
 const WEB_ONLY: [(&str, &str); 1] = [("client-id", WEB)];

@@ -4,11 +4,13 @@
 
 mod authentication;
 mod conditions;
+mod documented;
 mod errors;
 mod forwarded;
 mod gate;
 mod lists;
 mod moods;
+mod openapi;
 mod payments;
 mod plans;
 mod routes;

@@ -7,10 +7,10 @@ use subscription_core::auth::{ClientKind, Scope};
 use super::world::{HttpWorld, WEB, problem, text};
 
 /// An endpoint, the scope of its client, and whether it takes an access token.
-type Endpoint = (&'static str, &'static str, Scope, bool);
+pub(super) type Endpoint = (&'static str, &'static str, Scope, bool);
 
 /// Section 1 of the contract, line by line.
-const ENDPOINTS: [Endpoint; 23] = [
+pub(super) const ENDPOINTS: [Endpoint; 23] = [
     ("POST", "/authentication/sign-in", Scope::Auth, false),
     ("POST", "/authentication/sign-up", Scope::Auth, false),
     ("POST", "/authentication/user-logged-in", Scope::Auth, true),
@@ -36,7 +36,14 @@ const ENDPOINTS: [Endpoint; 23] = [
     ("DELETE", "/subscription-payments/x", Scope::PaymentsWrite, false),
 ];
 
-const BESIDE: [&str; 4] = ["/.well-known/jwks.json", "/health/live", "/health/ready", "/metrics"];
+pub(super) const BESIDE: [&str; 6] = [
+    "/.well-known/jwks.json",
+    "/health/live",
+    "/health/ready",
+    "/metrics",
+    "/openapi.json",
+    "/docs",
+];
 
 #[tokio::test]
 async fn every_endpoint_asks_for_a_client_with_its_scope() {

@@ -115,15 +115,18 @@ impl HttpWorld {
         self.send(request, Some(peer.parse().unwrap())).await
     }
 
-    /// Sends a request just as it is.
+    /// Sends a request just as it is, and holds the answer against the OpenAPI document.
     pub(crate) async fn send<B>(&self, request: Request<B>, peer: Option<IpAddr>) -> Answer
     where
         B: hyper::body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let (head, body) = self.api.answer(request, peer).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        Answer { status: head.status.as_u16(), headers: head.headers, body }
+        let answer = Answer { status: head.status.as_u16(), headers: head.headers, body };
+        super::documented::is_documented(&method, &path, &answer);
+        answer
     }
 
     /// A call of the server.

@@ -1,0 +1,283 @@
+//! The OpenAPI document is complete and true. Beside these tests, every answer to every request of
+//! the others is held against it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use subscription_core::auth::Scope;
+use subscription_core::{BillingCycle, FaultCode, PaymentStatus, SubscriptionStatus};
+
+use super::documented::{DOCUMENT, is_valid, operations, resolve};
+use super::world::{HttpWorld, add, text};
+use super::{errors, routes};
+
+fn schema(name: &str) -> &'static Value {
+    let schema = &DOCUMENT["components"]["schemas"][name];
+    assert!(schema.is_object(), "{name}");
+    schema
+}
+
+fn texts(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}
+
+/// The operations that take a body: method, a path that could be one, and the body's schema.
+fn bodies() -> impl Iterator<Item = (String, String, &'static Value)> {
+    operations().filter(|(_, _, operation)| operation["requestBody"].is_object()).map(
+        |(method, path, operation)| {
+            let id = "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77";
+            let path = path.replace("{slug}", "none").replace("{id}", id);
+            let content = &operation["requestBody"]["content"]["application/json"];
+            (method, path.replace("{payment_id}", id), resolve(&content["schema"]))
+        },
+    )
+}
+
+fn allows_null(schema: &'static Value) -> bool {
+    let alternatives = schema["anyOf"].as_array();
+    alternatives.is_some_and(|all| all.iter().any(|one| one["type"] == "null"))
+}
+
+#[tokio::test]
+async fn the_document_has_the_paths_and_methods_that_there_are() {
+    let world = HttpWorld::new().await;
+    let given = routes::ENDPOINTS.map(|(method, path, ..)| (method.to_owned(), path));
+    let beside = routes::BESIDE.map(|path| ("GET".to_owned(), path));
+    let expected: BTreeSet<_> = given.into_iter().chain(beside).collect();
+
+    let documented: Vec<_> = operations()
+        .map(|(method, path, _)| {
+            let variable = path.split_once('{').map(|(start, _)| format!("{start}x"));
+            (method, variable.unwrap_or_else(|| path.to_owned()))
+        })
+        .collect();
+
+    let told: BTreeSet<_> = documented.iter().map(|(m, path)| (m.clone(), path.as_str())).collect();
+    assert_eq!(told, expected);
+    for (_, path) in &documented {
+        let options = world.call("OPTIONS", path, &[], "").await;
+        let allowed: BTreeSet<_> = options.header("allow").unwrap().split(", ").collect();
+        let mut methods: BTreeSet<_> =
+            documented.iter().filter(|(_, p)| p == path).map(|(m, _)| m.as_str()).collect();
+        methods.insert("OPTIONS");
+        if methods.contains("GET") {
+            methods.insert("HEAD");
+        }
+        assert_eq!(methods, allowed, "{path}");
+    }
+}
+
+#[test]
+fn the_document_has_the_codes_that_there_are() {
+    let table: Vec<_> = errors::CODES.iter().chain(&errors::NOT_YET).copied().collect();
+    let told = DOCUMENT["x-problem-codes"].as_array().unwrap().iter();
+    let told: BTreeSet<_> =
+        told.map(|row| (row["status"].as_u64().unwrap(), text(&row["code"]))).collect();
+    let expected = table.iter().map(|(status, code)| (u64::from(*status), (*code).to_owned()));
+    assert_eq!(told, expected.collect());
+
+    let mut used = BTreeSet::new();
+    for (method, path, operation) in operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let problem = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
+            for code in problem["properties"]["code"]["enum"].as_array().into_iter().flatten() {
+                let row = (status.parse().unwrap(), text(code));
+                assert!(told.contains(&row), "{method} {path} {row:?}");
+                used.insert(row);
+            }
+        }
+    }
+    let unused: Vec<_> = told.difference(&used).map(|(_, code)| code.as_str()).collect();
+    assert_eq!(unused, ["method_not_allowed"], "this one comes with no operation");
+}
+
+#[test]
+fn names_and_scopes_are_those_of_the_core() {
+    let statuses: Vec<_> = SubscriptionStatus::all().map(SubscriptionStatus::as_str).collect();
+    assert_eq!(texts(&schema("SubscriptionStatus")["enum"]), statuses);
+    assert_eq!(texts(&schema("SubscriptionStatusInput")["anyOf"][0]["enum"]), statuses);
+    let statuses: Vec<_> = PaymentStatus::all().map(PaymentStatus::as_str).collect();
+    assert_eq!(texts(&schema("PaymentStatus")["enum"]), statuses);
+    assert_eq!(texts(&schema("PaymentStatusInput")["anyOf"][0]["enum"]), statuses);
+    let cycles: Vec<_> = BillingCycle::names().collect();
+    assert_eq!(texts(&schema("BillingCycle")["anyOf"][0]["enum"]), cycles);
+    assert_eq!(texts(&schema("BillingCycleInput")["anyOf"][0]["enum"]), cycles);
+    assert_eq!(texts(&schema("FaultCode")["enum"]), FaultCode::ALL.map(FaultCode::as_str));
+
+    for alias in texts(&schema("SubscriptionStatusInput")["anyOf"][1]["enum"]) {
+        assert!(alias.parse::<SubscriptionStatus>().is_ok(), "{alias}");
+    }
+    for alias in texts(&schema("PaymentStatusInput")["anyOf"][1]["enum"]) {
+        assert!(alias.parse::<PaymentStatus>().is_ok(), "{alias}");
+    }
+    for alias in texts(&schema("BillingCycleInput")["anyOf"][1]["enum"]) {
+        assert!(alias.parse::<BillingCycle>().is_ok(), "{alias}");
+    }
+    for (method, path, operation) in operations() {
+        for scope in operation["security"][0]["client-id"].as_array().into_iter().flatten() {
+            assert!(text(scope).parse::<Scope>().is_ok(), "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_takes_the_fields_that_are_documented_and_no_others() {
+    let world = HttpWorld::new().await;
+    let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap().values();
+    let names = schemas.filter_map(|schema| schema["properties"].as_object()).flat_map(Map::keys);
+    let names: BTreeSet<_> = names.collect();
+
+    for (method, path, schema) in bodies() {
+        let properties = schema["properties"].as_object().unwrap();
+        for name in &names {
+            let body = json!({ name.as_str(): null }).to_string();
+            let answer = world.server(&method, &path, &[], body).await;
+            let faults = if answer.status == 422 { answer.faults() } else { Vec::new() };
+            let has = |code: &str| faults.contains(&format!("{name} {code}"));
+            let documented = properties.get(*name);
+            assert_eq!(has("unknown_field"), documented.is_none(), "{method} {path} {name}");
+            if let Some(property) = documented {
+                assert_eq!(has("null_not_allowed"), !allows_null(property), "{path} {name}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_must_have_the_fields_that_are_documented_as_required() {
+    let world = HttpWorld::new().await;
+
+    for (method, path, schema) in bodies() {
+        let answer = world.server(&method, &path, &[], "{}").await;
+        let faults = if answer.status == 422 { answer.faults() } else { Vec::new() };
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required: Vec<_> = required.map(|name| format!("{} required", text(name))).collect();
+        assert_eq!(faults, required, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn fields_that_are_left_out_get_their_documented_defaults() {
+    let world = HttpWorld::new().await;
+    let plan = world.plan("pro").await;
+    let subscription = world.subscription("ann", &json!({})).await;
+    let payment = world.payment("ben", &json!({})).await;
+
+    for (name, made) in
+        [("NewPlan", plan), ("NewSubscription", subscription), ("NewPayment", payment)]
+    {
+        for (field, property) in schema(name)["properties"].as_object().unwrap() {
+            if let Some(default) = property.get("default") {
+                assert_eq!(made[field], *default, "{name} {field}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_query_of_a_list_takes_the_documented_parameters_and_no_others() {
+    let world = HttpWorld::new().await;
+
+    for (method, path, operation) in operations() {
+        let parameters = operation["parameters"].as_array().unwrap().iter().map(resolve);
+        let query: Vec<_> = parameters.filter(|parameter| parameter["in"] == "query").collect();
+        if method != "GET" || path.contains('{') {
+            assert!(query.is_empty(), "{method} {path}");
+            continue;
+        }
+        let refused = world.server("GET", &format!("{path}?none=1"), &[], "").await;
+        if refused.status == 401 {
+            continue;
+        }
+        let detail = text(&refused.json()["detail"]);
+        let (_, known) = detail.split_once("there is ").unwrap();
+        let mut named: Vec<_> = query.iter().map(|parameter| text(&parameter["name"])).collect();
+        if named.is_empty() {
+            named.push("none".into());
+        }
+        assert_eq!(known, named.join(", "), "{path}");
+        for parameter in query.iter().filter(|parameter| parameter["name"] != "cursor") {
+            let example = example(&parameter["schema"]);
+            let uri = format!("{path}?{}={example}", text(&parameter["name"]));
+            assert_eq!(world.server("GET", &uri, &[], "").await.status, 200, "{uri}");
+        }
+    }
+}
+
+/// An example of a parameter, as it stands in a query.
+fn example(schema: &'static Value) -> String {
+    let schema = resolve(schema);
+    let example = schema["examples"].get(0).unwrap_or(&schema["default"]);
+    let example = example.get(0).unwrap_or(example);
+    example.as_str().map_or_else(|| example.to_string(), str::to_owned)
+}
+
+#[tokio::test]
+async fn examples_are_as_their_schemas_have_them_and_are_taken() {
+    for (name, schema) in DOCUMENT["components"]["schemas"].as_object().unwrap() {
+        for example in schema["examples"].as_array().into_iter().flatten() {
+            is_valid(&json!({ "$ref": format!("#/components/schemas/{name}") }), example, name);
+        }
+    }
+    let world = HttpWorld::new().await;
+    let body = |name: &str| schema(name)["examples"][0].clone();
+    let plan = world.made("/subscription-plans", &body("NewPlan")).await;
+    let mut subscription = body("NewSubscription");
+    let user = world.sign_up("ann").await.id;
+    add(&mut subscription, &json!({ "user_id": user, "subscription_plan_id": plan["id"] }));
+    let subscription = world.made("/subscriptions", &subscription).await;
+    let mut payment = body("NewPayment");
+    add(&mut payment, &json!({ "subscription_id": subscription["id"] }));
+    let payment = world.made("/subscription-payments", &payment).await;
+    for (path, changes) in [
+        ("/subscription-plans/pro".to_owned(), "PlanChanges"),
+        (format!("/subscriptions/{}", text(&subscription["id"])), "SubscriptionChanges"),
+        (format!("/subscription-payments/{}", text(&payment["id"])), "PaymentChanges"),
+    ] {
+        let changed = world.server("PUT", &path, &[], body(changes).to_string()).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_is_served_to_everybody_and_only_once() {
+    let world = HttpWorld::new().await;
+
+    let served = world.call("GET", "/openapi.json", &[], "").await;
+
+    assert_eq!(served.text(), subscription_http::openapi_json());
+    assert_eq!(served.json()["info"]["version"], env!("CARGO_PKG_VERSION"));
+    for path in ["/openapi.json", "/docs"] {
+        let tag = world.call("GET", path, &[], "").await.header("etag").unwrap().to_owned();
+        for known in [tag.clone(), format!("\"x\", W/{tag}"), "*".into()] {
+            let again = world.call("GET", path, &[("if-none-match", &known)], "").await;
+            assert_eq!((again.status, again.text()), (304, ""), "{path} {known}");
+        }
+        let other = world.call("GET", path, &[("if-none-match", "\"1\"")], "").await;
+        assert_eq!(other.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_loads_nothing_from_elsewhere_and_runs_only_what_it_came_with() {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let world = HttpWorld::new().await;
+
+    let page = world.call("GET", "/docs", &[], "").await;
+
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{policy}");
+    for element in ["style", "script"] {
+        let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+        let (_, after) = page.text().split_once(&open).unwrap();
+        let (inner, rest) = after.split_once(&close).unwrap();
+        assert!(!rest.contains(&format!("<{element}")), "only one is allowed to run");
+        let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(inner));
+        assert!(policy.contains(&format!("{element}-src 'sha256-{hash}'")), "{policy}");
+    }
+    for elsewhere in ["http://", "https://", "src=", "@import", " url(", " style=", " onclick="] {
+        assert!(!page.text().contains(elsewhere), "{elsewhere}");
+    }
+}
