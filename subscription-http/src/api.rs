@@ -9,9 +9,9 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
-use secrecy::SecretSlice;
-use subscription_core::SubscriptionService;
-use subscription_core::auth::{Authentication, Scope};
+use secrecy::{SecretSlice, SecretString};
+use subscription_core::auth::{Authentication, Client, Scope};
+use subscription_core::{Clock, Error, SubscriptionService, Unauthenticated};
 use uuid::Uuid;
 
 use crate::call::Call;
@@ -20,6 +20,7 @@ use crate::error::{ApiError, Refusal};
 use crate::gate;
 use crate::metrics::Metrics;
 use crate::query::{Cursors, Query};
+use crate::rate::{Limiters, RateLimits, Standing};
 use crate::reply::Reply;
 use crate::routes::{self, Found, Needs, Route};
 
@@ -56,6 +57,7 @@ struct Parts {
     cursor_key: SecretSlice<u8>,
     trusted_proxies: Vec<IpAddr>,
     timeouts: Timeouts,
+    limiters: Limiters,
     metrics: Metrics,
 }
 
@@ -83,6 +85,18 @@ impl ApiBuilder {
         self
     }
 
+    /// Limits how often one may ask; without this, one may as often as one likes.
+    pub fn rate_limits(mut self, limits: &RateLimits) -> Self {
+        self.0.limiters = Limiters::new(limits);
+        self
+    }
+
+    /// The same, by a clock that can be turned.
+    pub fn rate_limits_by(mut self, limits: &RateLimits, clock: impl Clock + 'static) -> Self {
+        self.0.limiters = Limiters::by(limits, clock);
+        self
+    }
+
     /// Ready for use.
     pub fn build(self) -> Api {
         Api(Arc::new(self.0))
@@ -94,6 +108,8 @@ struct Told {
     method: Method,
     route: &'static str,
     request_id: HeaderValue,
+    /// Where the caller stands with the limit of the route, if it has one.
+    standing: Option<Standing>,
 }
 
 impl Api {
@@ -111,6 +127,7 @@ impl Api {
             cursor_key,
             trusted_proxies: Vec::new(),
             timeouts: Timeouts::default(),
+            limiters: Limiters::new(&RateLimits::NONE),
             metrics: Metrics::new(),
         })
     }
@@ -121,6 +138,10 @@ impl Api {
 
     pub(crate) fn auth(&self) -> &Authentication {
         &self.0.auth
+    }
+
+    pub(crate) fn limiters(&self) -> &Limiters {
+        &self.0.limiters
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -145,10 +166,14 @@ impl Api {
             method: request.method().clone(),
             route: "none",
             request_id: request_id(request.headers()),
+            standing: None,
         };
         // A panic is an answer too, and ends nothing else.
         let reply = AssertUnwindSafe(self.reply(request, peer, &mut told)).catch_unwind().await;
         let reply = reply.unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")));
+        if let Err(ApiError::Request(Refusal::RateLimited(standing))) = &reply {
+            self.0.metrics.limited(standing.policy);
+        }
         let reply = reply
             .unwrap_or_else(|error| error.into_reply(told.request_id.to_str().unwrap_or_default()));
         let mut response = reply.into_response();
@@ -156,6 +181,10 @@ impl Api {
         headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
         if is_private {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        for (name, value) in told.standing.iter().flat_map(Standing::headers) {
+            // A refusal by a narrower limit has told of that one.
+            headers.entry(name).or_insert(value);
         }
         headers.insert(REQUEST_ID, told.request_id.clone());
         // A 304 would have to tell the length of the answer that it stands for.
@@ -209,7 +238,7 @@ impl Api {
             ip: None,
         };
         // Who calls is looked up in the store, which may hang as it may in a handler.
-        let admitted = self.admit(route, &mut call, peer);
+        let admitted = self.admit(route, &mut call, peer, &mut told.standing);
         tokio::time::timeout(self.0.timeouts.handler, admitted)
             .await
             .unwrap_or_else(|_| Err(Refusal::Overloaded.into()))?;
@@ -228,12 +257,17 @@ impl Api {
         route: &Route,
         call: &mut Call,
         peer: Option<IpAddr>,
+        standing: &mut Option<Standing>,
     ) -> Result<(), ApiError> {
+        // Whom a client asserts to speak for is not known before the client is.
+        let asks_from = gate::origin(&call.headers, peer, false, |ip| self.trusts(ip));
+        if route.needs != Needs::Loopback {
+            self.0.limiters.address(asks_from)?;
+        }
         let scope = match route.needs {
             Needs::Nothing => return Ok(()),
             Needs::Loopback => {
                 // A proxy on this machine is here, but those whom it speaks for are not.
-                let asks_from = gate::origin(&call.headers, peer, false, |ip| self.trusts(ip));
                 let here = asks_from.is_some_and(|ip| ip.is_loopback());
                 return if here { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
             }
@@ -241,10 +275,12 @@ impl Api {
             Needs::Bearer | Needs::BearerOnce => Scope::Auth,
         };
         let credential = gate::client_id(&call.headers)?;
-        let client = self.0.clients.find(&credential, &self.0.auth).await?;
+        let client = self.client(&credential, asks_from).await?;
         client.require(scope)?;
+        self.0.limiters.client(&client.id)?;
         let asserts = client.scopes.contains(&Scope::AssertIp);
         call.ip = gate::origin(&call.headers, peer, asserts, |ip| self.trusts(ip));
+        *standing = self.0.limiters.route(route.pattern, call.ip)?;
         if matches!(route.needs, Needs::Bearer | Needs::BearerOnce) {
             let token = gate::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
             if route.needs == Needs::Bearer {
@@ -254,6 +290,23 @@ impl Api {
         }
         call.client = Some(client);
         Ok(())
+    }
+
+    /// The client of a credential, unless too many that came from there were none.
+    async fn client(
+        &self,
+        credential: &SecretString,
+        asks_from: Option<IpAddr>,
+    ) -> Result<Arc<Client>, ApiError> {
+        // Before anything is looked up: guessing must cost us nothing.
+        self.0.limiters.peer(asks_from)?;
+        let found = self.0.clients.find(credential, &self.0.auth).await;
+        if let Err(ApiError::Service(Error::Unauthenticated(Unauthenticated::ClientUnknown))) =
+            found
+        {
+            self.0.limiters.failed_client(asks_from);
+        }
+        found
     }
 
     fn trusts(&self, ip: IpAddr) -> bool {

@@ -13,6 +13,7 @@ use subscription_core::{InputError, Slug, SubscriptionService, Version};
 use crate::api::Api;
 use crate::error::{ApiError, Refusal};
 use crate::query::Query;
+use crate::rate::Limiters;
 
 /// A request on its way through a handler.
 #[derive(Debug)]
@@ -37,6 +38,10 @@ impl Call {
 
     pub(crate) fn auth(&self) -> &Authentication {
         self.api.auth()
+    }
+
+    pub(crate) fn limiters(&self) -> &Limiters {
+        self.api.limiters()
     }
 
     /// A variable of the path, if it is of the form that it must have; else there is no such record.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use subscription_core::store::Key;
 use subscription_core::{Conflict, Error, ErrorKind, Faults, InvalidTransition, Unauthenticated};
 
+use crate::rate::Standing;
 use crate::reply::Reply;
 
 /// Why a request was not answered as asked.
@@ -41,6 +42,7 @@ pub(crate) enum Refusal {
     BodyTooLarge,
     UriTooLong,
     MediaType,
+    RateLimited(Standing),
     Overloaded,
 }
 
@@ -102,6 +104,7 @@ impl Refusal {
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type_unsupported"),
+            Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         }
     }
@@ -130,6 +133,9 @@ impl Refusal {
             Self::BodyTooLarge => "a body has at most 65,536 bytes".into(),
             Self::UriTooLong => "a URI has at most 8,192 bytes".into(),
             Self::MediaType => "the body must be sent as application/json".into(),
+            Self::RateLimited(standing) => {
+                format!("too many requests; try again in {} s", standing.retry_after()).into()
+            }
             Self::Overloaded => "the server took too long; try again".into(),
         }
     }
@@ -200,6 +206,9 @@ impl ApiError {
         }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             reply.set(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Self::Request(Refusal::RateLimited(standing)) = self {
+            reply.headers.extend(standing.headers());
         }
         if let Self::Request(Refusal::MethodNotAllowed(allow)) = self
             && let Ok(allow) = HeaderValue::from_str(allow)

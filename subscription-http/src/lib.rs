@@ -48,11 +48,13 @@ mod handlers;
 mod metrics;
 mod openapi;
 mod query;
+mod rate;
 mod reply;
 mod routes;
 mod server;
 
 pub use api::{Api, ApiBuilder, Timeouts};
 pub use openapi::openapi_json;
+pub use rate::{Quota, RateLimits};
 pub use routes::Needs;
 pub use server::{Limits, Server};

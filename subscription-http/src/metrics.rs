@@ -10,11 +10,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Requests by route and status, and how long they took.
+/// Requests by route and status, how long they took, and which came too often.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     seconds: Family<Served, Histogram>,
+    limited: Family<Limited, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -29,6 +30,11 @@ struct Served {
     route: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limited {
+    policy: &'static str,
+}
+
 /// From half a millisecond to ten seconds.
 const BUCKETS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
@@ -40,7 +46,14 @@ impl Metrics {
         let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register("requests", "Requests answered", requests.clone());
         registry.register("request_seconds", "How long answers took", seconds.clone());
-        Self { registry, requests, seconds }
+        let limited = Family::default();
+        registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
+        Self { registry, requests, seconds, limited }
+    }
+
+    /// Counts a request that came once too often.
+    pub(crate) fn limited(&self, policy: &'static str) {
+        self.limited.get_or_create(&Limited { policy }).inc();
     }
 
     pub(crate) fn answered(

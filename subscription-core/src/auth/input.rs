@@ -2,7 +2,9 @@
 
 use secrecy::SecretString;
 
+use super::refresh::RefreshToken;
 use crate::faults::InvalidValue;
+use crate::id::SessionId;
 use crate::input::{Fields, InputError, string};
 use crate::text::{Email, Text};
 
@@ -40,6 +42,11 @@ impl RefreshRequest {
         let mut fields = Fields::parse(json)?;
         let refresh_token = fields.required("refresh_token", secret);
         fields.finish(refresh_token.map(|refresh_token| Self { refresh_token }))
+    }
+
+    /// The session that the token says it is of. Anybody can say so: it is not proved by this.
+    pub fn claimed_session(&self) -> Option<SessionId> {
+        RefreshToken::parse(&self.refresh_token).map(|token| token.session)
     }
 }
 

@@ -64,8 +64,10 @@ pub(crate) async fn sign_up(call: Call) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn refresh_token(call: Call) -> Result<Reply, ApiError> {
-    let RefreshRequest { refresh_token } = call.json(RefreshRequest::from_json)?;
-    let refreshed = call.auth().refresh(&call.client()?.id, &refresh_token).await?;
+    let request = call.json(RefreshRequest::from_json)?;
+    call.limiters().session(request.claimed_session())?;
+    let refreshed = call.auth().refresh(&call.client()?.id, &request.refresh_token).await?;
+    call.limiters().refreshed(refreshed.session.id);
     signed_in(StatusCode::OK, &refreshed)
 }
 

@@ -13,6 +13,7 @@ mod moods;
 mod openapi;
 mod payments;
 mod plans;
+mod rates;
 mod routes;
 mod subscriptions;
 mod world;

@@ -10,7 +10,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
 use subscription_core::{MemoryStore, Store};
-use subscription_http::{Api, Timeouts};
+use subscription_http::{Api, RateLimits, Timeouts};
 
 use crate::auth::world::{AuthWorld, secret};
 use crate::world::of;
@@ -53,9 +53,15 @@ impl HttpWorld {
     }
 
     pub(crate) async fn with(auth: AuthWorld, timeouts: Timeouts) -> Self {
+        Self::limited(auth, timeouts, &RateLimits::NONE).await
+    }
+
+    /// With limits that count by the world's own clock.
+    pub(crate) async fn limited(auth: AuthWorld, timeouts: Timeouts, limits: &RateLimits) -> Self {
         let key = secret(b"the key of all cursors, 32 bytes");
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
             .timeouts(timeouts)
+            .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .build();
         let mut world = Self { api, auth, server: String::new() };
