@@ -43,6 +43,7 @@ mod api;
 mod call;
 mod clients;
 mod error;
+mod fetch;
 mod gate;
 mod handlers;
 mod metrics;
@@ -55,6 +56,7 @@ mod server;
 
 pub use api::{Api, ApiBuilder, Timeouts};
 pub use openapi::openapi_json;
+pub use fetch::{FetchSettings, HttpFetch};
 pub use rate::{Quota, RateLimits};
 pub use routes::Needs;
 pub use server::{Limits, Server};

@@ -5,6 +5,7 @@
 mod auth;
 mod decimals;
 mod entitlement;
+mod fetch;
 mod http;
 mod idempotency;
 mod inputs;

@@ -16,4 +16,4 @@ mod plans;
 mod rates;
 mod routes;
 mod subscriptions;
-mod world;
+pub(crate) mod world;

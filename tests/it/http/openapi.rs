@@ -69,7 +69,7 @@ async fn the_document_has_the_paths_and_methods_that_there_are() {
 
 #[test]
 fn the_document_has_the_codes_that_there_are() {
-    let table: Vec<_> = errors::CODES.iter().chain(&errors::NOT_YET).copied().collect();
+    let table: Vec<_> = errors::CODES.to_vec();
     let told = DOCUMENT["x-problem-codes"].as_array().unwrap().iter();
     let told: BTreeSet<_> =
         told.map(|row| (row["status"].as_u64().unwrap(), text(&row["code"]))).collect();
