@@ -9,6 +9,7 @@ mod fetch;
 mod http;
 mod idempotency;
 mod inputs;
+mod logs;
 mod payments;
 mod periods;
 mod plans;

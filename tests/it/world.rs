@@ -17,6 +17,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
+        crate::logs::listen();
         let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
         let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
             .clock(clock.clone())

@@ -56,7 +56,9 @@ impl Signer {
     pub(crate) fn sign_encoded(&self, header: &str, claims: &str) -> String {
         let message = format!("{header}.{claims}");
         let signature = crypto::sign(message.as_bytes(), &self.key, self.algorithm).unwrap();
-        format!("{message}.{signature}")
+        let token = format!("{message}.{signature}");
+        crate::logs::note(&token);
+        token
     }
 
     pub(crate) fn token(&self, header: &Value, claims: &Value) -> String {

@@ -84,7 +84,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// What must never be said, with its name.
 #[derive(Default)]
-struct Secrets(Vec<(&'static str, String)>);
+pub(crate) struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
     fn text(&mut self, name: &'static str, text: &str) {
@@ -92,13 +92,13 @@ impl Secrets {
     }
 
     /// A token is given away by its claims and by its signature.
-    fn token(&mut self, name: &'static str, token: &str) {
+    pub(crate) fn token(&mut self, name: &'static str, token: &str) {
         token.split('.').skip(1).for_each(|part| self.text(name, part));
         self.text(name, token);
     }
 
     /// A key is given away in any spelling.
-    fn bytes(&mut self, name: &'static str, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, name: &'static str, bytes: &[u8]) {
         let hex = hex(bytes);
         self.text(name, &hex.to_uppercase());
         self.text(name, &hex);
@@ -119,7 +119,7 @@ impl Secrets {
     }
 
     /// The names of all that can be found in a text.
-    fn found_in(&self, said: &str) -> Vec<&'static str> {
+    pub(crate) fn found_in(&self, said: &str) -> Vec<&'static str> {
         self.0.iter().filter(|(_, text)| said.contains(text)).map(|(name, _)| *name).collect()
     }
 }
@@ -130,7 +130,8 @@ fn ada(world: &AuthWorld) -> SignIn {
     SignIn { origin, ..world.person("ada") }
 }
 
-fn known() -> Secrets {
+/// What the worlds have in their sources.
+pub(crate) fn known() -> Secrets {
     let mut secrets = Secrets::default();
     secrets.bytes("provider's secret", PROVIDER_SECRET);
     secrets.bytes("server key", SERVER_KEY);

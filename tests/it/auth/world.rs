@@ -41,6 +41,7 @@ impl AuthWorld {
     }
 
     pub(crate) fn over(store: Arc<dyn Store>, settings: AuthSettings) -> Self {
+        crate::logs::listen();
         let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
         let service = SubscriptionService::builder(Arc::clone(&store))
             .clock(clock.clone())
@@ -65,7 +66,9 @@ impl AuthWorld {
         });
         change(&mut claims);
         let key = EncodingKey::from_secret(PROVIDER_SECRET);
-        encode(&Header::default(), &claims, &key).unwrap().into()
+        let token = encode(&Header::default(), &claims, &key).unwrap();
+        crate::logs::note(&token);
+        token.into()
     }
 
     /// Somebody who wants in at the client `web`, rightly vouched for.

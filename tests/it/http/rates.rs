@@ -181,6 +181,12 @@ async fn who_is_no_proxy_is_limited_whatever_it_forwards() {
         assert_eq!(answer.status, 422, "{nth}");
     }
     assert_eq!(world.try_sign_in(HERE, "198.51.100.99").await.status, 429);
+    for nth in 0..21 {
+        let forwarded = format!("198.51.100.{nth}");
+        let headers = [("client-id", "nobody"), ("x-forwarded-for", forwarded.as_str())];
+        let answer = world.call_from(THERE, "GET", PLANS, &headers, "").await;
+        assert_eq!(answer.status, if nth < 20 { 401 } else { 429 }, "{nth}");
+    }
 
     // Through a proxy that is trusted it is the address before it that counts, not the proxy.
     for nth in 0..31 {

@@ -13,10 +13,13 @@ use subscription_core::{MemoryStore, Store};
 use subscription_http::{Api, RateLimits, Timeouts};
 
 use crate::auth::world::{AuthWorld, secret};
+use crate::logs;
 use crate::world::of;
 
 /// The client of a browser: it may authenticate and read plans, and its id is no secret.
 pub(crate) const WEB: &str = "web";
+
+pub(crate) const CURSOR_KEY: &[u8] = b"the key of all cursors, 32 bytes";
 
 /// An API on 31 January 2025, in memory; people prove who they are with HS256.
 pub(crate) struct HttpWorld {
@@ -58,7 +61,7 @@ impl HttpWorld {
 
     /// With limits that count by the world's own clock.
     pub(crate) async fn limited(auth: AuthWorld, timeouts: Timeouts, limits: &RateLimits) -> Self {
-        let key = secret(b"the key of all cursors, 32 bytes");
+        let key = secret(CURSOR_KEY);
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
@@ -82,7 +85,11 @@ impl HttpWorld {
         let scopes = Scope::ALL.into_iter().filter(|scope| may(*scope)).collect();
         let new = NewClient { id: of(id), name: of(id), kind, scopes };
         let created = self.auth.auth.create_client(new).await.unwrap();
-        created.credential.expose_secret().to_owned()
+        let credential = created.credential.expose_secret();
+        if kind == ClientKind::Confidential {
+            logs::note(credential);
+        }
+        credential.to_owned()
     }
 
     /// Sends a request just as it is, but for a `Host` and the type of a body, where not given.
@@ -130,6 +137,10 @@ impl HttpWorld {
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let (head, body) = self.api.answer(request, peer).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
+        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+        for name in ["access_token", "refresh_token"] {
+            told[name].as_str().map(logs::note);
+        }
         let answer = Answer { status: head.status.as_u16(), headers: head.headers, body };
         super::documented::is_documented(&method, &path, &answer);
         answer

@@ -1,0 +1,108 @@
+//! The suite runs once more, listened to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::search::Search;
+use super::{LOG, listen, note, secrets_beside};
+
+/// Where the secrets are logged that must be found.
+const PLANTED: &str = "subscription_core::planted";
+
+/// A token that nobody would take, in parts, so that only the log has it whole.
+const NOTED: [&str; 2] = ["a-token-that-was-noted-and", "-then-logged"];
+
+/// Runs in the suite that is listened to, and does what nobody must.
+#[test]
+fn a_secret_is_planted_if_anybody_listens() {
+    listen();
+    note(&NOTED.concat());
+    let (claims, mac) = ("eyJzdWIiOiJhZGEiLCJpc3MiOiJ4In0", "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB");
+    tracing::trace!(target: PLANTED, token = format!("eyJhbGciOiJFZERTQSJ9.{claims}.{mac}"));
+    tracing::trace!(target: PLANTED, "refreshed with srt_{mac}");
+    tracing::trace!(target: PLANTED, client = ?Some(format!("sck_server_{mac}")));
+    tracing::trace!(target: PLANTED, header = format!("Bearer {mac}"));
+    tracing::trace!(target: PLANTED, email = "planted@example.com");
+    tracing::trace!(target: PLANTED, key = ?[7_u8; 32]);
+    tracing::trace!(target: PLANTED, token = NOTED.concat());
+}
+
+/// Left out: they do thousands of times what others do once. The simulation knows no secrets at all.
+const LONG: [&str; 3] = ["simulation::", "auth::refresh_races::", "::ten_thousand_sign_ins"];
+
+/// Runs the suite again, listened to: its log, line by line, and the secrets that it used.
+fn listened_to() -> (Vec<Value>, String) {
+    let name = format!("suite-{}.log", std::process::id());
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let suite = Command::new(std::env::current_exe().unwrap())
+        .args(["--quiet", "--skip", "suite::no_secret"])
+        .args(LONG.iter().flat_map(|name| ["--skip", name]))
+        .env(LOG, &path)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&suite.stdout);
+    assert!(suite.status.success(), "{told}\n{}", String::from_utf8_lossy(&suite.stderr));
+    let read = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        text
+    };
+    let (log, noted) = (read(&path), read(&secrets_beside(&path)));
+    let line = |line: &str| {
+        assert!(!line.contains(char::is_control), "{line:?}");
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("no line of ours: {line}"))
+    };
+    (log.lines().map(line).collect(), noted)
+}
+
+/// All the text of a line: each name and each value, as they were before they were JSON.
+fn text_of(line: &Value) -> String {
+    match line {
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| [name, ": ", &text_of(value)].concat()).collect()
+        }
+        Value::Array(items) => items.iter().map(text_of).collect(),
+        Value::String(text) => format!("{text}\n"),
+        Value::Null | Value::Bool(_) | Value::Number(_) => format!("{line}\n"),
+    }
+}
+
+#[test]
+fn no_secret_that_the_suite_uses_is_in_its_log() {
+    let (lines, noted) = listened_to();
+    let search = Search::new(&noted);
+    let (mut planted, mut found, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for line in &lines {
+        let target = line["target"].as_str().unwrap();
+        let text = text_of(line);
+        let secrets = search.found_in(&text);
+        if target == PLANTED {
+            planted.extend(secrets);
+        } else {
+            *counts.entry(target.split(':').next().unwrap()).or_insert(0) += 1;
+            found.extend(secrets.into_iter().map(|secret| format!("{secret} in {text}")));
+        }
+    }
+
+    found.truncate(10);
+    assert_eq!(found, Vec::<String>::new());
+    for secret in [
+        "a token",
+        "a refresh token",
+        "a client key",
+        "a credential",
+        "an email address",
+        "signing seed",
+        "a noted token",
+    ] {
+        assert!(planted.contains(&secret), "{secret} was planted and not found: {planted:?}");
+    }
+    let count = |target| counts.get(target).copied().unwrap_or_default();
+    assert!(count("subscription_http") > 2_000, "{counts:?}");
+    assert!(count("subscription_core") > 20, "{counts:?}");
+    assert!(count("panics") > 1, "{counts:?}");
+    assert!(noted.lines().count() > 500, "{}", noted.lines().count());
+}
