@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -44,6 +44,9 @@ pub struct Memory {
     plans: Cache<PlanId, Entry<Plan>>,
     slugs: Cache<Slug, PlanId>,
     clients: Cache<Slug, Entry<Client>>,
+    /// Commits under way of what may be in memory. Until they are through nobody is answered from there:
+    /// what was committed together is seen together.
+    writing: Arc<AtomicUsize>,
     hits: Arc<AtomicU64>,
     misses: Arc<AtomicU64>,
 }
@@ -67,9 +70,14 @@ impl Memory {
             plans: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
             slugs: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
             clients: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
+            writing: Arc::default(),
             hits: Arc::default(),
             misses: Arc::default(),
         }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.writing.load(Ordering::Acquire) == 0
     }
 
     /// Forgets a record of which there is a new version, or if it is gone the one after its last.
@@ -149,6 +157,22 @@ impl Memory {
     }
 }
 
+/// A commit while it is under way, however it ends.
+struct Writing<'m>(&'m AtomicUsize);
+
+impl<'m> Writing<'m> {
+    fn begin(writing: &'m AtomicUsize) -> Self {
+        writing.fetch_add(1, Ordering::AcqRel);
+        Self(writing)
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Keeps a record, unless a later version of it is known.
 fn keep<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>(
     cache: &Cache<K, Entry<T>>,
@@ -179,7 +203,7 @@ impl<S: Store> CachedStore<S> {
     }
 
     fn plan_in_memory(&self, id: PlanId) -> Option<Arc<Plan>> {
-        self.memory.plans.get(&id)?.record
+        self.memory.plans.get(&id).filter(|_| self.memory.is_settled())?.record
     }
 }
 
@@ -276,7 +300,8 @@ impl<S: Store> Store for CachedStore<S> {
     }
 
     async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-        let known = self.memory.clients.get(id).and_then(|entry| entry.record);
+        let known = self.memory.clients.get(id).filter(|_| self.memory.is_settled());
+        let known = known.and_then(|entry| entry.record);
         if let Some(client) = self.memory.counted(known) {
             return Ok(Some(client));
         }
@@ -316,6 +341,14 @@ impl<S: Store> Store for CachedStore<S> {
             changes.writes.iter().filter(|write| in_memory(&write.key())).cloned().collect();
         let deletes: Vec<_> =
             changes.deletes.iter().filter(|delete| in_memory(&delete.key)).cloned().collect();
+        if writes.is_empty() && deletes.is_empty() {
+            let outcome = self.inner.commit(changes).await;
+            if let Err(StoreError::Conflict(key)) = &outcome {
+                self.memory.drop_record(key);
+            }
+            return outcome;
+        }
+        let _writing = Writing::begin(&self.memory.writing);
         let outcome = self.inner.commit(changes).await;
         match &outcome {
             Ok(()) => self.memory.take_over(&writes, &deletes),
