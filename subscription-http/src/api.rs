@@ -18,6 +18,7 @@ use crate::call::Call;
 use crate::clients::Clients;
 use crate::error::{ApiError, Refusal};
 use crate::gate;
+use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
 use crate::query::{Cursors, Query};
 use crate::rate::{Limiters, RateLimits, Standing};
@@ -94,6 +95,12 @@ impl ApiBuilder {
     /// The same, by a clock that can be turned.
     pub fn rate_limits_by(mut self, limits: &RateLimits, clock: impl Clock + 'static) -> Self {
         self.0.limiters = Limiters::by(limits, clock);
+        self
+    }
+
+    /// Shows at `/metrics` what a [`MeteredStore`](crate::MeteredStore) counts.
+    pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
+        self.0.metrics = Metrics::new().with_store(metrics);
         self
     }
 

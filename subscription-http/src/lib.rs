@@ -46,6 +46,7 @@ mod error;
 mod fetch;
 mod gate;
 mod handlers;
+mod metered;
 mod metrics;
 mod openapi;
 mod query;
@@ -55,8 +56,9 @@ mod routes;
 mod server;
 
 pub use api::{Api, ApiBuilder, Timeouts};
-pub use openapi::openapi_json;
 pub use fetch::{FetchSettings, HttpFetch};
+pub use metered::{MeteredStore, StoreMetrics};
+pub use openapi::openapi_json;
 pub use rate::{Quota, RateLimits};
 pub use routes::Needs;
 pub use server::{Limits, Server};

@@ -10,6 +10,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::metered::StoreMetrics;
+
 /// Requests by route and status, how long they took, and which came too often.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -49,6 +51,12 @@ impl Metrics {
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
         Self { registry, requests, seconds, limited }
+    }
+
+    /// Shows what a store has counted as well.
+    pub(crate) fn with_store(mut self, store: &StoreMetrics) -> Self {
+        store.register(&mut self.registry);
+        self
     }
 
     /// Counts a request that came once too often.

@@ -9,7 +9,7 @@ use super::client::{Client, ClientCredential, ClientKind, NewClient, Scope};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::found;
-use crate::store::{ChangeSet, StoreError, Write};
+use crate::store::{ChangeSet, Key, StoreError, Write};
 use crate::text::Slug;
 use crate::version::Version;
 
@@ -49,6 +49,42 @@ impl Authentication {
             Err(Error::Store(StoreError::Conflict(_))) => Err(Conflict::ClientExists.into()),
             done => Ok(CreatedClient { client: done?, credential }),
         }
+    }
+
+    /// Makes a public client, or makes the one of this id as it is asked for: revoked or not, it is good
+    /// again.
+    pub async fn configure_client(&self, new: NewClient) -> Result<Arc<Client>, Error> {
+        new.check()?;
+        self.service()
+            .retrying(|| async {
+                let found = self.store().client(&new.id).await.map_err(Error::Store)?;
+                let Some(found) = found else {
+                    return match self.create_client(new.clone()).await {
+                        // Somebody else was faster: look again.
+                        Err(Error::Conflict(Conflict::ClientExists)) => {
+                            Err(Error::Store(StoreError::Conflict(Key::Client(new.id.clone()))))
+                        }
+                        made => Ok(made?.client),
+                    };
+                };
+                if found.kind != ClientKind::Public || new.kind != ClientKind::Public {
+                    return Err(Conflict::ClientExists.into());
+                }
+                let wanted = Client {
+                    name: new.name.clone(),
+                    scopes: new.scopes.clone(),
+                    revoked_at: None,
+                    ..Client::clone(&found)
+                };
+                if wanted == *found {
+                    return Ok(found);
+                }
+                let now = self.service().now();
+                let version = found.version.next();
+                let wanted = Client { updated_at: now, version, ..wanted };
+                self.write_client(wanted, Change::Updated).await
+            })
+            .await
     }
 
     /// Gives a confidential client another key; the one before the present stops working.

@@ -32,8 +32,11 @@ fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
     if route.pattern.contains('{') {
         all.push("path_invalid");
     }
+    if route.needs != Needs::Loopback {
+        all.push("rate_limited");
+    }
     if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
-        all.extend(["client_id_missing", "client_unknown", "scope_missing", "rate_limited"]);
+        all.extend(["client_id_missing", "client_unknown", "scope_missing"]);
         all.extend(["store_unavailable", "overloaded"]);
     }
     match route.needs {
@@ -111,7 +114,12 @@ fn headers(own: &[(&str, &str)], route: &Route) -> Value {
         [("x-request-id", "x-request-id"), ("x-content-type-options", "x-content-type-options")];
     let is_private = route.pattern.starts_with("/authentication");
     let private = is_private.then_some(("cache-control", "cache-control"));
-    let all = own.iter().copied().chain(every).chain(private);
+    // Told before it is too late where there is little to use up.
+    let few = ["/sign-in", "/sign-up", "/refresh-token"];
+    let is_limited = is_private && few.iter().any(|end| route.pattern.ends_with(end));
+    let standing = [("RateLimit", "ratelimit"), ("RateLimit-Policy", "ratelimit-policy")];
+    let standing = standing.into_iter().filter(|_| is_limited);
+    let all = own.iter().copied().chain(every).chain(private).chain(standing);
     let reference =
         |component: &str| json!({ "$ref": format!("#/components/headers/{component}") });
     all.map(|(name, component)| (name.to_owned(), reference(component)))

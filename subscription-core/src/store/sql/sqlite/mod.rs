@@ -69,6 +69,7 @@ impl Sqlite {
     /// Opens the file, alone, and brings its tables up to date.
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
         let held = hold(&self.path)?;
+        private(&self.path).map_err(|source| OpenError::Io { path: self.path.clone(), source })?;
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
             .create_if_missing(true)
@@ -92,12 +93,21 @@ fn hold(path: &Path) -> Result<File, OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let file = File::options().create(true).truncate(false).write(true).open(&name).map_err(io)?;
+    let file = private(Path::new(&name)).map_err(io)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
         Err(TryLockError::Error(source)) => Err(io(source)),
     }
+}
+
+/// Opens a file, or makes it for the eyes of its owner only: people are in it.
+fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 impl SqliteStore {

@@ -1,17 +1,8 @@
 //! The README's tour, run word for word against the real binary.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-/// A server that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
+use crate::running::Running;
 
 #[test]
 fn the_tour_of_the_readme_works_word_for_word() {
@@ -20,19 +11,10 @@ fn the_tour_of_the_readme_works_word_for_word() {
     let (_, after) = readme.split_once("## A tour").unwrap();
     let (_, block) = after.split_once("```sh\n").unwrap();
     let (tour, _) = block.split_once("```").unwrap();
-    let mut server = Running(
-        Command::new(env!("CARGO_BIN_EXE_subscription-http"))
-            .args(["--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
-    let mut line = String::new();
-    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on ").unwrap();
+    let server = Running::start(|_| {});
+    let address = format!("http://{}", server.address);
 
-    let script = tour.replace("http://127.0.0.1:8080", address);
+    let script = tour.replace("http://127.0.0.1:8080", &address);
     assert_ne!(script, tour);
     let output = Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
 

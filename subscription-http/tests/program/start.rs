@@ -1,96 +1,9 @@
-//! The server as it is started: its flags, its one line, its log, its signals.
+//! How it starts, what it says, how it ends.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails panics")]
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-const DEADLINE: Duration = Duration::from_secs(10);
-
-fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_subscription-http"));
-    command.env_remove("SUBSCRIPTION_LISTEN").env_remove("SUBSCRIPTION_LOG");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Runs until it ends by itself.
-fn run(command: &mut Command) -> (Output, String) {
-    let output = command.output().unwrap();
-    let errors = String::from_utf8(output.stderr.clone()).unwrap();
-    (output, errors)
-}
-
-/// A server that runs; dropped, it is killed.
-struct Running {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    address: SocketAddr,
-}
-
-impl Running {
-    fn start(change: impl FnOnce(&mut Command)) -> Self {
-        let mut command = command();
-        command.args(["--listen", "127.0.0.1:0"]);
-        change(&mut command);
-        let mut child = command.spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let address = line.strip_prefix("listening on http://").expect("the line").trim_end();
-        Self { child, stdout, address: address.parse().unwrap() }
-    }
-
-    /// Sends a request; the whole answer.
-    fn ask(&self, request: impl AsRef<[u8]>) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        stream.write_all(request.as_ref()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    }
-
-    /// Waits for its end: the code, and what else was on standard output and on standard error.
-    fn end(mut self) -> (Option<i32>, String, String) {
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(begun.elapsed() < DEADLINE, "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let (mut out, mut errors) = (String::new(), String::new());
-        self.stdout.read_to_string(&mut out).unwrap();
-        if let Some(stderr) = &mut self.child.stderr {
-            stderr.read_to_string(&mut errors).unwrap();
-        }
-        (status.code(), out, errors)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
-}
-
-fn lines(log: &str) -> Vec<serde_json::Value> {
-    log.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
-}
+use crate::running::{Running, command, get, lines, run};
 
 #[test]
 fn help_lists_every_flag_with_its_variable_and_default() {
@@ -105,7 +18,19 @@ fn help_lists_every_flag_with_its_variable_and_default() {
         "--log",
         "SUBSCRIPTION_LOG",
         "default: info",
+        "--database",
+        "DATABASE_URL",
+        "sqlite://subscription.db",
+        "--mode",
+        "SUBSCRIPTION_MODE",
+        "default: development",
+        "--config",
+        "--keys",
         "--version",
+        "migrate",
+        "client",
+        "key",
+        "openapi",
     ] {
         assert!(help.contains(text), "{text} in {help}");
     }

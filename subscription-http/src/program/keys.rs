@@ -1,0 +1,176 @@
+//! The file of keys: those that sign access tokens, those that refresh tokens and client keys are made
+//! with, and the one that protects cursors.
+//!
+//! Of each kind there is always one that is not used yet. `key rotate` takes it into use and makes the
+//! next: so every instance has known a key for a whole rotation before anything is signed with it, and
+//! they can be started anew one after the other.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::SecretSlice;
+use serde::{Deserialize, Serialize};
+use subscription_core::auth::{KeyRing, ServerKeys, SigningKey};
+use subscription_core::{IdSource as _, RandomIds};
+
+use super::Failure;
+
+/// Keys that have done their time and still check, of each kind.
+const RETIRED_MAX: usize = 4;
+
+const HEAD: &str = "\
+# The keys of subscription-http. Whoever has them can be anybody: keep this file to yourself (mode 0600),
+# the same on every instance. In each list the first is the next one, the second is in use, and the
+# others only check what they signed. `subscription-http key rotate` moves all on by one.
+";
+
+/// The keys as they are kept.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Keys {
+    cursor: String,
+    signing: Vec<Signing>,
+    server: Vec<ServerKey>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signing {
+    ed25519: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerKey {
+    id: u8,
+    key: String,
+}
+
+impl Keys {
+    /// New ones, of each kind the one in use and the next.
+    pub(crate) fn generate() -> Result<Self, Failure> {
+        Ok(Self {
+            cursor: random()?,
+            signing: vec![Signing { ed25519: random()? }, Signing { ed25519: random()? }],
+            server: vec![ServerKey { id: 2, key: random()? }, ServerKey { id: 1, key: random()? }],
+        })
+    }
+
+    /// Takes the next ones into use.
+    pub(crate) fn rotate(&mut self) -> Result<(), Failure> {
+        self.signing.insert(0, Signing { ed25519: random()? });
+        self.signing.truncate(RETIRED_MAX + 2);
+        let id = self.server.first().map_or(1, |newest| newest.id.checked_add(1).unwrap_or(1));
+        self.server.insert(0, ServerKey { id, key: random()? });
+        self.server.truncate(RETIRED_MAX + 2);
+        Ok(())
+    }
+
+    /// Reads the file. `None` if there is none.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
+        let told = |why: String| Failure::new(format!("the keys in {}: {why}", path.display()));
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(told(error.to_string())),
+        };
+        let mode = std::fs::metadata(path).map_err(|error| told(error.to_string()))?;
+        if mode.permissions().mode() & 0o077 != 0 {
+            return Err(told("others can read them: chmod 600 it, and rotate them".to_owned()));
+        }
+        // The parser quotes what it cannot read, which may be a key.
+        let keys: Self =
+            toml::from_str(&text).map_err(|_| told("they are not of the right form".to_owned()))?;
+        if keys.signing.len() < 2 || keys.server.len() < 2 {
+            return Err(told("each kind needs the next one and the one in use".to_owned()));
+        }
+        Ok(Some(keys))
+    }
+
+    /// Writes the file, whole or not at all, for the owner's eyes only.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let told = |error: io::Error| {
+            Failure::new(format!("cannot write the keys to {}: {error}", path.display()))
+        };
+        let text = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        // What was left half written is of no use to anybody.
+        std::fs::remove_file(&beside).ok();
+        let written = || {
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(HEAD.as_bytes())?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&beside, path)?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        written().map_err(told)
+    }
+
+    pub(crate) fn cursor(&self) -> Result<SecretSlice<u8>, Failure> {
+        decoded(&self.cursor)
+    }
+
+    pub(crate) fn ring(&self) -> Result<KeyRing, Failure> {
+        let key = |signing: &Signing| {
+            SigningKey::ed25519(&decoded(&signing.ed25519)?).map_err(Failure::from)
+        };
+        let [next, current, retired @ ..] = self.signing.as_slice() else { return Err(bad()) };
+        let ring = KeyRing::new(key(current)?).and_checks(key(next)?)?;
+        retired.iter().try_fold(ring, |ring, retired| Ok(ring.and_checks(key(retired)?)?))
+    }
+
+    pub(crate) fn server_keys(&self) -> Result<ServerKeys, Failure> {
+        let [next, current, retired @ ..] = self.server.as_slice() else { return Err(bad()) };
+        let keys = ServerKeys::new(current.id, decoded(&current.key)?)?;
+        let keys = keys.and_checks(next.id, decoded(&next.key)?)?;
+        retired.iter().try_fold(keys, |keys, retired| {
+            Ok(keys.and_checks(retired.id, decoded(&retired.key)?)?)
+        })
+    }
+}
+
+fn random() -> Result<String, Failure> {
+    let mut bytes = [0; 32];
+    RandomIds.fill(&mut bytes)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+fn decoded(text: &str) -> Result<SecretSlice<u8>, Failure> {
+    URL_SAFE_NO_PAD.decode(text).map(SecretSlice::from).map_err(|_| bad())
+}
+
+fn bad() -> Failure {
+    Failure::new("the file of keys holds a key that is none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_known_for_a_whole_rotation_before_it_signs() {
+        let mut keys = Keys::generate().unwrap();
+        let next = keys.signing.first().unwrap().ed25519.clone();
+        let current = keys.server_keys().unwrap().current();
+
+        keys.rotate().unwrap();
+
+        assert_eq!(keys.signing.get(1).unwrap().ed25519, next);
+        assert_eq!(keys.server_keys().unwrap().current(), current + 1);
+        for _ in 0..600 {
+            keys.rotate().unwrap();
+            keys.server_keys().unwrap();
+            keys.ring().unwrap();
+        }
+        assert_eq!(keys.signing.len(), RETIRED_MAX + 2);
+    }
+}

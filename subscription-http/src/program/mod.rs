@@ -1,0 +1,163 @@
+//! The program: what it is told, and what it does about it.
+
+mod clients;
+mod identity;
+mod keys;
+mod serve;
+mod settings;
+mod store;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
+
+use self::clients::ClientCommand;
+use self::keys::Keys;
+use self::settings::{Flags, KEYS_FILE, Settings};
+
+/// Plans, subscriptions and payments over HTTP.
+///
+/// With no settings it runs in development mode: every client-id and every access token is believed, so it
+/// listens on this machine only, and keeps its records in subscription.db and its keys in
+/// subscription.keys in the working folder.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Program {
+    #[command(flatten)]
+    flags: Flags,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve; what is done if no command is given.
+    Serve,
+    /// Bring the tables of the database up to date, and end.
+    Migrate,
+    /// The programs that may call.
+    #[command(subcommand)]
+    Client(ClientCommand),
+    /// The keys that tokens are signed with.
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Print the OpenAPI document.
+    Openapi,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyCommand {
+    /// Take the next keys into use and make new next ones; make the file if there is none. Instances use
+    /// them once they are started anew.
+    Rotate,
+}
+
+/// Why the program ends, in words for who started it.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(told: impl Into<String>) -> Self {
+        Self(told.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    /// With all that led to it.
+    fn from(error: E) -> Self {
+        let mut told = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_told = cause.to_string();
+            if !told.contains(&cause_told) {
+                told = format!("{told}: {cause_told}");
+            }
+            source = cause.source();
+        }
+        Self(told)
+    }
+}
+
+impl Program {
+    /// What it was told, and with what.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        Settings::new(self.flags.clone())
+    }
+
+    /// True if what is done is logged; else it is said.
+    pub(crate) const fn is_server(&self) -> bool {
+        matches!(self.command, None | Some(Command::Serve))
+    }
+
+    /// Does what it was told.
+    pub(crate) async fn run(self, settings: Settings) -> Result<(), Failure> {
+        match self.command.unwrap_or(Command::Serve) {
+            Command::Serve => serve::serve(&settings).await,
+            Command::Migrate => {
+                store::Opened::new(&settings, false).await?.close().await;
+                say(&format!("{:?} is up to date", settings.database));
+                Ok(())
+            }
+            Command::Client(command) => clients::run(command, &settings).await,
+            Command::Key(KeyCommand::Rotate) => rotate(&settings),
+            Command::Openapi => {
+                say(subscription_http::openapi_json());
+                Ok(())
+            }
+        }
+    }
+}
+
+fn rotate(settings: &Settings) -> Result<(), Failure> {
+    let path = settings.keys.clone().unwrap_or_else(|| PathBuf::from(KEYS_FILE));
+    let keys = match Keys::read(&path)? {
+        Some(mut keys) => {
+            keys.rotate()?;
+            keys
+        }
+        None => Keys::generate()?,
+    };
+    keys.write(&path)?;
+    say(&format!("wrote {}: start every instance anew to use it", path.display()));
+    Ok(())
+}
+
+/// Says a line to whoever started us, if they still listen.
+pub(crate) fn say(line: &str) {
+    use std::io::Write as _;
+    writeln!(std::io::stdout(), "{}", line.trim_end()).ok();
+}
+
+/// Lines for people on a terminal, JSON for machines, on standard error.
+pub(crate) fn start_log(level: LevelFilter) {
+    use std::io::IsTerminal as _;
+
+    use tracing_subscriber::filter::Targets;
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+
+    // Else it tells of a standard error that is gone on standard error, and panics.
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    // What carries the requests would tell, at its finest, what is in them.
+    let targets = Targets::new()
+        .with_target("subscription_http", level)
+        .with_target("subscription_core", level)
+        .with_default(level.min(LevelFilter::WARN));
+    let registry = tracing_subscriber::registry().with(targets);
+    if std::io::stderr().is_terminal() {
+        registry.with(lines).init();
+    } else {
+        registry.with(lines.json().flatten_event(true)).init();
+    }
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+}

@@ -1,0 +1,384 @@
+//! What the program is told: by flags, then by the environment, then by a file, then by default.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use subscription_http::{Quota, RateLimits};
+use tracing::level_filters::LevelFilter;
+
+use super::Failure;
+
+/// What can be set. Each flag has its variable, and its name with `_` in the file of `--config`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Flags {
+    /// A TOML file of settings; also the only place for [[clients]] and [limits].
+    #[arg(long, global = true, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where to listen; port 0 is any free one. [default: 127.0.0.1:8080]
+    #[arg(long, global = true, env = "SUBSCRIPTION_LISTEN", value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// Where records are kept: `sqlite://FILE`, `postgres://…`, or `memory:` for nowhere.
+    /// [default: `sqlite://subscription.db`]
+    #[arg(long, global = true, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database: Option<Database>,
+
+    /// Connections to PostgreSQL, at the most. [default: 16]
+    #[arg(long, global = true, env = "SUBSCRIPTION_DATABASE_CONNECTIONS", value_name = "NUMBER")]
+    database_connections: Option<usize>,
+
+    /// Whom to believe: everybody in development, those that are set up in production.
+    /// [default: development]
+    #[arg(long, global = true, env = "SUBSCRIPTION_MODE")]
+    mode: Option<Mode>,
+
+    /// How much to log: error, warn, info, debug, trace or off. [default: info]
+    #[arg(long, global = true, env = "SUBSCRIPTION_LOG", value_name = "LEVEL")]
+    log: Option<LevelFilter>,
+
+    /// The file of the keys that tokens are signed with; `key rotate` makes it.
+    /// [default: subscription.keys]
+    #[arg(long, global = true, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
+    keys: Option<PathBuf>,
+
+    /// The issuer and audience of the access tokens that are given out. [default: subscription]
+    #[arg(long, global = true, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
+    issuer: Option<String>,
+
+    /// A proxy whose x-forwarded-for is believed; may be given several times.
+    #[arg(
+        long = "trusted-proxy",
+        global = true,
+        env = "SUBSCRIPTION_TRUSTED_PROXIES",
+        value_name = "IP",
+        value_delimiter = ','
+    )]
+    trusted_proxies: Vec<IpAddr>,
+
+    /// The identity provider, exactly as it names itself in `iss`.
+    #[arg(long, global = true, env = "SUBSCRIPTION_IDENTITY_ISSUER", value_name = "ISSUER")]
+    identity_issuer: Option<String>,
+
+    /// The audience that the provider's tokens must be for.
+    #[arg(long, global = true, env = "SUBSCRIPTION_IDENTITY_AUDIENCE", value_name = "AUDIENCE")]
+    identity_audience: Option<String>,
+
+    /// OIDC: where the provider publishes its keys (its `jwks_uri`).
+    #[arg(long, global = true, env = "SUBSCRIPTION_IDENTITY_KEYS_URL", value_name = "URL")]
+    identity_keys_url: Option<url::Url>,
+
+    /// Instead of it, RFC 7662: where the provider is asked about each token.
+    #[arg(
+        long,
+        global = true,
+        env = "SUBSCRIPTION_IDENTITY_INTROSPECTION_URL",
+        value_name = "URL"
+    )]
+    identity_introspection_url: Option<url::Url>,
+
+    /// Who asks there.
+    #[arg(long, global = true, env = "SUBSCRIPTION_IDENTITY_CLIENT_ID", value_name = "ID")]
+    identity_client_id: Option<String>,
+
+    /// A file with the secret: of who asks there, or of a host that signs with HS256.
+    #[arg(long, global = true, env = "SUBSCRIPTION_IDENTITY_SECRET_FILE", value_name = "FILE")]
+    identity_secret_file: Option<PathBuf>,
+}
+
+/// The file of settings.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "each is named as its flag is")]
+struct File {
+    listen: Option<SocketAddr>,
+    database: Option<Database>,
+    database_connections: Option<usize>,
+    mode: Option<Mode>,
+    log: Option<String>,
+    keys: Option<PathBuf>,
+    issuer: Option<String>,
+    trusted_proxies: Vec<IpAddr>,
+    identity_issuer: Option<String>,
+    identity_audience: Option<String>,
+    identity_keys_url: Option<url::Url>,
+    identity_introspection_url: Option<url::Url>,
+    identity_client_id: Option<String>,
+    identity_secret_file: Option<PathBuf>,
+    clients: Vec<ConfiguredClient>,
+    limits: Limits,
+}
+
+/// A client that needs no secret, in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConfiguredClient {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) scopes: Vec<String>,
+}
+
+/// How often one may ask, in the file: `"30/5m"` or `"off"`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Limits {
+    sign_in: Option<Limit>,
+    refresh: Option<Limit>,
+    refresh_session: Option<Limit>,
+    failed_clients: Option<Limit>,
+    client: Option<Limit>,
+    address: Option<Limit>,
+}
+
+/// All that the program was told, with what it was not told by default.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) database: Database,
+    pub(crate) database_connections: usize,
+    pub(crate) mode: Mode,
+    pub(crate) log: LevelFilter,
+    /// `None`: not said, so that what is kept nowhere needs no file either.
+    pub(crate) keys: Option<PathBuf>,
+    pub(crate) issuer: String,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) identity: IdentitySettings,
+    pub(crate) clients: Vec<ConfiguredClient>,
+    pub(crate) limits: RateLimits,
+}
+
+/// Who vouches for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct IdentitySettings {
+    pub(crate) issuer: Option<String>,
+    pub(crate) audience: Option<String>,
+    pub(crate) keys_url: Option<url::Url>,
+    pub(crate) introspection_url: Option<url::Url>,
+    pub(crate) client_id: Option<String>,
+    pub(crate) secret_file: Option<PathBuf>,
+}
+
+/// The file of keys, unless another is named.
+pub(crate) const KEYS_FILE: &str = "subscription.keys";
+
+impl Settings {
+    /// Puts together what was said where.
+    pub(crate) fn new(flags: Flags) -> Result<Self, Failure> {
+        let file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let mode = flags.mode.or(file.mode).unwrap_or_default();
+        let log = file.log.as_deref().map(LevelFilter::from_str).transpose();
+        let log =
+            log.map_err(|_| Failure::new("log must be error, warn, info, debug, trace or off"))?;
+        let listed = |flags: Vec<IpAddr>, file| if flags.is_empty() { file } else { flags };
+        Ok(Self {
+            listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], 8080).into()),
+            database: flags.database.or(file.database).unwrap_or_default(),
+            database_connections: flags
+                .database_connections
+                .or(file.database_connections)
+                .unwrap_or(16),
+            mode,
+            log: flags.log.or(log).unwrap_or(LevelFilter::INFO),
+            keys: flags.keys.or(file.keys),
+            issuer: flags.issuer.or(file.issuer).unwrap_or_else(|| "subscription".to_owned()),
+            trusted_proxies: listed(flags.trusted_proxies, file.trusted_proxies),
+            identity: IdentitySettings {
+                issuer: flags.identity_issuer.or(file.identity_issuer),
+                audience: flags.identity_audience.or(file.identity_audience),
+                keys_url: flags.identity_keys_url.or(file.identity_keys_url),
+                introspection_url: flags
+                    .identity_introspection_url
+                    .or(file.identity_introspection_url),
+                client_id: flags.identity_client_id.or(file.identity_client_id),
+                secret_file: flags.identity_secret_file.or(file.identity_secret_file),
+            },
+            clients: file.clients,
+            limits: file.limits.over(mode),
+        })
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
+        toml::from_str(&text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    }
+}
+
+impl Limits {
+    /// What is set, over what the mode has.
+    fn over(self, mode: Mode) -> RateLimits {
+        let by_default = match mode {
+            Mode::Development => RateLimits::NONE,
+            Mode::Production => RateLimits::production(),
+        };
+        let or = |set: Option<Limit>, by_default| set.map_or(by_default, |Limit(quota)| quota);
+        RateLimits {
+            sign_in: or(self.sign_in, by_default.sign_in),
+            refresh: or(self.refresh, by_default.refresh),
+            refresh_session: or(self.refresh_session, by_default.refresh_session),
+            failed_clients: or(self.failed_clients, by_default.failed_clients),
+            client: or(self.client, by_default.client),
+            address: or(self.address, by_default.address),
+        }
+    }
+}
+
+/// Whom to believe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// Everybody, on this machine only.
+    #[default]
+    Development,
+    /// Clients and people that are set up.
+    Production,
+}
+
+/// Where records are kept.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Database {
+    Memory,
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self::Sqlite("subscription.db".into())
+    }
+}
+
+impl fmt::Debug for Database {
+    /// Hides what may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Self::Postgres(_) => f.write_str("postgres://…"),
+        }
+    }
+}
+
+impl FromStr for Database {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "memory:" {
+            return Ok(Self::Memory);
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        match text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
+            Some(path) if !path.is_empty() && !path.contains('?') => Ok(Self::Sqlite(path.into())),
+            // Told without the text, which may hold a password.
+            _ => Err("must be sqlite://FILE, postgres://… or memory:".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for Database {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// `30/5m`, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Limit(Option<Quota>);
+
+impl TryFrom<String> for Limit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let quota = || {
+            let (requests, window) = text.split_once('/')?;
+            let requests = requests.trim().parse().ok().filter(|requests| *requests > 0)?;
+            let window = window.trim();
+            let digits = window.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            let count: u64 = if digits.is_empty() { 1 } else { digits.parse().ok()? };
+            let seconds = match window.get(digits.len()..)? {
+                "s" => count,
+                "m" => count.checked_mul(60)?,
+                "h" => count.checked_mul(3_600)?,
+                _ => return None,
+            };
+            (seconds > 0).then(|| Quota::new(requests, Duration::from_secs(seconds)))
+        };
+        quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
+            format!("a limit is so many requests in so much time, as 30/5m, or off; not {text:?}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_requests_in_a_time() {
+        let limit = |text: &str| Limit::try_from(text.to_owned()).map(|Limit(quota)| quota);
+
+        assert_eq!(limit("30/5m"), Ok(Some(Quota::new(30, Duration::from_mins(5)))));
+        assert_eq!(limit("10/s"), Ok(Some(Quota::new(10, Duration::from_secs(1)))));
+        assert_eq!(limit("100 / 2h"), Ok(Some(Quota::new(100, Duration::from_hours(2)))));
+        assert_eq!(limit("off"), Ok(None));
+        for bad in ["", "30", "0/5m", "30/0s", "30/5", "30/5d", "x/5m", "30/99999999999999999999s"]
+        {
+            assert!(limit(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn databases_are_told_by_their_scheme() {
+        assert_eq!("memory:".parse(), Ok(Database::Memory));
+        assert_eq!("sqlite:///var/x.db".parse(), Ok(Database::Sqlite("/var/x.db".into())));
+        assert_eq!("sqlite:x.db".parse(), Ok(Database::Sqlite("x.db".into())));
+        let url = "postgres://ada:secret@db/x";
+        let postgres: Database = url.parse().unwrap();
+        assert_eq!(postgres, Database::Postgres(url.to_owned()));
+        assert_eq!(format!("{postgres:?}"), "postgres://…");
+        for bad in ["", "mysql://x", "sqlite://", "x.db"] {
+            let refused = bad.parse::<Database>().unwrap_err();
+
+            assert!(!refused.contains("x.db"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+        let folder = std::env::temp_dir().join(format!("settings-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("settings.toml");
+        let text = "listen = \"127.0.0.1:1\"\nmode = \"production\"\n[limits]\nsign_in = \"off\"\n";
+        std::fs::write(&file, text).unwrap();
+        let flags = Flags {
+            config: Some(file),
+            listen: Some(([127, 0, 0, 1], 2).into()),
+            ..Flags::default()
+        };
+
+        let settings = Settings::new(flags).unwrap();
+
+        assert_eq!(settings.listen.port(), 2);
+        assert_eq!(settings.mode, Mode::Production);
+        assert_eq!(settings.database, Database::default());
+        let expected = RateLimits { sign_in: None, ..RateLimits::production() };
+        assert_eq!(settings.limits, expected);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

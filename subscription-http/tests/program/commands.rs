@@ -1,0 +1,132 @@
+//! What it does besides serving.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use crate::running::{Running, command_in, folder, get, run};
+
+fn said(command: &mut Command) -> String {
+    let (output, errors) = run(command);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_first_start_keeps_its_records_and_its_keys_for_the_next() {
+    let folder = folder();
+    let body = r#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
+    let head =
+        "Host: here\r\nclient-id: web\r\nConnection: close\r\nContent-Type: application/json";
+    let length = body.len();
+    let first = Running::start_in(&folder, |_| {});
+    let made = first.ask(format!(
+        "POST /subscription-plans HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    let keys = first.ask(get("/.well-known/jwks.json"));
+    first.signal("TERM");
+    assert_eq!(first.end().0, Some(0));
+
+    let second = Running::start_in(&folder, |_| {});
+
+    let found = second.ask(format!("GET /subscription-plans/pro HTTP/1.1\r\n{head}\r\n\r\n"));
+    assert!(found.contains(r#""price":19.90"#), "{found}");
+    let body = |answer: &str| answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+    assert_eq!(body(&second.ask(get("/.well-known/jwks.json"))), body(&keys));
+    for file in ["subscription.keys", "subscription.db"] {
+        let access = std::fs::metadata(folder.join(file)).unwrap().permissions().mode();
+        assert_eq!(access & 0o777, 0o600, "{file}");
+    }
+}
+
+#[test]
+fn a_second_on_the_same_file_is_refused() {
+    let folder = folder();
+    let first = Running::start_in(&folder, |_| {});
+
+    let (output, errors) = run(command_in(&folder).args(["--listen", "127.0.0.1:0"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("subscription.db is in use by another process"), "{errors}");
+    assert!(first.ask(get("/health/ready")).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn clients_are_added_listed_given_new_keys_and_revoked() {
+    let folder = folder();
+    let client = |arguments: &[&str]| said(command_in(&folder).arg("client").args(arguments));
+
+    let web =
+        client(&["add", "--name", "Web", "--public", "--scope", "auth", "--scope", "plans:read"]);
+    let shop = client(&["add", "--name", "Shop Server", "--scope", "plans:write"]);
+    let next = client(&["rotate-key", "shop-server"]);
+    client(&["revoke", "web"]);
+
+    assert_eq!(web, "web\n");
+    assert!(shop.lines().nth(1).unwrap().starts_with("sck_shop-server_"), "{shop}");
+    assert_ne!(shop.lines().nth(1), next.lines().nth(1));
+    let list = client(&["list"]);
+    assert!(list.contains("shop-server  confidential  Shop Server  plans:write\n"), "{list}");
+    assert!(list.contains("web  public  Web  auth plans:read, revoked "), "{list}");
+    let (output, errors) = run(command_in(&folder).args([
+        "client",
+        "add",
+        "--name",
+        "Web 2",
+        "--public",
+        "--scope",
+        "plans:write",
+    ]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("plans:write for a public client"), "{errors}");
+    let (output, errors) = run(command_in(&folder).args(["client", "revoke", "nobody"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("nobody"), "{errors}");
+}
+
+#[test]
+fn keys_that_others_can_read_are_refused() {
+    let folder = folder();
+    said(command_in(&folder).args(["key", "rotate"]));
+    let keys = folder.join("subscription.keys");
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o644)).unwrap();
+
+    let (output, errors) = run(command_in(&folder).args(["--listen", "127.0.0.1:0"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("others can read them: chmod 600"), "{errors}");
+}
+
+#[test]
+fn rotated_keys_are_published_before_they_sign() {
+    let folder = folder();
+    let keys = |folder: &std::path::Path| {
+        let running = Running::start_in(folder, |_| {});
+        let answer = running.ask(get("/.well-known/jwks.json"));
+        running.signal("TERM");
+        running.end();
+        answer.matches("\"kid\"").count()
+    };
+
+    assert_eq!(keys(&folder), 2);
+    said(command_in(&folder).args(["key", "rotate"]));
+    assert_eq!(keys(&folder), 3);
+}
+
+#[test]
+fn the_document_is_printed() {
+    let text = said(command_in(&folder()).arg("openapi"));
+
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["openapi"].as_str().unwrap().get(..3), Some("3.1"));
+}
+
+#[test]
+fn tables_are_made_by_a_command_too() {
+    let folder = folder();
+
+    let told = said(command_in(&folder).arg("migrate"));
+
+    assert_eq!(told, "sqlite://subscription.db is up to date\n");
+    assert!(folder.join("subscription.db").exists());
+}

@@ -1,0 +1,154 @@
+//! Production mode: nothing is believed that was not set up.
+
+use std::path::{Path, PathBuf};
+
+use crate::running::{Running, command_in, folder, run};
+
+/// A folder with settings that are complete, but for what is left out.
+fn settings(folder: &Path, without: &str) -> PathBuf {
+    let file = folder.join("settings.toml");
+    let text = r#"
+mode = "production"
+database = "sqlite://records.db"
+keys = "server.keys"
+identity_issuer = "https://accounts.example.com"
+identity_audience = "shop"
+identity_secret_file = "provider.secret"
+
+[[clients]]
+id = "web"
+scopes = ["auth", "plans:read"]
+
+[limits]
+sign_in = "2/5m"
+"#;
+    let text: Vec<_> =
+        text.lines().filter(|line| without.is_empty() || !line.starts_with(without)).collect();
+    std::fs::write(&file, text.join("\n")).unwrap();
+    std::fs::write(folder.join("provider.secret"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    file
+}
+
+#[test]
+fn all_that_is_missing_is_told_at_once() {
+    let (output, errors) =
+        run(command_in(&folder()).args(["--mode", "production", "--listen", "127.0.0.1:0"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    for part in ["an identity provider:", "keys: subscription-http key rotate", "clients:"] {
+        assert!(errors.contains(part), "{part} in {errors}");
+    }
+}
+
+#[test]
+fn what_is_set_up_serves_and_knows_its_clients() {
+    let folder = folder();
+    let file = settings(&folder, "");
+    let config = ["--config", file.to_str().unwrap()];
+    let (made, errors) = run(command_in(&folder).args(config).args(["key", "rotate"]));
+    assert!(made.status.success(), "{errors}");
+
+    let running = Running::start_in(&folder, |command| {
+        command.args(config);
+    });
+
+    let ask = |client: &str, path: &str| {
+        let head = format!("Host: here\r\nclient-id: {client}\r\nConnection: close");
+        running.ask(format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n"))
+    };
+    assert!(ask("web", "/subscription-plans").starts_with("HTTP/1.1 200"));
+    assert!(ask("web", "/subscriptions").contains("scope_missing"));
+    assert!(ask("other", "/subscription-plans").contains("client_unknown"));
+}
+
+#[test]
+fn a_limit_that_was_set_holds() {
+    let folder = folder();
+    let file = settings(&folder, "");
+    let config = ["--config", file.to_str().unwrap()];
+    run(command_in(&folder).args(config).args(["key", "rotate"]));
+    let running = Running::start_in(&folder, |command| {
+        command.args(config);
+    });
+    let body = r#"{"access_token":"forged","email":"ada@example.com"}"#;
+    let head =
+        "Host: here\r\nclient-id: web\r\nConnection: close\r\nContent-Type: application/json";
+    let length = body.len();
+    let sign_in = || {
+        running.ask(format!(
+            "POST /authentication/sign-in HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+
+    assert!(sign_in().contains("identity_rejected"));
+    assert!(sign_in().contains("identity_rejected"));
+    let third = sign_in();
+    assert!(third.starts_with("HTTP/1.1 429"), "{third}");
+    assert!(third.to_ascii_lowercase().contains("retry-after: "), "{third}");
+}
+
+#[test]
+fn a_file_of_settings_is_read_to_the_letter() {
+    let cases = [
+        ("lissten = \"127.0.0.1:1\"", "lissten"),
+        ("listen = 5", "listen"),
+        ("mode = \"test\"", "development"),
+        ("database = \"mysql://x\"", "sqlite://FILE"),
+        ("[limits]\nsign_in = \"often\"", "30/5m"),
+        ("[[clients]]\nid = \"web\"", "scopes"),
+        ("log = \"loud\"", "log must be"),
+        ("this is not TOML", "settings.toml"),
+    ];
+    for (text, told) in cases {
+        let folder = folder();
+        let file = folder.join("settings.toml");
+        std::fs::write(&file, text).unwrap();
+
+        let (output, errors) = run(command_in(&folder).arg("--config").arg(&file));
+
+        assert_eq!(output.status.code(), Some(1), "{text}: {errors}");
+        assert!(errors.contains(told), "{text}: {errors}");
+    }
+    let (output, errors) = run(command_in(&folder()).args(["--config", "nowhere.toml"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("cannot read nowhere.toml"), "{errors}");
+}
+
+#[test]
+fn a_bad_client_in_the_file_is_told() {
+    let folder = folder();
+    let file = settings(&folder, "scopes");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace("id = \"web\"", "id = \"web\"\nscopes = [\"plans:write\"]");
+    std::fs::write(&file, text).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    run(command_in(&folder).args(config).args(["key", "rotate"]));
+
+    let (output, errors) = run(command_in(&folder).args(config).args(["--listen", "127.0.0.1:0"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("client \\\"web\\\""), "{errors}");
+    assert!(errors.contains("plans:write for a public client"), "{errors}");
+}
+
+#[test]
+fn half_an_identity_provider_is_told() {
+    let folder = folder();
+    for (flags, told) in [
+        (["--identity-issuer", "https://a.example"], "--identity-audience"),
+        (["--identity-audience", "shop"], "--identity-issuer"),
+    ] {
+        let (output, errors) = run(command_in(&folder).args(flags));
+
+        assert_eq!(output.status.code(), Some(1));
+        assert!(errors.contains(told), "{errors}");
+    }
+}
+
+#[test]
+fn development_mode_takes_no_requests_from_proxies() {
+    let (output, errors) = run(command_in(&folder()).args(["--trusted-proxy", "10.0.0.1"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("--trusted-proxy"), "{errors}");
+}
