@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use subscription_core::Store as _;
 use subscription_core::store::{CachedStore, ChangeSet, Delete, Key, Postgres, PostgresStore};
 
-use super::cluster::fresh_schema;
-use super::shared;
+use super::{fresh_schema, shared};
 use crate::records::{plan, put, renamed};
 use crate::stories::{Story, stories};
 

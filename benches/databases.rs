@@ -1,0 +1,216 @@
+//! What the stores on disk do in a second, against the limit of what they stand on.
+//!
+//! PostgreSQL's limit is pgbench with the same rows and the same durability, SQLite's is one flush of the
+//! disk for each commit. Slices of each are taken in turn, so that whatever else the machine does is
+//! shared; told are medians, and the ratio of each pair of slices with its spread. Without a PostgreSQL
+//! server to start, that half is left out and said so.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench that fails panics, and it tells"
+)]
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "ratios, not money")]
+
+#[expect(dead_code, reason = "benches neither kill nor restart it")]
+#[path = "../tests/databases/postgres/cluster.rs"]
+mod cluster;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use subscription_core::Clock as _;
+use subscription_core::events::{Change, Event, Subject};
+use subscription_core::store::{ChangeSet, Postgres, Sqlite, Write};
+use subscription_core::{
+    BillingCycle, EventId, NewSubscription, PlanId, RandomIds, Store, Subscription, SubscriptionId,
+    SystemClock, UserId, Version,
+};
+
+use cluster::Cluster;
+
+const CALLERS: usize = 32;
+const SLICE: Duration = Duration::from_secs(2);
+
+fn main() {
+    // `cargo test --benches` and `cargo bench --no-run` only want to know that it builds.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(sqlite());
+    match Cluster::start(true) {
+        Ok(cluster) => runtime.block_on(postgres(&cluster)),
+        Err(missing) => println!("PostgreSQL was not measured: {missing}"),
+    }
+}
+
+/// A new subscription and its event.
+fn one() -> ChangeSet {
+    let now = SystemClock.now();
+    let user = UserId::new(now, &RandomIds).unwrap();
+    let new = NewSubscription::new(user, PlanId::new(now, &RandomIds).unwrap());
+    let id = SubscriptionId::new(now, &RandomIds).unwrap();
+    let made = Subscription::create(new, BillingCycle::MONTHLY, id, now).unwrap();
+    let event = Event {
+        id: EventId::new(now, &RandomIds).unwrap(),
+        at: now,
+        subject: Subject::Subscription(id),
+        version: Version::FIRST,
+        change: Change::Created,
+    };
+    ChangeSet {
+        writes: vec![Write::Subscription(made)],
+        events: vec![event],
+        ..ChangeSet::default()
+    }
+}
+
+/// How often `work` is done in a second by so many at once, over one slice.
+async fn per_second<F: Future<Output = ()> + Send>(
+    callers: usize,
+    work: impl Fn() -> F + Send + Sync + 'static,
+) -> f64 {
+    let work = Arc::new(work);
+    let begun = Instant::now();
+    let until = begun + SLICE;
+    let done = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..callers)
+        .map(|_| {
+            let (work, done) = (Arc::clone(&work), Arc::clone(&done));
+            tokio::spawn(async move {
+                while Instant::now() < until {
+                    work().await;
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    done.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
+}
+
+/// Tells how `ours` stands to `limit`, slice by slice.
+fn tell(what: &str, ours: &[f64], limit: &[f64]) {
+    let mut ratios: Vec<_> = ours.iter().zip(limit).map(|(ours, limit)| ours / limit).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (least, most) = (ratios.first().unwrap(), ratios.last().unwrap());
+    println!(
+        "{what}: {:.0}/s against {:.0}/s, ratio {:.2} ({least:.2} to {most:.2})",
+        median(ours.to_vec()),
+        median(limit.to_vec()),
+        median(ratios.clone()),
+    );
+}
+
+async fn sqlite() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-sqlite");
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = Arc::new(Sqlite::file(folder.join("store.db")).open().await.unwrap());
+    let (mut grouped, mut one_by_one) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        for (callers, slices) in [(1, &mut one_by_one), (128, &mut grouped)] {
+            let store = Arc::clone(&store);
+            let commit = move || {
+                let store = Arc::clone(&store);
+                async move { store.commit(one()).await.unwrap() }
+            };
+            slices.push(per_second(callers, commit).await);
+        }
+    }
+    tell("SQLite, 128 callers against one by one", &grouped, &one_by_one);
+    store.close().await;
+}
+
+const COLUMNS: &str = "id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, \
+    status, is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, blocked, anchor_at";
+
+/// The same rows as [`one`] writes, with ids that rise as ours do.
+fn insert_script() -> String {
+    let id = "lpad(to_hex(nextval('bench')), 32, '0')::uuid";
+    let columns = COLUMNS;
+    format!(
+        "WITH made AS (INSERT INTO subscriptions ({columns}) VALUES ({id}, gen_random_uuid(), \
+         gen_random_uuid(), NULL, 'monthly', 'active', true, now() + interval '1 month', now(), NULL, \
+         now(), now(), 1, false, NULL) RETURNING id), \
+         told AS (INSERT INTO events (id, at, subject, version, change) SELECT id, now(), \
+         '{{\"kind\":\"subscription\",\"id\":\"01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77\"}}'::jsonb, 1, \
+         '{{\"change\":\"created\"}}'::jsonb FROM made) SELECT 1;\n"
+    )
+}
+
+fn read_script() -> String {
+    let columns = COLUMNS;
+    format!(
+        "\\set n random(1, 1000)\n\
+         SELECT {columns} FROM subscriptions WHERE id = lpad(to_hex(:n), 32, '0')::uuid;\n"
+    )
+}
+
+/// What pgbench does in a second.
+fn pgbench(cluster: &Cluster, script: &str) -> f64 {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pgbench.sql");
+    std::fs::write(&file, script).unwrap();
+    let callers = CALLERS.to_string();
+    let seconds = SLICE.as_secs().to_string();
+    let output = Command::new("pgbench")
+        .args(["-n", "-M", "prepared", "-j", "2", "-c", &callers, "-T", &seconds, "-f"])
+        .arg(&file)
+        .arg(cluster.url())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let line = told.lines().find(|line| line.starts_with("tps = "));
+    let number = line.and_then(|line| line.split(' ').nth(2)?.parse().ok());
+    number.unwrap_or_else(|| panic!("{told} {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+async fn postgres(cluster: &Cluster) {
+    let store = Postgres::url(&cluster.url()).unwrap().connections(CALLERS).open().await.unwrap();
+    let store = Arc::new(store);
+    psql(cluster, "CREATE SEQUENCE bench");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..7 {
+        let writing = Arc::clone(&store);
+        let commit = move || {
+            let store = Arc::clone(&writing);
+            async move { store.commit(one()).await.unwrap() }
+        };
+        ours.push(per_second(CALLERS, commit).await);
+        theirs.push(pgbench(cluster, &insert_script()));
+    }
+    tell("PostgreSQL, a record and its event, 32 callers, against pgbench", &ours, &theirs);
+
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..7 {
+        let (reading, next) = (Arc::clone(&store), Arc::new(AtomicU64::new(0)));
+        let read = move || {
+            let (store, next) = (Arc::clone(&reading), Arc::clone(&next));
+            async move {
+                let number = u128::from(next.fetch_add(7, Ordering::Relaxed) % 1_000 + 1);
+                let id = SubscriptionId::from(uuid::Uuid::from_u128(number));
+                assert!(store.subscription(id).await.unwrap().is_some());
+            }
+        };
+        ours.push(per_second(CALLERS, read).await);
+        theirs.push(pgbench(cluster, &read_script()));
+    }
+    tell("PostgreSQL, a record by its id, 32 callers, against pgbench", &ours, &theirs);
+    store.close().await;
+}
+
+fn psql(cluster: &Cluster, text: &str) {
+    let done = Command::new("psql").args([&cluster.url(), "-qc", text]).status().unwrap();
+    assert!(done.success());
+}
