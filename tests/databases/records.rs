@@ -3,11 +3,19 @@
 use std::sync::Arc;
 
 use subscription_core::store::{ChangeSet, StoreError, Write};
-use subscription_core::{BillingCycle, NewPlan, Plan, PlanId, RandomIds, Slug, Store, Timestamp};
+use subscription_core::{
+    BillingCycle, NewPlan, NewSubscription, Plan, PlanId, RandomIds, Slug, Store, Subscription,
+    SubscriptionId, Timestamp, UserId,
+};
+
+/// Reads a moment.
+pub(crate) fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
 
 /// A plan that is not stored yet.
 pub(crate) fn plan(slug: &str) -> Plan {
-    let now: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
+    let now = at("2025-01-31T00:00:00Z");
     let new = NewPlan::new(
         "Pro".parse().unwrap(),
         slug.parse::<Slug>().unwrap(),
@@ -15,6 +23,19 @@ pub(crate) fn plan(slug: &str) -> Plan {
         BillingCycle::MONTHLY,
     );
     Plan::create(new, PlanId::new(now, &RandomIds).unwrap(), now).unwrap()
+}
+
+/// A subscription of a new user to a plan, not stored yet.
+pub(crate) fn subscription(plan: &Plan) -> Subscription {
+    let now = plan.created_at;
+    let new = NewSubscription::new(UserId::new(now, &RandomIds).unwrap(), plan.id);
+    Subscription::create(
+        new,
+        plan.billing_cycle,
+        SubscriptionId::new(now, &RandomIds).unwrap(),
+        now,
+    )
+    .unwrap()
 }
 
 /// Writes a plan as it is given.

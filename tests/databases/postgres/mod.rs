@@ -1,5 +1,6 @@
 //! The store in a database server.
 
+mod abandoned;
 pub(crate) mod cluster;
 mod instances;
 mod outages;
@@ -42,8 +43,11 @@ pub(crate) async fn fresh() -> PostgresStore {
 }
 
 pub(crate) fn stories() -> Vec<Story> {
-    let suite = Story::suite("postgres", fresh);
-    suite.into_iter().chain(instances::stories()).chain(outages::stories()).collect()
+    let mut all = Story::suite("postgres", fresh);
+    all.extend(abandoned::stories());
+    all.extend(instances::stories());
+    all.extend(outages::stories());
+    all
 }
 
 /// Makes an empty schema in a database, and gives its name.

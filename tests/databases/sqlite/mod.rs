@@ -1,6 +1,7 @@
 //! The store in a file.
 
 mod file;
+mod writer;
 
 use subscription_core::store::{Sqlite, SqliteStore};
 
@@ -13,5 +14,8 @@ pub(crate) async fn fresh() -> SqliteStore {
 }
 
 pub(crate) fn stories() -> Vec<Story> {
-    Story::suite("sqlite", fresh).into_iter().chain(file::stories()).collect()
+    let mut all = Story::suite("sqlite", fresh);
+    all.extend(file::stories());
+    all.extend(writer::stories());
+    all
 }

@@ -57,6 +57,7 @@ const TABLE: &[(Fault, &[&str])] = &[
             "a_value_that_another_record_has_is_refused_to_a_new_one",
             "a_value_given_twice_in_one_set_is_refused",
             "of_racing_records_with_one_value_exactly_one_is_made",
+            "of_racing_sets_with_crossed_values_exactly_one_is_taken",
         ],
     ),
     (
@@ -105,7 +106,10 @@ const TABLE: &[(Fault, &[&str])] = &[
     (RefusesRecordsTheirOwnValue, &["a_record_keeps_its_value_when_it_is_changed"]),
     (TakesNoneForAValue, &["having_no_external_id_is_not_unique"]),
     (ComparesValuesWithoutCase, &["external_ids_that_differ_in_a_byte_are_different"]),
-    (ChecksValuesBeforeVersions, &["versions_are_checked_before_values"]),
+    (
+        ChecksValuesBeforeVersions,
+        &["versions_are_checked_before_values", "of_racing_twins_the_second_is_told_of_its_key"],
+    ),
     (SplitsLargeSets, &["a_set_of_more_than_a_thousand_records_is_refused"]),
     (
         TakesTheLastOfTwoWrites,
@@ -268,6 +272,7 @@ const TABLE: &[(Fault, &[&str])] = &[
         ShowsHalfOfACommit,
         &["no_page_shows_a_part_of_a_commit", "what_was_committed_together_is_seen_together"],
     ),
+    (NumbersEventsBeforeLocking, &["a_reader_that_follows_the_feed_misses_no_event"]),
 ];
 
 /// The names of those of the cases that a store with this fault fails.

@@ -205,6 +205,8 @@ macro_rules! store_conformance {
                 of_racing_writes_of_one_version_exactly_one_wins,
                 of_racing_records_with_one_value_exactly_one_is_made,
                 of_racing_requests_with_one_key_exactly_one_is_answered,
+                of_racing_twins_the_second_is_told_of_its_key,
+                of_racing_sets_with_crossed_values_exactly_one_is_taken,
                 no_increment_is_lost_if_the_refused_try_again,
                 of_two_sets_that_guard_each_others_record_one_wins,
                 no_subscription_is_left_without_its_plan,

@@ -124,6 +124,47 @@ pub async fn of_racing_requests_with_one_key_exactly_one_is_answered(store: Arc<
     }
 }
 
+/// A request that is sent twice asks for the same values too: its twin is told that the request was
+/// answered, not that a value is taken.
+pub async fn of_racing_twins_the_second_is_told_of_its_key(store: Arc<dyn Store>) {
+    for round in 0..ROUNDS {
+        let kept = Write::Idempotency(answer(round));
+        let sets = (0..RACERS).map(|racer| {
+            let number = round * RACERS + racer;
+            let slug = parsed(format!("twin-{round}"));
+            let external_subscription_id = Some(parsed(format!("twin {round}")));
+            writing([
+                Write::Plan(Plan { slug, ..plan(number) }),
+                Write::Subscription(Subscription {
+                    external_subscription_id,
+                    ..subscription(number)
+                }),
+                kept.clone(),
+            ])
+        });
+        let answers = race(&store, sets).await;
+
+        winner(&answers, |refused| assert_conflict(refused, &kept));
+    }
+}
+
+/// Whoever is refused holds nobody up, in whatever order each goes about its records.
+pub async fn of_racing_sets_with_crossed_values_exactly_one_is_taken(store: Arc<dyn Store>) {
+    for round in 0..ROUNDS {
+        let sets = (0..RACERS).map(|racer| {
+            let place = |nth: u64| (round * RACERS + racer) * 4 + nth;
+            let value = |nth: u64| if racer % 2 == 0 { nth } else { 3 - nth };
+            writing((0..4).map(|nth| {
+                let slug = parsed(format!("crossed-{round}-{}", value(nth)));
+                Write::Plan(Plan { slug, ..plan(place(nth)) })
+            }))
+        });
+        let answers = race(&store, sets).await;
+
+        winner(&answers, |refused| assert_taken(refused, Unique::PlanSlug));
+    }
+}
+
 /// Whoever is refused reads again and tries again; in the end all are counted.
 pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>) {
     let id = plan(1).id;

@@ -3,6 +3,9 @@
 //! One that was in use a moment ago is handed out as it is: asking it first whether it still lives
 //! would double the cost of a short read. Where one proves dead, all that idle are given up with it, so
 //! that a restart of the database is noticed once and not by every caller.
+//!
+//! A caller may leave in the middle of a statement or of a transaction. Nobody else is given that
+//! connection before the database has finished the one and been told to take back the other.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -30,8 +34,7 @@ pub(super) struct Pool<C: Connection> {
 struct Idle<C> {
     connection: C,
     generation: u64,
-    /// `None`: it was given back in the middle of something.
-    since: Option<Instant>,
+    since: Instant,
 }
 
 impl<C: Connection> fmt::Debug for Pool<C> {
@@ -41,7 +44,7 @@ impl<C: Connection> fmt::Debug for Pool<C> {
     }
 }
 
-impl<C: Connection> Pool<C> {
+impl<C: Connection + 'static> Pool<C> {
     pub(super) fn new(options: C::Options, size: usize, patience: Duration) -> Arc<Self> {
         Arc::new(Self {
             options,
@@ -60,7 +63,8 @@ impl<C: Connection> Pool<C> {
         let opened = timeout(self.patience, self.open()).await;
         let (connection, generation) = opened.map_err(|_| sqlx::Error::PoolTimedOut)??;
         let pool = Arc::clone(self);
-        Ok(Lease { connection: Some(connection), generation, tidy: false, pool, _permit: permit })
+        let (connection, permit) = (Some(connection), Some(permit));
+        Ok(Lease { connection, generation, tidy: false, pool, permit })
     }
 
     async fn open(&self) -> Result<(C, u64), sqlx::Error> {
@@ -70,13 +74,19 @@ impl<C: Connection> Pool<C> {
                 continue;
             }
             let mut connection = idle.connection;
-            let trusted = idle.since.is_some_and(|since| since.elapsed() < TRUSTED_FOR);
-            if trusted || connection.ping().await.is_ok() {
+            if idle.since.elapsed() < TRUSTED_FOR || connection.ping().await.is_ok() {
                 return Ok((connection, generation));
             }
         }
         let generation = self.generation.load(Ordering::Acquire);
         Ok((self.options.connect().await?, generation))
+    }
+
+    fn push(&self, connection: C, generation: u64) {
+        if !self.permits.is_closed() {
+            let idle = Idle { connection, generation, since: Instant::now() };
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
+        }
     }
 
     fn pop(&self) -> Option<Idle<C>> {
@@ -94,15 +104,17 @@ impl<C: Connection> Pool<C> {
 }
 
 /// A connection while it is in use.
-pub(super) struct Lease<C: Connection> {
+pub(super) struct Lease<C: Connection + 'static> {
     connection: Option<C>,
     generation: u64,
+    /// Nothing is under way: neither a statement nor a transaction.
     tidy: bool,
     pool: Arc<Pool<C>>,
-    _permit: OwnedSemaphorePermit,
+    /// `None` once it has ended.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<C: Connection> Lease<C> {
+impl<C: Connection + 'static> Lease<C> {
     /// Gives the connection back after use. Where that failed by the connection, it is given up.
     pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         if outcome.as_ref().is_err_and(is_lost) {
@@ -112,25 +124,36 @@ impl<C: Connection> Lease<C> {
             let known = self.generation;
             pool.compare_exchange(known, known + 1, Ordering::AcqRel, Ordering::Relaxed).ok();
         }
-        self.tidy = true;
+        // What failed may have been in a transaction.
+        self.tidy = outcome.is_ok();
         outcome
     }
 }
 
-impl<C: Connection> Drop for Lease<C> {
+impl<C: Connection + 'static> Drop for Lease<C> {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take()
-            && !self.pool.permits.is_closed()
-        {
-            let since = self.tidy.then(Instant::now);
-            let idle = Idle { connection, generation: self.generation, since };
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
+        let Some(mut connection) = self.connection.take() else { return };
+        let (pool, generation) = (Arc::clone(&self.pool), self.generation);
+        if self.tidy {
+            pool.push(connection, generation);
+            return;
         }
+        // Without a runtime it is closed, which ends a transaction too.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let permit = self.permit.take();
+        runtime.spawn(async move {
+            // Sends the rollback of a transaction that was left, and waits for what is under way. Not by
+            // the next caller: until there is one, others would wait for the locks.
+            if let Ok(Ok(())) = timeout(pool.patience, connection.ping()).await {
+                pool.push(connection, generation);
+            }
+            drop(permit);
+        });
     }
 }
 
 #[expect(clippy::expect_used, reason = "it is only taken when the lease ends")]
-impl<C: Connection> Deref for Lease<C> {
+impl<C: Connection + 'static> Deref for Lease<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -139,7 +162,7 @@ impl<C: Connection> Deref for Lease<C> {
 }
 
 #[expect(clippy::expect_used, reason = "it is only taken when the lease ends")]
-impl<C: Connection> DerefMut for Lease<C> {
+impl<C: Connection + 'static> DerefMut for Lease<C> {
     fn deref_mut(&mut self) -> &mut C {
         self.connection.as_mut().expect("a lease has its connection")
     }

@@ -64,6 +64,14 @@ impl FaultyStore {
                 | Fault::ChecksPlanUseBeforeLocking
                 | Fault::ShowsHalfOfACommit),
             ) => self.commit_slowly(slow, changes.clone()).await,
+            Some(Fault::NumbersEventsBeforeLocking) => {
+                let numbers = self.number(&changes);
+                // Every other one is overtaken.
+                if numbers.is_multiple_of(2) {
+                    let_others_in().await;
+                }
+                self.inner.commit(changes.clone()).await
+            }
             _ => self.inner.commit(changes.clone()).await,
         };
         if answer.is_err() {
@@ -87,6 +95,16 @@ impl FaultyStore {
             ) => self.commit_parts(changes, false).await,
             (_, answer) => answer,
         }
+    }
+
+    /// Gives the events their places, and tells how many there are by then.
+    fn number(&self, changes: &ChangeSet) -> usize {
+        let mut memory = self.memory();
+        for event in &changes.events {
+            let sequence = u64::try_from(memory.sequences.len()).unwrap() + 1;
+            memory.sequences.insert(event.id, sequence);
+        }
+        memory.sequences.len()
     }
 
     /// Gives every write the version that it needs to be taken.

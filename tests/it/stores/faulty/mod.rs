@@ -14,8 +14,8 @@ use subscription_core::store::{
     StoreError, SubscriptionQuery, Unique, Write,
 };
 use subscription_core::{
-    Amount, ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
-    Subscription, SubscriptionId, Timestamp, UserId, Version,
+    Amount, EventId, ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug,
+    Store, Subscription, SubscriptionId, Timestamp, UserId, Version,
 };
 use uuid::Uuid;
 
@@ -98,6 +98,7 @@ pub(super) enum Fault {
     ChecksGuardsBeforeLocking,
     ChecksPlanUseBeforeLocking,
     ShowsHalfOfACommit,
+    NumbersEventsBeforeLocking,
 }
 
 /// A [`MemoryStore`] that a fault stands in front of.
@@ -117,6 +118,7 @@ struct Memory {
     firsts: HashMap<Uuid, Write>,
     places: HashMap<Uuid, usize>,
     subscriptions: HashSet<SubscriptionId>,
+    sequences: HashMap<EventId, u64>,
 }
 
 impl FaultyStore {
@@ -359,6 +361,16 @@ impl Store for FaultyStore {
             }
             Some(Fault::RepeatsTheLastEventSeen) => {
                 self.inner.events(after.saturating_sub(1), limit).await
+            }
+            Some(Fault::NumbersEventsBeforeLocking) => {
+                let mut all = self.inner.events(0, PageLimit::MAX).await?;
+                for recorded in &mut all {
+                    recorded.sequence = self.memory().sequences[&recorded.event.id];
+                }
+                all.sort_by_key(|recorded| recorded.sequence);
+                all.retain(|recorded| recorded.sequence > after);
+                all.truncate(limit.get());
+                Ok(all)
             }
             Some(Fault::IgnoresTheLimitOfEvents) => self.inner.events(after, PageLimit::MAX).await,
             _ => self.inner.events(after, limit).await,

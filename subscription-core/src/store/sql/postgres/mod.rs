@@ -21,7 +21,7 @@ use super::page::Statement;
 use super::pool::{Pool, is_lost};
 use super::read::store_over_sql;
 use super::shelf::{CANCELLED, OVER};
-use super::table::Table;
+use super::table::{Table, key_values};
 use super::value::{Columns as _, Value};
 pub use open::Postgres;
 use open::Readiness;
@@ -30,6 +30,7 @@ use whole::{Whole, whole};
 
 use crate::clock::Timestamp;
 use crate::store::{ChangeSet, Memory, PageLimit, StoreError};
+use crate::version::Version;
 
 /// How often a commit is tried that the database could not order among others.
 const ATTEMPTS: u32 = 8;
@@ -123,6 +124,10 @@ impl PostgresStore {
             };
             match outcome {
                 Ok(()) => return Ok(()),
+                Err(Refusal::Store(StoreError::Taken(unique))) => {
+                    self.expect_new(&changes).await?;
+                    return Err(StoreError::Taken(unique));
+                }
                 Err(Refusal::Store(error)) => return Err(error),
                 Err(Refusal::Sql(error)) if Refusal::is_transient(&error) && attempt < ATTEMPTS => {
                     tracing::debug!(attempt, %error, "a commit is tried again");
@@ -158,12 +163,24 @@ impl PostgresStore {
         }
         .await;
         match outcome {
+            Ok(()) => Ok(connection.finish(Ok(()))?),
             Err(Refusal::Sql(error)) => Ok(connection.finish(Err(error))?),
-            refused => {
-                connection.finish(Ok(()))?;
-                refused
+            // Its lease ends with a transaction under way, which is taken back.
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// Checks the versions of what is to be made. They come before values, but what is made by a rival at
+    /// the same time may be met by its value first: a twin's, by the same one.
+    async fn expect_new(&self, changes: &ChangeSet) -> Result<(), StoreError> {
+        for write in changes.writes.iter().filter(|write| write.version() == Version::FIRST) {
+            let key = write.key();
+            let text = Table::of(&key).texts.select_version.as_str();
+            if !self.rows(Statement::new(text, key_values(&key))).await?.is_empty() {
+                return Err(StoreError::Conflict(key));
             }
         }
+        Ok(())
     }
 
     async fn feed(&self, after: u64, limit: PageLimit) -> Result<Vec<PgRow>, StoreError> {
@@ -189,7 +206,11 @@ impl PostgresStore {
                  WHERE shelf = '{CANCELLED}' AND ends_order <= $1 ORDER BY ends_order LIMIT {ENDINGS_MAX} \
                  FOR NO KEY UPDATE SKIP LOCKED)"
             );
-            self.rows(Statement::new(text, vec![Value::time(now)])).await?;
+            if let Err(error) = self.rows(Statement::new(text, vec![Value::time(now)])).await {
+                // The list is right without it, and whoever asks a full or a read-only database for it
+                // should get it.
+                tracing::warn!(%error, "what has ended could not be noted");
+            }
         }
         told(1)
     }

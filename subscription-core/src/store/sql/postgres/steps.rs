@@ -13,6 +13,7 @@ use super::super::value::{Columns as _, Value};
 use super::Refusal;
 use super::announce::{CHANNEL, announcements};
 use super::row::bound;
+use super::whole::in_order;
 use crate::id::PlanId;
 use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
 use crate::version::Version;
@@ -33,7 +34,7 @@ pub(super) async fn apply(to: &mut PgConnection, changes: &ChangeSet) -> Result<
             expect_unused(to, *plan).await?;
         }
     }
-    for write in &changes.writes {
+    for write in in_order(&changes.writes) {
         put(to, write).await?;
     }
     for event in &changes.events {

@@ -97,9 +97,28 @@ fn has_unique_values(write: &Write) -> bool {
     !Table::of(&write.key()).unique.is_empty()
 }
 
-fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
-    let first = writes.iter().filter(|write| !has_unique_values(write));
-    first.chain(writes.iter().filter(|write| has_unique_values(write)))
+/// In which order records are written: the same for every set, so that no two wait for each other to
+/// let go of a key or of a value. What is named by its key alone comes first, so that of two requests
+/// that are twins the second finds that it was answered.
+pub(super) fn in_order(writes: &[Write]) -> Vec<&Write> {
+    let mut writes: Vec<_> = writes.iter().collect();
+    writes.sort_by_cached_key(|write| {
+        let key = write.key();
+        (has_unique_values(write), Table::of(&key).name, unique_value(write), key)
+    });
+    writes
+}
+
+fn unique_value(write: &Write) -> Option<String> {
+    match write {
+        Write::Plan(plan) => Some(plan.slug.to_string()),
+        Write::Subscription(subscription) => {
+            subscription.external_subscription_id.as_ref().map(ToString::to_string)
+        }
+        Write::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
+        Write::User(user) => Some(user.email.key().to_owned()),
+        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
+    }
 }
 
 #[derive(Default)]

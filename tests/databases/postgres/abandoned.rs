@@ -1,0 +1,187 @@
+//! Callers that leave in the middle, sets that are refused, and what they leave behind: nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use subscription_core::store::{
+    ChangeSet, Delete, Guard, Key, Postgres, PostgresStore, StoreError, SubscriptionFilter,
+    SubscriptionQuery, Write,
+};
+use subscription_core::{Plan, RandomIds, Store as _, SubscriptionStatus, Timestamp, UserId};
+
+use super::cluster::{Cluster, fresh_schema};
+use super::shared;
+use crate::records::{at, plan, put, renamed, subscription};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![
+        a_refused_set_lets_its_locks_go_at_once,
+        a_commit_whose_caller_left_lets_its_locks_go,
+        a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
+        a_slow_read_whose_caller_left_holds_nobody_up,
+        a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on,
+        a_database_that_only_reads_still_answers_questions,
+    ]
+}
+
+/// Short, so that what is held up for good fails soon.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+async fn instance(schema: &str) -> Arc<PostgresStore> {
+    let how = Postgres::url(shared()).unwrap().schema(schema).connections(4);
+    Arc::new(how.patience(PATIENCE).statement_timeout(PATIENCE).open().await.unwrap())
+}
+
+/// Somebody else in the database.
+async fn outsider(schema: &str) -> PgConnection {
+    let mut connection = PgConnection::connect(shared()).await.unwrap();
+    say(&mut connection, &format!("SET search_path TO {schema}")).await;
+    connection
+}
+
+async fn say(connection: &mut PgConnection, text: &str) {
+    sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(connection).await.unwrap();
+}
+
+fn writing(writes: impl IntoIterator<Item = Plan>) -> ChangeSet {
+    let writes = writes.into_iter().map(Write::Plan).collect();
+    ChangeSet { writes, ..ChangeSet::default() }
+}
+
+async fn a_refused_set_lets_its_locks_go_at_once() {
+    let schema = fresh_schema(shared()).await;
+    let (one, other) = (instance(&schema).await, instance(&schema).await);
+    let kept = plan("kept");
+    put(&one, &kept).await.unwrap();
+
+    let guards = vec![Guard::PlanUnused(kept.id)];
+    let stale = Delete { key: Key::Plan(kept.id), version: kept.version.next() };
+    let refused = one.commit(ChangeSet { guards, deletes: vec![stale], ..ChangeSet::default() });
+    let refused = refused.await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Conflict(_)), "{refused:?}");
+    put(&other, &renamed(&kept, "Renamed by the other")).await.unwrap();
+}
+
+async fn a_commit_whose_caller_left_lets_its_locks_go() {
+    let schema = fresh_schema(shared()).await;
+    let (one, other) = (instance(&schema).await, instance(&schema).await);
+    let mut outsider = outsider(&schema).await;
+    let (first, second) = (plan("first"), plan("second"));
+    one.commit(writing([first.clone(), second.clone()])).await.unwrap();
+    say(&mut outsider, "BEGIN").await;
+    say(&mut outsider, "SELECT 1 FROM plans WHERE slug = 'second' FOR UPDATE").await;
+
+    // It has the first when it waits for the second.
+    let both = writing([renamed(&first, "Not done"), renamed(&second, "Not done")]);
+    let left = tokio::time::timeout(Duration::from_millis(200), one.commit(both)).await;
+    left.unwrap_err();
+    say(&mut outsider, "ROLLBACK").await;
+
+    put(&other, &renamed(&first, "Renamed by the other")).await.unwrap();
+    put(&other, &renamed(&second, "Renamed by the other")).await.unwrap();
+}
+
+async fn a_commit_whose_caller_left_is_taken_whole_or_not_at_all() {
+    let schema = fresh_schema(shared()).await;
+    let (one, other) = (instance(&schema).await, instance(&schema).await);
+    let mut taken = 0;
+    for round in 0..60 {
+        let both = [plan(&format!("a-{round}")), plan(&format!("b-{round}"))];
+
+        let patience = Duration::from_micros(round * 50);
+        tokio::time::timeout(patience, one.commit(writing(both.clone()))).await.ok();
+
+        // Whatever is still on its way is done once the records can be locked.
+        let settled = [renamed(&both[0], "Seen"), renamed(&both[1], "Seen")];
+        let seen = other.commit(writing(settled)).await;
+        let first = other.plan(both[0].id).await.unwrap();
+        let second = other.plan(both[1].id).await.unwrap();
+        assert_eq!(first.is_some(), second.is_some(), "{round}: {seen:?}");
+        taken += u32::from(first.is_some());
+        one.plan(both[0].id).await.unwrap();
+    }
+    println!("{taken} of 60 commits whose callers left were taken");
+}
+
+async fn a_slow_read_whose_caller_left_holds_nobody_up() {
+    let schema = fresh_schema(shared()).await;
+    let store = instance(&schema).await;
+    let mut outsider = outsider(&schema).await;
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+    say(&mut outsider, "BEGIN; LOCK TABLE plans IN ACCESS EXCLUSIVE MODE").await;
+    let left = tokio::time::timeout(Duration::from_millis(100), store.plan(kept.id)).await;
+    left.unwrap_err();
+
+    let nobody = UserId::new(kept.created_at, &RandomIds).unwrap();
+    let read = tokio::time::timeout(Duration::from_millis(500), store.user(nobody)).await;
+
+    assert_eq!(read.unwrap().unwrap(), None);
+    say(&mut outsider, "ROLLBACK").await;
+    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+}
+
+async fn a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on() {
+    let schema = fresh_schema(shared()).await;
+    let how = Postgres::url(shared()).unwrap().schema(&schema).connections(2);
+    let store = how.statement_timeout(Duration::from_millis(200)).open().await.unwrap();
+    let store = Arc::new(store);
+    let mut outsider = outsider(&schema).await;
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+    say(&mut outsider, "BEGIN; SELECT 1 FROM plans FOR UPDATE").await;
+
+    // More of them than there are connections.
+    for _ in 0..4 {
+        let late = put(&store, &renamed(&kept, "Late")).await.unwrap_err();
+        assert!(matches!(late, StoreError::Unavailable(_)), "{late:?}");
+    }
+    say(&mut outsider, "ROLLBACK").await;
+
+    put(&store, &renamed(&kept, "In time")).await.unwrap();
+}
+
+/// As a stand-by does, and a primary that was told to.
+async fn a_database_that_only_reads_still_answers_questions() {
+    let cluster = Cluster::start(false).unwrap();
+    let store = Arc::new(Postgres::url(&cluster.url()).unwrap().open().await.unwrap());
+    let mut outsider = PgConnection::connect(&cluster.url()).await.unwrap();
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+    let mut over = subscription(&kept);
+    over.status = SubscriptionStatus::Cancelled;
+    over.ends_at = Some(over.starts_at);
+    let writes = vec![Write::Subscription(over.clone())];
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    let only_reads = async |outsider: &mut PgConnection, yes: &str| {
+        let text = format!("ALTER DATABASE postgres SET default_transaction_read_only = {yes}");
+        say(outsider, "SET default_transaction_read_only = off").await;
+        say(outsider, &text).await;
+        // Those that are connected keep what they began with.
+        let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                      WHERE application_name = 'subscription'";
+        say(outsider, others).await;
+    };
+
+    only_reads(&mut outsider, "on").await;
+
+    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    let listed = async |now: Timestamp| {
+        let filter = SubscriptionFilter { is_active: Some(false), ..SubscriptionFilter::default() };
+        let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
+        store.subscriptions(&query).await.unwrap().items
+    };
+    assert_eq!(listed(at("2030-01-01T00:00:00Z")).await.len(), 1);
+    let refused = put(&store, &plan("refused")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
+
+    only_reads(&mut outsider, "off").await;
+
+    // The one that was cut off hears of it, as with any restart.
+    put(&store, &plan("first")).await.ok();
+    put(&store, &plan("second")).await.unwrap();
+    assert_eq!(listed(at("2030-01-01T00:00:00Z")).await.len(), 1);
+}

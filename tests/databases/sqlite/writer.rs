@@ -1,0 +1,133 @@
+//! The one writer, and the many that share its transactions.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
+use subscription_core::events::{Change, Event, Subject};
+use subscription_core::store::{
+    ChangeSet, PageLimit, Sqlite, SqliteStore, StoreError, SubscriptionFilter, SubscriptionQuery,
+    Write,
+};
+use subscription_core::{EventId, Plan, RandomIds, Store as _, SubscriptionStatus};
+
+use super::fresh;
+use crate::folder::folder;
+use crate::records::{at, plan, put, renamed, subscription};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![
+        a_refused_set_hurts_no_neighbour,
+        a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
+        while_another_holds_the_file_nothing_is_written_and_all_is_read,
+    ]
+}
+
+/// The plan with the event that tells of it.
+fn told(plan: &Plan) -> ChangeSet {
+    let event = Event {
+        id: EventId::new(plan.created_at, &RandomIds).unwrap(),
+        at: plan.created_at,
+        subject: Subject::Plan(plan.id),
+        version: plan.version,
+        change: Change::Created,
+    };
+    let writes = vec![Write::Plan(plan.clone())];
+    ChangeSet { writes, events: vec![event], ..ChangeSet::default() }
+}
+
+async fn feed(store: &SqliteStore) -> Vec<(u64, Subject)> {
+    let mut all: Vec<(u64, Subject)> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |(sequence, _)| *sequence);
+        let page = store.events(after, PageLimit::MAX).await.unwrap();
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page.into_iter().map(|told| (told.sequence, told.event.subject)));
+    }
+}
+
+/// Every third is refused after it has told its event; its place goes to the next.
+async fn a_refused_set_hurts_no_neighbour() {
+    let store = Arc::new(fresh().await);
+    put(&store, &plan("taken")).await.unwrap();
+
+    let asked = (0..600).map(|nth| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let (good, bad) = (plan(&format!("plan-{nth}")), plan("taken"));
+            let changes = if nth % 3 == 0 { told(&bad) } else { told(&good) };
+            (good.id, nth % 3 == 0, store.commit(changes).await)
+        })
+    });
+    let mut taken = Vec::new();
+    for asked in asked.collect::<Vec<_>>() {
+        let (id, is_bad, answer) = asked.await.unwrap();
+        match answer {
+            Ok(()) if !is_bad => taken.push(Subject::Plan(id)),
+            Err(StoreError::Taken(_)) if is_bad => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    let (places, mut subjects): (Vec<_>, Vec<_>) = feed(&store).await.into_iter().unzip();
+    assert_eq!(places, (1..=400).collect::<Vec<u64>>());
+    subjects.sort();
+    taken.sort();
+    assert_eq!(subjects, taken);
+}
+
+async fn a_commit_whose_caller_left_is_taken_whole_or_not_at_all() {
+    let store = Arc::new(fresh().await);
+    let mut asked = Vec::new();
+    for nth in 0..100 {
+        let plan = plan(&format!("plan-{nth}"));
+        let patience = Duration::from_micros(nth * 10);
+        tokio::time::timeout(patience, store.commit(told(&plan))).await.ok();
+        asked.push(plan);
+    }
+    put(&store, &plan("last")).await.unwrap();
+
+    let mut taken = Vec::new();
+    for plan in &asked {
+        if store.plan(plan.id).await.unwrap().is_some() {
+            taken.push(Subject::Plan(plan.id));
+        }
+    }
+    println!("{} of 100 commits whose callers left were taken", taken.len());
+    let told: Vec<_> = feed(&store).await.into_iter().map(|(_, subject)| subject).collect();
+    assert_eq!(told, taken);
+}
+
+/// A copy is being made of it, say, by a tool that keeps others from writing meanwhile.
+async fn while_another_holds_the_file_nothing_is_written_and_all_is_read() {
+    let file = folder().join("store.db");
+    let store = Arc::new(Sqlite::file(&file).relaxed().open().await.unwrap());
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+    let mut over = subscription(&kept);
+    over.status = SubscriptionStatus::Cancelled;
+    over.ends_at = Some(over.starts_at);
+    let writes = vec![Write::Subscription(over)];
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    let mut other: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    let start = Instant::now();
+
+    let refused = put(&store, &renamed(&kept, "Refused")).await.unwrap_err();
+    let filter = SubscriptionFilter { is_active: Some(false), ..SubscriptionFilter::default() };
+    let now = at("2030-01-01T00:00:00Z");
+    let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
+    let listed = store.subscriptions(&query).await.unwrap();
+
+    println!("a commit and a list waited {:?} for a file that another holds", start.elapsed());
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
+    assert_eq!(listed.items.len(), 1);
+    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    other.execute("ROLLBACK").await.unwrap();
+    put(&store, &renamed(&kept, "Written")).await.unwrap();
+}
