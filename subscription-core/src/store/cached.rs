@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -44,9 +44,6 @@ pub struct Memory {
     plans: Cache<PlanId, Entry<Plan>>,
     slugs: Cache<Slug, PlanId>,
     clients: Cache<Slug, Entry<Client>>,
-    /// Commits under way of what may be in memory. Until they are through nobody is answered from there:
-    /// what was committed together is seen together.
-    writing: Arc<AtomicUsize>,
     hits: Arc<AtomicU64>,
     misses: Arc<AtomicU64>,
 }
@@ -70,14 +67,9 @@ impl Memory {
             plans: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
             slugs: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
             clients: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
-            writing: Arc::default(),
             hits: Arc::default(),
             misses: Arc::default(),
         }
-    }
-
-    fn is_settled(&self) -> bool {
-        self.writing.load(Ordering::Acquire) == 0
     }
 
     /// Forgets a record of which there is a new version, or if it is gone the one after its last.
@@ -143,11 +135,21 @@ impl Memory {
         }
     }
 
-    /// Forgets a record at whatever version.
-    fn drop_record(&self, key: &Key) {
+    /// Forgets what is about to be written or deleted: it is not taken into memory again as it is now.
+    fn make_way(&self, writes: &[Write], deletes: &[Delete]) {
+        for write in writes {
+            self.forget(&write.key(), write.version());
+        }
+        for delete in deletes {
+            self.forget(&delete.key, delete.version.next());
+        }
+    }
+
+    /// Forgets a record, though no later version of it is known.
+    fn read_anew(&self, key: &Key) {
         match key {
-            Key::Plan(id) => self.plans.invalidate(id),
-            Key::Client(id) => self.clients.invalidate(id),
+            Key::Plan(id) => empty(&self.plans, *id),
+            Key::Client(id) => empty(&self.clients, id.clone()),
             Key::Subscription(_)
             | Key::Payment(_)
             | Key::User(_)
@@ -157,20 +159,15 @@ impl Memory {
     }
 }
 
-/// A commit while it is under way, however it ends.
-struct Writing<'m>(&'m AtomicUsize);
-
-impl<'m> Writing<'m> {
-    fn begin(writing: &'m AtomicUsize) -> Self {
-        writing.fetch_add(1, Ordering::AcqRel);
-        Self(writing)
-    }
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
+/// Keeps no more of a record than its version.
+fn empty<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>(
+    cache: &Cache<K, Entry<T>>,
+    key: K,
+) {
+    cache.entry(key).and_compute_with(|known| match known {
+        Some(known) => Op::Put(Entry { version: known.value().version, record: None }),
+        None => Op::Nop,
+    });
 }
 
 /// Keeps a record, unless a later version of it is known.
@@ -203,7 +200,7 @@ impl<S: Store> CachedStore<S> {
     }
 
     fn plan_in_memory(&self, id: PlanId) -> Option<Arc<Plan>> {
-        self.memory.plans.get(&id).filter(|_| self.memory.is_settled())?.record
+        self.memory.plans.get(&id)?.record
     }
 }
 
@@ -300,8 +297,7 @@ impl<S: Store> Store for CachedStore<S> {
     }
 
     async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-        let known = self.memory.clients.get(id).filter(|_| self.memory.is_settled());
-        let known = known.and_then(|entry| entry.record);
+        let known = self.memory.clients.get(id).and_then(|entry| entry.record);
         if let Some(client) = self.memory.counted(known) {
             return Ok(Some(client));
         }
@@ -341,25 +337,14 @@ impl<S: Store> Store for CachedStore<S> {
             changes.writes.iter().filter(|write| in_memory(&write.key())).cloned().collect();
         let deletes: Vec<_> =
             changes.deletes.iter().filter(|delete| in_memory(&delete.key)).cloned().collect();
-        if writes.is_empty() && deletes.is_empty() {
-            let outcome = self.inner.commit(changes).await;
-            if let Err(StoreError::Conflict(key)) = &outcome {
-                self.memory.drop_record(key);
-            }
-            return outcome;
-        }
-        let _writing = Writing::begin(&self.memory.writing);
+        // Until it is known what became of it, also if the caller does not wait for that, all is read
+        // from the store: whoever has seen a part of the set there must not find the rest here as it was.
+        self.memory.make_way(&writes, &deletes);
         let outcome = self.inner.commit(changes).await;
         match &outcome {
             Ok(()) => self.memory.take_over(&writes, &deletes),
             // It was decided on what is in memory: whoever tries again must read anew.
-            Err(StoreError::Conflict(key)) => self.memory.drop_record(key),
-            // It may have been taken.
-            Err(StoreError::Unavailable(_)) => {
-                let keys = writes.iter().map(Write::key);
-                let keys = keys.chain(deletes.into_iter().map(|delete| delete.key));
-                keys.for_each(|key| self.memory.drop_record(&key));
-            }
+            Err(StoreError::Conflict(key)) => self.memory.read_anew(key),
             Err(_) => {}
         }
         outcome
