@@ -4,10 +4,17 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it measured")]
 
 mod folder;
+mod lives;
 mod postgres;
 mod records;
+#[path = "../it/simulation/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "its own tests are those of `it`")]
+mod simulation;
 mod sqlite;
 mod stories;
+#[path = "../it/world.rs"]
+#[expect(dead_code, reason = "the simulation needs a part of it")]
+mod world;
 
 use libtest_mimic::Arguments;
 

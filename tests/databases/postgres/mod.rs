@@ -12,6 +12,7 @@ use sqlx::{Connection as _, PgConnection};
 use subscription_core::store::{Postgres, PostgresStore};
 
 use self::cluster::Cluster;
+use crate::lives;
 use crate::stories::Story;
 
 /// The server that most tests share: its address, or why there is none.
@@ -44,6 +45,7 @@ pub(crate) async fn fresh() -> PostgresStore {
 
 pub(crate) fn stories() -> Vec<Story> {
     let mut all = Story::suite("postgres", fresh);
+    all.extend(lives::stories("postgres", fresh));
     all.extend(abandoned::stories());
     all.extend(instances::stories());
     all.extend(outages::stories());

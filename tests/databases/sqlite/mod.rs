@@ -6,6 +6,7 @@ mod writer;
 use subscription_core::store::{Sqlite, SqliteStore};
 
 use crate::folder::folder;
+use crate::lives;
 use crate::stories::Story;
 
 pub(crate) async fn fresh() -> SqliteStore {
@@ -15,6 +16,7 @@ pub(crate) async fn fresh() -> SqliteStore {
 
 pub(crate) fn stories() -> Vec<Story> {
     let mut all = Story::suite("sqlite", fresh);
+    all.extend(lives::stories("sqlite", fresh));
     all.extend(file::stories());
     all.extend(writer::stories());
     all

@@ -10,7 +10,7 @@ use std::time::Duration;
 use subscription_core::events::{Event, Subject};
 use subscription_core::store::{IdempotencyKey, PageLimit, PlanQuery, SubscriptionQuery};
 use subscription_core::{
-    Clock, ManualClock, MemoryStore, Store, SubscriptionService, Timestamp, Version,
+    Clock, ManualClock, Store, SubscriptionService, Timestamp, Version,
 };
 
 use super::actors::Actor;
@@ -37,8 +37,7 @@ struct Acknowledged {
 }
 
 /// Lets all actors ask so many times, then checks what is left behind.
-pub(super) async fn run(seed: u64, steps: u32) -> Result<(), Failure> {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+pub(super) async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<(), Failure> {
     let (clock, faults, service) = service_over(&store, seed);
     let mut rng = Rng::new(seed);
     faults.draw_from(rng.fork());

@@ -7,7 +7,7 @@
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a simulation that fails panics")]
 #![expect(clippy::print_stdout, reason = "a failing test shows its fresh seed")]
 
-mod accounts;
+pub(crate) mod accounts;
 mod actors;
 mod broken;
 mod concurrent;
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::sync::Arc;
 
-use subscription_core::{IdSource, MemoryStore, RandomIds};
+use subscription_core::{IdSource, MemoryStore, RandomIds, Store};
 
 use self::broken::{Breakage, BrokenStore};
 use self::world::World;
@@ -51,14 +51,39 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text}")))
 }
 
-/// Runs a thousand random steps; a failure prints the seed that repeats it.
-#[tokio::test]
-async fn random_lives_keep_every_invariant() {
-    for seed in seeds(12) {
-        if let Err(failure) = World::seeded(seed).run(steps(1_000)).await {
+/// Random lives, each over a store of its own; a failure prints the seed that repeats it.
+pub(crate) async fn random_lives<F: Future<Output = Arc<dyn Store>>>(
+    open: impl Fn() -> F,
+    fixed: u64,
+    by_default: u32,
+) {
+    for seed in seeds(fixed) {
+        if let Err(failure) = World::over(open().await, seed).run(steps(by_default)).await {
             panic!("{failure}");
         }
     }
+}
+
+/// Actors that run at once, in each run over a store of its own.
+pub(crate) async fn actors_at_once<F: Future<Output = Arc<dyn Store>>>(
+    open: impl Fn() -> F,
+    fixed: u64,
+    by_default: u32,
+) {
+    for seed in seeds(fixed) {
+        if let Err(failure) = concurrent::run(open().await, seed, steps(by_default)).await {
+            panic!("{failure}");
+        }
+    }
+}
+
+async fn in_memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+#[tokio::test]
+async fn random_lives_keep_every_invariant() {
+    random_lives(in_memory, 12, 1_000).await;
 }
 
 /// A simulation that never gets into trouble would keep every invariant as well.
@@ -92,20 +117,12 @@ async fn random_lives_meet_every_refusal() {
 /// On one thread a seed repeats the order of everything, the turns of the tasks too.
 #[tokio::test]
 async fn actors_at_once_keep_every_invariant() {
-    for seed in seeds(12) {
-        if let Err(failure) = concurrent::run(seed, steps(120)).await {
-            panic!("{failure}");
-        }
-    }
+    actors_at_once(in_memory, 12, 120).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actors_on_several_threads_keep_every_invariant() {
-    for seed in seeds(12) {
-        if let Err(failure) = concurrent::run(seed, steps(120)).await {
-            panic!("{failure}");
-        }
-    }
+    actors_at_once(in_memory, 12, 120).await;
 }
 
 #[tokio::test]

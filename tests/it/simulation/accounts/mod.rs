@@ -15,20 +15,28 @@ mod world;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use subscription_core::MemoryStore;
+use subscription_core::{MemoryStore, Store};
 
 use self::world::World;
 use super::broken::{Breakage, BrokenStore};
-use super::{seeds, steps};
+use super::{in_memory, seeds, steps};
 
-/// Runs a few hundred random steps; a failure prints the seed that repeats it.
-#[tokio::test]
-async fn random_accounts_keep_every_invariant() {
-    for seed in seeds(8) {
-        if let Err(failure) = World::seeded(seed).await.run(steps(400)).await {
+/// Random accounts, in each run over a store of its own; a failure prints the seed that repeats it.
+pub(crate) async fn random_accounts<F: Future<Output = Arc<dyn Store>>>(
+    open: impl Fn() -> F,
+    fixed: u64,
+    by_default: u32,
+) {
+    for seed in seeds(fixed) {
+        if let Err(failure) = World::over(open().await, seed).await.run(steps(by_default)).await {
             panic!("{failure}");
         }
     }
+}
+
+#[tokio::test]
+async fn random_accounts_keep_every_invariant() {
+    random_accounts(in_memory, 8, 400).await;
 }
 
 /// A simulation that never gets into trouble would keep every invariant as well.
