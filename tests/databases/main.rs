@@ -5,6 +5,7 @@
 
 mod folder;
 mod lives;
+mod moving;
 mod postgres;
 mod records;
 #[path = "../it/simulation/mod.rs"]
@@ -20,8 +21,10 @@ use libtest_mimic::Arguments;
 
 fn main() {
     let skipped = std::env::var("SUBSCRIPTION_TEST_POSTGRES").is_ok_and(|how| how == "skip");
-    let anywhere = sqlite::stories().into_iter().map(|story| story.trial(false));
-    let with_a_server = postgres::stories().into_iter().map(|story| story.trial(skipped));
+    let anywhere = sqlite::stories().into_iter().chain(moving::stories());
+    let anywhere = anywhere.map(|story| story.trial(false));
+    let with_a_server = postgres::stories().into_iter().chain(moving::stories_with_a_server());
+    let with_a_server = with_a_server.map(|story| story.trial(skipped));
     let done = libtest_mimic::run(&Arguments::from_args(), anywhere.chain(with_a_server).collect());
     postgres::stop();
     if skipped {

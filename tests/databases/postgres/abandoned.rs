@@ -10,7 +10,8 @@ use subscription_core::store::{
 };
 use subscription_core::{Plan, RandomIds, Store as _, SubscriptionStatus, Timestamp, UserId};
 
-use super::cluster::{Cluster, fresh_schema};
+use super::cluster::Cluster;
+use super::fresh_schema;
 use super::shared;
 use crate::records::{at, plan, put, renamed, subscription};
 use crate::stories::{Story, stories};
