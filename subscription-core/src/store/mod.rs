@@ -35,6 +35,8 @@ pub use query::{
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::error::OpenError;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use sql::moving;
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{Postgres, PostgresStore};
 #[cfg(feature = "sqlite")]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{ANSWERS, Kept, Table};
+use super::table::{ANSWERS, EVENTS, Kept, Table};
 use super::value::{Cells, Columns, Value};
 use crate::clock::Timestamp;
 use crate::events::{Event, RecordedEvent};
@@ -93,15 +93,27 @@ pub(super) fn event_values(event: &Event) -> [Value; 5] {
 
 /// Reads a place and the columns of its event.
 pub(super) fn recorded_event<R: Columns>(row: &R) -> Result<RecordedEvent, StoreError> {
-    let mut cells = Cells::new(row);
-    Ok(RecordedEvent {
-        sequence: cells.count()?,
-        event: Event {
-            id: cells.id()?,
-            at: cells.time()?,
-            subject: cells.json()?,
-            version: cells.version()?,
-            change: cells.json()?,
-        },
-    })
+    RecordedEvent::read(&mut Cells::new(row))
+}
+
+impl Kept for RecordedEvent {
+    const TABLE: &'static Table = &EVENTS;
+
+    fn values(&self) -> Vec<Value> {
+        let sequence = Value::count(self.sequence);
+        std::iter::once(sequence).chain(event_values(&self.event)).collect()
+    }
+
+    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+        Ok(Self {
+            sequence: cells.count()?,
+            event: Event {
+                id: cells.id()?,
+                at: cells.time()?,
+                subject: cells.json()?,
+                version: cells.version()?,
+                change: cells.json()?,
+            },
+        })
+    }
 }

@@ -9,6 +9,7 @@ mod catalogue;
 pub(crate) mod error;
 mod history;
 mod migrations;
+pub mod moving;
 mod page;
 mod pool;
 #[cfg(feature = "postgres")]

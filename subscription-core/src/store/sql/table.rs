@@ -292,3 +292,13 @@ pub(super) static ANSWERS: Table = Table {
     unique: &[],
     texts: LazyLock::new(|| Texts::of(&ANSWERS)),
 };
+
+/// Events that have a place.
+pub(super) static EVENTS: Table = Table {
+    name: "events",
+    key: 1,
+    columns: &["sequence", "id", "at", "subject", "version", "change"],
+    reset: "",
+    unique: &[],
+    texts: LazyLock::new(|| Texts::of(&EVENTS)),
+};

@@ -32,6 +32,15 @@ pub(super) async fn read(
     bound(sqlx::query(sqlx::AssertSqlSafe(text)), values).fetch_all(from).await
 }
 
+/// Gives a place to every event up to this position.
+pub(super) async fn place_up_to(to: &mut PgConnection, last: i64) -> Result<(), sqlx::Error> {
+    let waiting = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL AND position <= $1)";
+    while sqlx::query(waiting).bind(last).fetch_one(&mut *to).await?.try_get(0)? {
+        give_places(to).await?;
+    }
+    Ok(())
+}
+
 async fn give_places(to: &mut PgConnection) -> Result<(), sqlx::Error> {
     let mut transaction = to.begin().await?;
     // A statement of its own: the next one must see what was committed while this one waited.

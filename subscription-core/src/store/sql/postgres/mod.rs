@@ -4,6 +4,7 @@ mod amount;
 mod announce;
 mod feed;
 mod listen;
+mod moving;
 mod open;
 mod row;
 mod steps;

@@ -1,6 +1,7 @@
 //! Everything in one file, by SQLite.
 
 mod apply;
+mod moving;
 mod row;
 mod writer;
 

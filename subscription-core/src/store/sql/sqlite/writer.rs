@@ -26,7 +26,23 @@ pub(super) struct Writer(mpsc::Sender<Job>);
 enum Job {
     Commit(ChangeSet, oneshot::Sender<Result<(), StoreError>>),
     NoteEndings(Timestamp, oneshot::Sender<Result<(), StoreError>>),
+    Lend(oneshot::Sender<Loan>),
     Close(oneshot::Sender<()>),
+}
+
+/// The writer's connection, while everybody else who writes waits. One that is not given back is
+/// replaced, and what it had not committed is gone.
+#[derive(Debug)]
+pub(super) struct Loan {
+    pub(super) connection: SqliteConnection,
+    back: oneshot::Sender<SqliteConnection>,
+}
+
+impl Loan {
+    pub(super) fn give_back(self) {
+        // Where nobody waits for it, it ends.
+        self.back.send(self.connection).ok();
+    }
 }
 
 impl Writer {
@@ -47,6 +63,11 @@ impl Writer {
 
     pub(super) async fn note_endings(&self, now: Timestamp) -> Result<(), StoreError> {
         self.ask(|answer| Job::NoteEndings(now, answer)).await?
+    }
+
+    /// Lends the connection, for a transaction of one's own.
+    pub(super) async fn lend(&self) -> Result<Loan, StoreError> {
+        self.ask(Job::Lend).await
     }
 
     pub(super) async fn close(&self) {
@@ -71,10 +92,12 @@ async fn run(
     let mut group = Vec::new();
     while jobs.recv_many(&mut group, GROUP_MAX).await > 0 {
         let mut closing = Vec::new();
+        let mut lending = Vec::new();
         let mut work = Vec::new();
         for job in group.drain(..) {
             match job {
                 Job::Commit(..) | Job::NoteEndings(..) => work.push(job),
+                Job::Lend(to) => lending.push(to),
                 Job::Close(done) => closing.push(done),
             }
         }
@@ -92,6 +115,9 @@ async fn run(
         if !sound {
             connection = None;
         }
+        for to in lending {
+            connection = lend(connection, &options, to).await;
+        }
         if !closing.is_empty() {
             jobs.close();
             if let Some(open) = connection.take() {
@@ -106,10 +132,29 @@ async fn run(
     }
 }
 
+/// Waits until the connection is given back; `None` if it never is.
+async fn lend(
+    connection: Option<SqliteConnection>,
+    options: &SqliteConnectOptions,
+    to: oneshot::Sender<Loan>,
+) -> Option<SqliteConnection> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => options.connect().await.ok()?,
+    };
+    let (back, returned) = oneshot::channel();
+    match to.send(Loan { connection, back }) {
+        Ok(()) => returned.await.ok(),
+        Err(loan) => Some(loan.connection),
+    }
+}
+
 fn answer(job: Job, outcome: Result<(), StoreError>) {
     match job {
         // Whoever has left does not want to know.
         Job::Commit(_, to) | Job::NoteEndings(_, to) => drop(to.send(outcome)),
+        // Neither is answered with an outcome.
+        Job::Lend(_) => {}
         Job::Close(to) => drop(to.send(())),
     }
 }
@@ -153,7 +198,7 @@ async fn transact(
         let outcome = match job {
             Job::Commit(changes, _) => apply(connection, changes).await,
             Job::NoteEndings(now, _) => note_endings(connection, *now).await,
-            Job::Close(_) => Ok(()),
+            Job::Lend(_) | Job::Close(_) => Ok(()),
         };
         match outcome {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) => {
