@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use subscription_core::events::{Event, Subject};
 use subscription_core::store::{IdempotencyKey, PageLimit, PlanQuery, SubscriptionQuery};
-use subscription_core::{
-    Clock, ManualClock, Store, SubscriptionService, Timestamp, Version,
-};
+use subscription_core::{Clock, ManualClock, Store, SubscriptionService, Timestamp, Version};
 
 use super::actors::Actor;
 use super::invariants::{self, Broken, View};
