@@ -151,6 +151,10 @@ async fn numbers(store: &Arc<dyn Store>, query: SubscriptionQuery) -> Vec<u64> {
     ids.iter().map(number).collect()
 }
 
+fn pairs<'a, A, B>(all: &'a [A], others: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    all.iter().flat_map(|one| others.iter().map(move |other| (one, other)))
+}
+
 /// What is cancelled grants access until its end, not at it: the same list differs with the time.
 pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>) {
     let cancelled = |n, ends_at, blocked| Subscription {
@@ -167,21 +171,29 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
         subscription(4),
         Subscription { ends_at: Some(at(50)), ..subscription(5) },
     ];
+    let Subscription { user_id, subscription_plan_id, .. } = subscription(0);
+    let made = made.map(|made| Subscription { user_id, subscription_plan_id, ..made });
     store.commit(writing(made.clone().map(Write::Subscription))).await.unwrap();
+    let any = SubscriptionFilter::default;
+    let filters = [
+        any(),
+        SubscriptionFilter { subscription_plan_id: Some(subscription_plan_id), ..any() },
+        SubscriptionFilter { user_id: Some(user_id), ..any() },
+    ];
 
     // Clocks go back too, and two that ask need not agree on the time.
     let forth = [Timestamp::MIN, at(99), at(100), at(150), at(200), at(201), Timestamp::MAX];
     let back = forth.into_iter().rev();
     for now in forth.into_iter().chain(back).chain([at(150), at(99), at(150)]) {
-        for order in SubscriptionOrder::ALL {
+        for (order, filter) in pairs(&SubscriptionOrder::ALL, &filters) {
             for is_active in [true, false] {
                 let wanted = |found: &&Subscription| found.is_active_at(now) == is_active;
                 let expected: Vec<_> = made.iter().filter(wanted).map(|s| s.id.uuid()).collect();
                 let direction = Direction::Ascending;
-                let is_active = Some(is_active);
-                let filter = SubscriptionFilter { is_active, ..SubscriptionFilter::default() };
+                let filter = SubscriptionFilter { is_active: Some(is_active), ..filter.clone() };
                 let limit = limit(1);
-                let query = SubscriptionQuery { filter, order, direction, after: None, limit, now };
+                let query =
+                    SubscriptionQuery { filter, order: *order, direction, after: None, limit, now };
 
                 assert_eq!(subscription_ids(&store, query.clone()).await, expected, "{query:?}");
             }

@@ -149,8 +149,11 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, clock_went_back: bool) ->
     let mut statement = Statement::default();
     let filter = &query.filter;
     let mut shelves = shelves(filter);
+    // Of one user there are few: they are looked at one by one.
+    let few = filter.user_id.is_some() || filter.external_subscription_id.is_some();
     // Nothing there is going on, unless the clock was turned back; it would all be looked at in vain.
-    shelves.retain(|shelf| clock_went_back || shelf.name != OVER || shelf.part != Part::Going);
+    shelves
+        .retain(|shelf| few || clock_went_back || shelf.name != OVER || shelf.part != Part::Going);
     if shelves.is_empty() {
         return None;
     }
@@ -194,8 +197,7 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, clock_went_back: bool) ->
         statement.text = window.close(&select, &conditions).into();
         return Some(statement);
     }
-    if filter.user_id.is_some() || filter.external_subscription_id.is_some() {
-        // Of one user there are few: they are looked at one by one.
+    if few {
         let any: Vec<_> = shelves.iter().map(|shelf| format!("({})", by_shelf(shelf))).collect();
         conditions.push(format!("({})", any.join(" OR ")));
         statement.text = window.close(&select, &conditions).into();
