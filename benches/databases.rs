@@ -154,7 +154,7 @@ fn read_script() -> String {
     let columns = COLUMNS;
     format!(
         "\\set n random(1, 1000)\n\
-         SELECT {columns} FROM subscriptions WHERE id = lpad(to_hex(:n), 32, '0')::uuid;\n"
+         SELECT {columns} FROM subscriptions WHERE id = lpad(to_hex(:n::bigint), 32, '0')::uuid;\n"
     )
 }
 

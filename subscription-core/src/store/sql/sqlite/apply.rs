@@ -1,6 +1,9 @@
 //! A change set as statements. There is one writer, so what is read here stays so until the end of the
 //! transaction.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
@@ -9,6 +12,7 @@ use super::super::history::{EVENT_COLUMNS, event_values};
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::{Columns as _, Value};
 use super::row::bound;
+use crate::events::Event;
 use crate::id::PlanId;
 use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
 use crate::version::Version;
@@ -23,6 +27,12 @@ pub(super) async fn apply(
             expect_version(to, key, *version).await?;
         }
     }
+    if let ([write], [event], [], None) =
+        (&*changes.writes, &*changes.events, &*changes.deletes, changes.forget_events)
+    {
+        expect_all_unused(to, changes).await?;
+        return put(to, write, Some(event)).await;
+    }
     // Versions come before values: with one record its own statement sees to that.
     if changes.writes.len() + changes.deletes.len() > 1 {
         for write in &changes.writes {
@@ -35,13 +45,9 @@ pub(super) async fn apply(
     for delete in &changes.deletes {
         remove(to, delete).await?;
     }
-    for guard in &changes.guards {
-        if let Guard::PlanUnused(plan) = guard {
-            expect_unused(to, *plan).await?;
-        }
-    }
+    expect_all_unused(to, changes).await?;
     for write in &changes.writes {
-        put(to, write).await?;
+        put(to, write, None).await?;
     }
     for event in &changes.events {
         let text = format!("INSERT INTO events ({EVENT_COLUMNS}) VALUES ({})", placeholders(1, 5));
@@ -70,6 +76,18 @@ async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, Sto
     row.int(0).map(|version| Version::from(version.unsigned_abs())).map_err(failed)
 }
 
+async fn expect_all_unused(
+    to: &mut SqliteConnection,
+    changes: &ChangeSet,
+) -> Result<(), StoreError> {
+    for guard in &changes.guards {
+        if let Guard::PlanUnused(plan) = guard {
+            expect_unused(to, *plan).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn expect_unused(to: &mut SqliteConnection, plan: PlanId) -> Result<(), StoreError> {
     let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 LIMIT 1";
     let users = fetch(to, text, vec![Value::Id(plan.uuid())]).await.map_err(failed)?;
@@ -86,21 +104,36 @@ async fn remove(to: &mut SqliteConnection, delete: &Delete) -> Result<(), StoreE
     }
 }
 
-async fn put(to: &mut SqliteConnection, write: &Write) -> Result<(), StoreError> {
+/// Writes a record, and in the same breath the event that tells of it: each statement is a trip to the
+/// thread that SQLite works on.
+async fn put(
+    to: &mut SqliteConnection,
+    write: &Write,
+    event: Option<&Event>,
+) -> Result<(), StoreError> {
     let (key, mut values) = (write.key(), values(write));
     let texts = &Table::of(&key).texts;
-    if write.version() == Version::FIRST {
-        let Err(error) = execute(to, texts.insert.as_str(), values).await else { return Ok(()) };
-        // SQLite looks at the newest index first, which is not that of the key.
-        if is_duplicate(&error) && version_of(to, &key).await? != Version::NEW {
-            return Err(conflict(&key));
-        }
-        return Err(refused(error, write));
+    let is_new = write.version() == Version::FIRST;
+    let mut text = Cow::Borrowed(if is_new { texts.insert.as_str() } else { &texts.update });
+    if !is_new {
+        values.push(Value::version(write.version().previous()));
     }
-    values.push(Value::version(write.version().previous()));
-    match execute(to, texts.update.as_str(), values).await {
+    if let Some(event) = event {
+        let places = placeholders(values.len() + 1, 5);
+        // Only if there was something to write.
+        let text = text.to_mut();
+        write!(text, "; INSERT INTO events ({EVENT_COLUMNS}) SELECT {places} WHERE changes() > 0")
+            .ok();
+        values.extend(event_values(event));
+    }
+    match execute(to, text, values).await {
         Ok(0) => Err(conflict(&key)),
         Ok(_) => Ok(()),
+        // SQLite looks at the newest index first, which is not that of the key.
+        Err(error) if is_new && is_duplicate(&error) => match version_of(to, &key).await? {
+            Version::NEW => Err(refused(error, write)),
+            _ => Err(conflict(&key)),
+        },
         Err(error) => Err(refused(error, write)),
     }
 }
@@ -116,7 +149,7 @@ async fn fetch(
 /// How many rows it changed.
 pub(super) async fn execute(
     to: &mut SqliteConnection,
-    text: impl Into<std::borrow::Cow<'static, str>>,
+    text: impl Into<Cow<'static, str>>,
     values: Vec<Value>,
 ) -> Result<u64, sqlx::Error> {
     let done = bound(sqlx::query(AssertSqlSafe(text.into())), values).execute(to).await?;

@@ -194,23 +194,25 @@ async fn transact(
     };
     step(connection, "BEGIN IMMEDIATE").await?;
     for job in work {
-        step(connection, "SAVEPOINT job").await?;
+        // What is refused at its only write has written nothing.
+        let many = matches!(job, Job::Commit(changes, _)
+            if changes.writes.len() > 1 || !changes.deletes.is_empty());
+        if many {
+            step(connection, "SAVEPOINT job").await?;
+        }
         let outcome = match job {
             Job::Commit(changes, _) => apply(connection, changes).await,
             Job::NoteEndings(now, _) => note_endings(connection, *now).await,
             Job::Lend(_) | Job::Close(_) => Ok(()),
         };
-        match outcome {
-            Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) => {
-                return Err(error);
-            }
-            Err(_) => {
-                step(connection, "ROLLBACK TO job").await?;
-                step(connection, "RELEASE job").await?;
-            }
-            Ok(()) => {
-                step(connection, "RELEASE job").await?;
-            }
+        if let Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) = outcome {
+            return Err(error);
+        }
+        if many && outcome.is_err() {
+            step(connection, "ROLLBACK TO job").await?;
+        }
+        if many {
+            step(connection, "RELEASE job").await?;
         }
         outcomes.push(outcome);
     }
