@@ -46,7 +46,7 @@ use super::page::Statement;
 use super::value::Columns;
 pub use error::MoveError;
 pub(super) use export::export;
-pub(super) use import::{Imported, import};
+pub(super) use import::import;
 
 const FORMAT: &str = "subscription-export";
 const VERSION: u64 = 1;

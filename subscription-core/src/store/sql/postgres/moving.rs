@@ -6,8 +6,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::error::failed;
 use super::super::history::EVENT_COLUMNS;
-use super::super::moving::{Counts, Imported, Kind, Link, MoveError, Progress, Snapshot};
-use super::super::moving::{export, import};
+use super::super::moving::{Counts, Kind, Link, MoveError, Progress, Snapshot, export, import};
 use super::super::page::Statement;
 use super::super::value::Columns as _;
 use super::row::bound;
@@ -57,7 +56,7 @@ impl PostgresStore {
         sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(failed)?;
         let imported = match import(&mut *transaction, from, progress).await {
             Ok(imported) => {
-                finish(&mut transaction, &imported, &tables).await.map_err(failed)?;
+                finish(&mut transaction, &tables, imported.feed).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;
                 Ok(imported.counts)
             }
@@ -87,16 +86,12 @@ async fn last_position(from: &mut PgConnection) -> Result<i64, sqlx::Error> {
     sqlx::query(text).fetch_one(from).await?.int(0)
 }
 
-/// Lets the feed go on after what was imported, and the planner know what there is.
-async fn finish(
-    to: &mut PgConnection,
-    imported: &Imported,
-    tables: &str,
-) -> Result<(), sqlx::Error> {
+/// Lets the planner know what there is, and the feed go on after this number.
+async fn finish(to: &mut PgConnection, tables: &str, feed: i64) -> Result<(), sqlx::Error> {
     sqlx::query(AssertSqlSafe(format!("ANALYZE {tables}"))).execute(&mut *to).await?;
     // Last, as it is not taken back if something fails.
     let text = "SELECT setval('feed', GREATEST($1, 1), $1 > 0)";
-    sqlx::query(text).bind(imported.feed).execute(to).await?;
+    sqlx::query(text).bind(feed).execute(to).await?;
     Ok(())
 }
 
