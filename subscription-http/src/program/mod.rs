@@ -3,6 +3,7 @@
 mod clients;
 mod identity;
 mod keys;
+mod moving;
 mod serve;
 mod settings;
 mod store;
@@ -44,6 +45,17 @@ enum Command {
     /// The keys that tokens are signed with.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Write all that is in the database to a file, as JSON lines. People are in it: it is for its owner's
+    /// eyes only.
+    Export {
+        /// The file, which must not be there yet.
+        file: PathBuf,
+    },
+    /// Read such a file into a database that is empty, of whichever kind.
+    Import {
+        /// The file.
+        file: PathBuf,
+    },
     /// Print the OpenAPI document.
     Openapi,
 }
@@ -109,6 +121,8 @@ impl Program {
             }
             Command::Client(command) => clients::run(command, &settings).await,
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
+            Command::Export { file } => moving::export(&settings, &file).await,
+            Command::Import { file } => moving::import(&settings, &file).await,
             Command::Openapi => {
                 say(subscription_http::openapi_json());
                 Ok(())

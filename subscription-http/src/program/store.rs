@@ -54,6 +54,10 @@ impl Opened {
         }
     }
 
+    pub(crate) const fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
     /// Finishes what was begun and lets go.
     pub(crate) async fn close(&self) {
         match &self.kept {

@@ -130,3 +130,33 @@ fn tables_are_made_by_a_command_too() {
     assert_eq!(told, "sqlite://subscription.db is up to date\n");
     assert!(folder.join("subscription.db").exists());
 }
+
+#[test]
+fn everything_moves_from_one_file_to_another_and_back_the_same() {
+    let (here, there) = (folder(), folder());
+    said(command_in(&here).args(["client", "add", "--name", "Shop", "--scope", "plans:read"]));
+    let file = |folder: &std::path::Path, name: &str| folder.join(name).display().to_string();
+
+    let told = said(command_in(&here).args(["export", &file(&here, "all.jsonl")]));
+    assert!(told.starts_with("wrote 2 records"), "{told}");
+    said(command_in(&there).args(["import", &file(&here, "all.jsonl")]));
+    said(command_in(&there).args(["export", &file(&there, "again.jsonl")]));
+
+    let text = |name: String| std::fs::read_to_string(name).unwrap();
+    assert_eq!(text(file(&here, "all.jsonl")), text(file(&there, "again.jsonl")));
+    let access = std::fs::metadata(file(&here, "all.jsonl")).unwrap().permissions().mode();
+    assert_eq!(access & 0o777, 0o600);
+    for (arguments, told) in [
+        (["export".to_owned(), file(&here, "all.jsonl")], "is there already"),
+        (["import".to_owned(), file(&here, "all.jsonl")], "empty"),
+        (["import".to_owned(), file(&here, "nowhere.jsonl")], "cannot read"),
+    ] {
+        let (output, errors) = run(command_in(&here).args(&arguments));
+
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(errors.contains(told), "{arguments:?}: {errors}");
+    }
+    let (_, errors) =
+        run(command_in(&folder()).args(["import", &file(&here, "subscription.keys")]));
+    assert!(errors.contains("export"), "{errors}");
+}
