@@ -79,8 +79,13 @@ impl Cluster {
     pub(crate) fn kill(&mut self) {
         let file = self.folder.join("data/postmaster.pid");
         let pid = fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned();
-        // Its children notice, and end by themselves.
+        let children = children(&pid);
         assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        // They would notice, but some only after what they are at, and no other server may start before.
+        Command::new("kill").arg("-9").args(&children).stderr(Stdio::null()).status().ok();
+        while children.iter().any(|child| Path::new("/proc").join(child).exists()) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         self.end("keep\n");
         fs::remove_file(self.folder.join("data/postmaster.pid")).ok();
     }
@@ -131,6 +136,19 @@ impl Drop for Cluster {
         self.end("\n");
         fs::remove_dir_all(&self.folder).ok();
     }
+}
+
+/// The processes that a process has started, where that can be told.
+fn children(pid: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let names = processes.filter_map(|process| process.file_name().into_string().ok());
+    let is_child = |name: &String| {
+        let about = fs::read_to_string(format!("/proc/{name}/stat")).unwrap_or_default();
+        // After its name in brackets: its state, and who started it.
+        let parent = about.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        parent == Some(pid)
+    };
+    names.filter(is_child).collect()
 }
 
 /// Where `initdb` and `postgres` are.
