@@ -1,0 +1,53 @@
+//! An old copy of the file is put back.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::http::{Answer, Connection, Request, text};
+use crate::place::Place;
+use crate::running::{Running, folder};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![tokens_that_are_newer_than_a_restored_file_are_refused]
+}
+
+fn refresh(connection: &mut Connection, token: &str) -> Answer {
+    let body = json!({ "refresh_token": token }).to_string();
+    connection.sure(&Request::post("/authentication/refresh-token", &body))
+}
+
+fn tokens_that_are_newer_than_a_restored_file_are_refused() {
+    let folder = folder();
+    let (file, copy) = (folder.join("store.db"), folder.join("copy.db"));
+    let place = Place::Sqlite(file.clone());
+    let server = Running::start(&folder, &place.url(), &[]);
+    let body = json!({ "access_token": "believed", "email": "ada@example.com" }).to_string();
+    let sign_up = Request::post("/authentication/sign-up", &body);
+    let signed_up = server.connect().sure(&sign_up).expect(201).json();
+    let first = text(&signed_up, "refresh_token");
+    server.stop();
+    fs::copy(&file, &copy).unwrap();
+    let server = Running::start(&folder, &place.url(), &[]);
+    let mut connection = server.connect();
+    let second = text(&refresh(&mut connection, &first).expect(200).json(), "refresh_token");
+    let third = text(&refresh(&mut connection, &second).expect(200).json(), "refresh_token");
+    server.stop();
+
+    fs::copy(&copy, &file).unwrap();
+    let server = Running::start(&folder, &place.url(), &[]);
+
+    let mut connection = server.connect();
+    for newer in [&third, &second] {
+        let refused = refresh(&mut connection, newer).expect(401);
+        assert_eq!(refused.code(), "refresh_token_invalid");
+    }
+    let log = server.log();
+    assert!(log.contains("was an old backup restored?"), "{log}");
+    assert!(!log.contains(&third) && !log.contains("panicked"), "{log}");
+    // The session itself goes on from where the copy has it, for who still has that token.
+    refresh(&mut connection, &first).expect(200);
+    server.stop();
+    place.check_file();
+}

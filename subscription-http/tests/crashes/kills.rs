@@ -1,0 +1,59 @@
+//! The program is killed while it writes.
+
+use crate::audit::audit;
+use crate::dice::Dice;
+use crate::load::{leave_when_cut, some_moment, under_load};
+use crate::place::Place;
+use crate::running::{Running, folder};
+use crate::stories::{Story, stories};
+use crate::writer::{Writer, settled};
+
+const ROUNDS: usize = 20;
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![a_kill_loses_nothing_that_was_answered_sqlite]
+}
+
+pub(crate) fn stories_with_postgres() -> Vec<Story> {
+    stories![a_kill_loses_nothing_that_was_answered_postgres]
+}
+
+fn a_kill_loses_nothing_that_was_answered_sqlite() {
+    a_kill_loses_nothing_that_was_answered("kills over SQLite", &Place::file());
+}
+
+fn a_kill_loses_nothing_that_was_answered_postgres() {
+    a_kill_loses_nothing_that_was_answered("kills over PostgreSQL", &Place::schema());
+}
+
+fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
+    let (mut dice, folder, mut answered) = (Dice::told(story), folder(), 0);
+    let mut writers = Writer::some(6, &mut dice);
+
+    for round in 0..ROUNDS {
+        let server = Running::start(&folder, &place.url(), &[]);
+        for writer in &mut writers {
+            writer.check(&mut server.connect());
+        }
+        let address = server.address;
+        answered += under_load(&mut writers, address, leave_when_cut, |progress| {
+            some_moment(&mut dice, progress);
+            let log = server.log();
+            assert!(!log.contains("\"ERROR\""), "{log}");
+            server.kill();
+            progress.answered()
+        });
+        // Every other time the server itself is the first to see the file again.
+        if round % 2 == 0 {
+            place.check_file();
+        }
+    }
+
+    let server = Running::start(&folder, &place.url(), &[]);
+    for writer in &mut writers {
+        writer.check(&mut server.connect());
+    }
+    server.kill();
+    audit(place, &writers);
+    println!("{story}: {ROUNDS} kills, {answered} answered steps; {}", settled(&writers));
+}

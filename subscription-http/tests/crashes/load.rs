@@ -1,0 +1,108 @@
+//! Many who write at once.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::dice::Dice;
+use crate::http::{Connection, Cut};
+use crate::running::until;
+use crate::writer::{Trouble, Writer};
+
+/// How far they have come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    answered: AtomicUsize,
+    unavailable: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Progress {
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// How often the answer was that the database is out of reach.
+    pub(crate) fn unavailable(&self) -> usize {
+        self.unavailable.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many more steps were answered.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, more: usize) {
+        let goal = self.answered() + more;
+        until("steps that are answered", || self.answered() >= goal);
+    }
+}
+
+/// Writes while `act` runs, each over a connection to `address`. In trouble, `handle` says whether a
+/// writer goes on.
+pub(crate) fn under_load<T>(
+    writers: &mut [Writer],
+    address: SocketAddr,
+    handle: impl Fn(&Trouble, &mut Connection) -> ControlFlow<()> + Sync,
+    act: impl FnOnce(&Progress) -> T,
+) -> T {
+    let (progress, handle) = (Progress::default(), &handle);
+    std::thread::scope(|scope| {
+        for writer in writers {
+            let progress = &progress;
+            scope.spawn(move || {
+                let mut connection = Connection::new(address);
+                while !progress.stop.load(Ordering::Relaxed) {
+                    match writer.work(&mut connection) {
+                        Ok(()) => {
+                            progress.answered.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(trouble) => {
+                            if trouble == Trouble::Unavailable {
+                                progress.unavailable.fetch_add(1, Ordering::Relaxed);
+                            }
+                            if handle(&trouble, &mut connection).is_break() {
+                                return;
+                            }
+                        }
+                    }
+                }
+            });
+        }
+        // Also where `act` panics: else nobody would hear of it.
+        let _stop = Stop(&progress.stop);
+        act(&progress)
+    })
+}
+
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// For a server that is killed: whoever is cut off leaves.
+pub(crate) fn leave_when_cut(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
+    match trouble {
+        Trouble::Cut(_) => ControlFlow::Break(()),
+        Trouble::Busy => ControlFlow::Continue(()),
+        Trouble::Unavailable => panic!("the store is not out of reach"),
+    }
+}
+
+/// For a server that ends in order: whoever is not answered leaves, and no answer breaks off.
+pub(crate) fn leave_when_unanswered(
+    trouble: &Trouble,
+    connection: &mut Connection,
+) -> ControlFlow<()> {
+    if let Trouble::Cut(Cut::Within(begun)) = trouble {
+        panic!("an answer broke off: {begun}");
+    }
+    leave_when_cut(trouble, connection)
+}
+
+/// A moment in the middle of something: after some steps, and a little.
+pub(crate) fn some_moment(dice: &mut Dice, progress: &Progress) {
+    progress.wait_for(10 + dice.below(120));
+    let little = u64::try_from(dice.below(3_000)).unwrap();
+    std::thread::sleep(std::time::Duration::from_micros(little));
+}

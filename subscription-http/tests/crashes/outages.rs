@@ -1,0 +1,100 @@
+//! The database goes away and comes back, or is late; the program stays.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::audit::audit;
+use crate::cluster::Cluster;
+use crate::dice::Dice;
+use crate::http::{Connection, Request};
+use crate::load::{some_moment, under_load};
+use crate::place::Place;
+use crate::running::{Running, folder, until};
+use crate::stories::{Story, stories};
+use crate::writer::{Trouble, Writer, settled};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![
+        a_database_that_is_killed_loses_nothing_that_was_answered,
+        a_restart_of_the_database_loses_nothing_that_was_answered,
+        a_server_may_start_before_its_database,
+    ]
+}
+
+fn a_database_that_is_killed_loses_nothing_that_was_answered() {
+    nothing_is_lost("kills of PostgreSQL", Cluster::kill);
+}
+
+fn a_restart_of_the_database_loses_nothing_that_was_answered() {
+    nothing_is_lost("restarts of PostgreSQL", Cluster::stop);
+}
+
+/// Whoever is refused tries the same again.
+fn try_again(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
+    if let Trouble::Cut(cut) = trouble {
+        panic!("the server went away: {cut:?}");
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    ControlFlow::Continue(())
+}
+
+fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
+    const ROUNDS: usize = 3;
+    let mut cluster = Cluster::start(true).unwrap();
+    let (place, mut dice) = (Place::Postgres(cluster.url()), Dice::told(story));
+    let mut writers = Writer::some(6, &mut dice);
+    let server = Running::start(&folder(), &place.url(), &[]);
+
+    let (answered, refused) = under_load(&mut writers, server.address, try_again, |progress| {
+        for _ in 0..ROUNDS {
+            some_moment(&mut dice, progress);
+            end(&mut cluster);
+            let before = progress.unavailable();
+            until("refusals", || progress.unavailable() >= before + 20);
+            is_not_ready(&server);
+            cluster.start_again();
+            until("it is ready", || server.status("/health/ready") == 200);
+            progress.wait_for(60);
+        }
+        (progress.answered(), progress.unavailable())
+    });
+
+    for writer in &mut writers {
+        writer.check(&mut server.connect());
+    }
+    server.stop();
+    audit(&place, &writers);
+    println!(
+        "{story}: {ROUNDS} of them, {answered} answered steps, {refused} refused; {}",
+        settled(&writers)
+    );
+}
+
+fn is_not_ready(server: &Running) {
+    assert_eq!(server.status("/health/live"), 200);
+    let refused = server.connect().sure(&Request::get("/health/ready")).expect(503);
+    assert_eq!(refused.code(), "store_unavailable");
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+}
+
+fn a_server_may_start_before_its_database() {
+    starts_before_its_database(&folder(), &[]);
+}
+
+fn starts_before_its_database(folder: &Path, more: &[&str]) {
+    let mut cluster = Cluster::start(false).unwrap();
+    cluster.stop();
+
+    let server = Running::start(folder, &cluster.url(), more);
+
+    is_not_ready(&server);
+    let plans = Request::get("/subscription-plans");
+    assert_eq!(server.connect().sure(&plans).expect(503).code(), "store_unavailable");
+
+    cluster.start_again();
+
+    until("it is ready", || server.status("/health/ready") == 200);
+    until("it answers", || server.connect().sure(&plans).status == 200);
+    server.stop();
+}
