@@ -1,11 +1,13 @@
 //! The clients that are set up: by the file of settings, or by a command.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::time::Duration;
 
 use clap::Subcommand;
 use secrecy::ExposeSecret as _;
-use subscription_core::Slug;
 use subscription_core::auth::{Authentication, Client, ClientKind, NewClient, Scope};
+use subscription_core::{ErrorKind, Slug};
 
 use super::settings::{ConfiguredClient, Settings};
 use super::{Failure, say};
@@ -94,30 +96,68 @@ fn slug(name: &str) -> Result<Slug, Failure> {
     id.parse().map_err(|_| Failure::new("no id can be made from the name: give one with --id"))
 }
 
-/// Sets up the clients of the file of settings.
-pub(crate) async fn configure(
-    clients: &[ConfiguredClient],
-    auth: &Authentication,
-) -> Result<(), Failure> {
-    for client in clients {
-        let told = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("client {:?} in the file of settings: {error}", client.id))
-        };
+/// How long until clients are set up again that could not be.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// The clients of the file of settings, if they can be ones.
+pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>, Failure> {
+    let client = |client: &ConfiguredClient| {
+        let told = |error: String| refused(&client.id, &error);
         let scopes = client.scopes.iter().map(|scope| scope.parse());
         let scopes: BTreeSet<Scope> =
-            scopes.collect::<Result<_, _>>().map_err(|error| told(&format!("a scope {error}")))?;
-        let new = NewClient {
-            id: client.id.parse().map_err(|error| told(&format!("its id {error}")))?,
-            name: client
-                .name
-                .as_deref()
-                .unwrap_or(&client.id)
-                .parse()
-                .map_err(|error| told(&format!("its name {error}")))?,
+            scopes.collect::<Result<_, _>>().map_err(|error| told(format!("a scope {error}")))?;
+        let name = client.name.as_deref().unwrap_or(&client.id);
+        Ok(NewClient {
+            id: client.id.parse().map_err(|error| told(format!("its id {error}")))?,
+            name: name.parse().map_err(|error| told(format!("its name {error}")))?,
             kind: ClientKind::Public,
             scopes,
-        };
-        auth.configure_client(new).await.map_err(|error| told(&error))?;
+        })
+    };
+    clients.iter().map(client).collect()
+}
+
+fn refused(id: &str, error: &dyn Display) -> Failure {
+    Failure::new(format!("client {id:?} in the file of settings: {error}"))
+}
+
+/// Sets up the clients of the file of settings: now, or where the store is out of reach as soon as it
+/// can be asked.
+pub(crate) async fn configure(
+    clients: Vec<NewClient>,
+    auth: &Authentication,
+) -> Result<(), Failure> {
+    match try_configure(&clients, auth).await? {
+        Attempt::Done => {}
+        Attempt::OutOfReach => {
+            let auth = auth.clone();
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(RETRY).await;
+                    match try_configure(&clients, &auth).await {
+                        Ok(Attempt::OutOfReach) => {}
+                        Ok(Attempt::Done) => return,
+                        Err(failure) => return tracing::error!("{failure}"),
+                    }
+                }
+            });
+        }
     }
     Ok(())
+}
+
+enum Attempt {
+    Done,
+    OutOfReach,
+}
+
+async fn try_configure(clients: &[NewClient], auth: &Authentication) -> Result<Attempt, Failure> {
+    for client in clients {
+        match auth.configure_client(client.clone()).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(Attempt::OutOfReach),
+            Err(error) => return Err(refused(client.id.as_str(), &error)),
+        }
+    }
+    Ok(Attempt::Done)
 }

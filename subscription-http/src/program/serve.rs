@@ -11,7 +11,7 @@ use subscription_core::{Store, SubscriptionService};
 use subscription_http::{Api, Limits, MeteredStore, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::clients::configure;
+use super::clients::{configure, configured};
 use super::keys::Keys;
 use super::settings::{Database, KEYS_FILE, Mode, Settings};
 use super::store::Opened;
@@ -26,6 +26,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
         check_development(settings)?;
     }
     let verifier = identity::verifier(&settings.identity, settings.mode)?;
+    let clients = configured(&settings.clients)?;
     let keys = keys(settings)?;
     let opened = Opened::new(settings, true).await?;
     let (verifier, keys) = match ready(settings, verifier, keys, &opened).await {
@@ -39,7 +40,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     let watched: Arc<dyn Store> = Arc::<MeteredStore>::clone(&store);
     let service = SubscriptionService::builder(watched).check_users().build();
     let auth = authenticate(settings, &service, verifier, &keys)?;
-    if let Err(failure) = configure(&settings.clients, &auth).await {
+    if let Err(failure) = configure(clients, &auth).await {
         opened.close().await;
         return Err(failure);
     }

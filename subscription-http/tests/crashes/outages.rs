@@ -19,6 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
         a_database_that_is_killed_loses_nothing_that_was_answered,
         a_restart_of_the_database_loses_nothing_that_was_answered,
         a_server_may_start_before_its_database,
+        a_server_with_clients_in_its_settings_may_start_before_its_database,
     ]
 }
 
@@ -80,6 +81,19 @@ fn is_not_ready(server: &Running) {
 
 fn a_server_may_start_before_its_database() {
     starts_before_its_database(&folder(), &[]);
+}
+
+/// Its clients are set up as soon as they can be.
+fn a_server_with_clients_in_its_settings_may_start_before_its_database() {
+    let folder = folder();
+    let settings = "identity_issuer = \"host\"\nidentity_audience = \"subscription\"\n\
+                    identity_secret_file = \"secret\"\n\
+                    [[clients]]\nid = \"crashes\"\nscopes = [\"auth\", \"plans:read\"]\n";
+    std::fs::write(folder.join("settings.toml"), settings).unwrap();
+    std::fs::write(folder.join("secret"), "s".repeat(32)).unwrap();
+    // Keys that are made by whoever starts first in development.
+    Running::start(&folder, "sqlite://unused.db", &[]).stop();
+    starts_before_its_database(&folder, &["--mode", "production", "--config", "settings.toml"]);
 }
 
 fn starts_before_its_database(folder: &Path, more: &[&str]) {
