@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sqlx::{Connection as _, PgConnection};
+
 /// A server of our own. It stops, and its files go, when this is dropped or the process ends, however.
 pub(crate) struct Cluster {
     folder: PathBuf,
@@ -185,4 +187,16 @@ fn owner() -> Option<(u32, u32)> {
         Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
     };
     root.then(|| ids("postgres").or_else(|| ids("nobody"))).flatten()
+}
+
+/// Makes an empty schema in a database, and gives its name.
+pub(crate) async fn fresh_schema(url: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let schema = format!("test_{}_{number}", std::process::id());
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let text = format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    schema
 }

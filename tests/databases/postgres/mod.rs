@@ -5,13 +5,11 @@ pub(crate) mod cluster;
 mod instances;
 mod outages;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use sqlx::{Connection as _, PgConnection};
 use subscription_core::store::{Postgres, PostgresStore};
 
-use self::cluster::Cluster;
+use self::cluster::{Cluster, fresh_schema};
 use crate::lives;
 use crate::stories::Story;
 
@@ -50,16 +48,4 @@ pub(crate) fn stories() -> Vec<Story> {
     all.extend(instances::stories());
     all.extend(outages::stories());
     all
-}
-
-/// Makes an empty schema in a database, and gives its name.
-pub(crate) async fn fresh_schema(url: &str) -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let schema = format!("test_{}_{number}", std::process::id());
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    let text = format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
-    schema
 }
