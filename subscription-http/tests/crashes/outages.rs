@@ -1,5 +1,6 @@
 //! The database goes away and comes back, or is late; the program stays.
 
+use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
         a_restart_of_the_database_loses_nothing_that_was_answered,
         a_server_may_start_before_its_database,
         a_server_with_clients_in_its_settings_may_start_before_its_database,
+        a_server_starts_though_its_database_never_answers,
     ]
 }
 
@@ -110,5 +112,16 @@ fn starts_before_its_database(folder: &Path, more: &[&str]) {
 
     until("it is ready", || server.status("/health/ready") == 200);
     until("it answers", || server.connect().sure(&plans).status == 200);
+    server.stop();
+}
+
+/// As behind a firewall that drops what it does not like.
+fn a_server_starts_though_its_database_never_answers() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://postgres@{}/postgres", silent.local_addr().unwrap());
+
+    let server = Running::start(&folder(), &url, &[]);
+
+    is_not_ready(&server);
     server.stop();
 }

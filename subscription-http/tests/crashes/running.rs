@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::http::{Connection, Request};
@@ -60,12 +60,19 @@ impl Running {
         command.args(more).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.strip_prefix("listening on http://").unwrap_or_else(|| {
-            panic!("it did not start: {}", std::fs::read_to_string(&log).unwrap_or_default())
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut running = Self { child, address: ([127, 0, 0, 1], 0).into(), log };
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).ok();
+            tell.send(line).ok();
         });
-        Self { child, address: address.trim_end().parse().unwrap(), log }
+        let line = told.recv_timeout(DEADLINE).unwrap_or_default();
+        let address = line.strip_prefix("listening on http://");
+        let address = address.unwrap_or_else(|| panic!("it did not start: {}", running.log()));
+        running.address = address.trim_end().parse().unwrap();
+        running
     }
 
     pub(crate) fn connect(&self) -> Connection {

@@ -68,19 +68,20 @@ impl Postgres {
 
     /// Opens the database and brings its tables up to date.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
-        migrate(&self.options).await?;
+        migrate(&self.options, self.patience).await?;
         Ok(self.store(Readiness::ready(), Arc::default()))
     }
 
     /// Opens the database, or if it cannot be reached a store that is unavailable until it can be.
     pub async fn open_once_reachable(self) -> Result<PostgresStore, OpenError> {
-        match migrate(&self.options).await {
+        match migrate(&self.options, self.patience).await {
             Ok(()) => Ok(self.store(Readiness::ready(), Arc::default())),
             Err(error @ OpenError::Database(_)) => {
                 let told = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(error = told, "the database cannot be reached yet");
                 let stop = Arc::default();
-                let readiness = Readiness::awaited(self.options.clone(), Arc::clone(&stop));
+                let readiness =
+                    Readiness::awaited(self.options.clone(), self.patience, Arc::clone(&stop));
                 Ok(self.store(readiness, stop))
             }
             Err(error) => Err(error),
@@ -101,10 +102,13 @@ impl Postgres {
 }
 
 /// Brings the tables up to date. Of several that try, one does it while the others wait.
-async fn migrate(options: &PgConnectOptions) -> Result<(), OpenError> {
+async fn migrate(options: &PgConnectOptions, patience: Duration) -> Result<(), OpenError> {
     let options = options.clone().disable_statement_logging();
     let database = |error: sqlx::Error| OpenError::Database(error.into());
-    let mut connection = options.connect().await.map_err(database)?;
+    // What takes a connection and then says nothing would be waited for without end.
+    let connected = tokio::time::timeout(patience, options.connect()).await;
+    let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+    let mut connection = connected.map_err(silent).flatten().map_err(database)?;
     let migrated = migrations::postgres().run_direct(None, &mut connection, false).await;
     connection.close().await.ok();
     migrated.map_err(|error| {
@@ -124,7 +128,7 @@ impl Readiness {
     }
 
     /// Tries until it succeeds.
-    fn awaited(options: PgConnectOptions, stop: Arc<Notify>) -> Self {
+    fn awaited(options: PgConnectOptions, patience: Duration, stop: Arc<Notify>) -> Self {
         let (tell, ready) = watch::channel(false);
         tokio::spawn(async move {
             let mut pause = Duration::from_millis(100);
@@ -135,7 +139,7 @@ impl Readiness {
                     // The store is gone.
                     () = tell.closed() => return,
                 }
-                match migrate(&options).await {
+                match migrate(&options, patience).await {
                     Ok(()) => {
                         tracing::info!("the database is reachable and ready");
                         tell.send(true).ok();
