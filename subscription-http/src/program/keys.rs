@@ -93,12 +93,29 @@ impl Keys {
 
     /// Writes the file, whole or not at all, for the owner's eyes only.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        self.put(path, |beside| std::fs::rename(beside, path))
+    }
+
+    /// Writes the file if there is none. Of several that do so at once, all get the keys of the first.
+    pub(crate) fn create(self, path: &Path) -> Result<Self, Failure> {
+        self.put(path, |beside| match std::fs::hard_link(beside, path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                // Not every file can have two names.
+                std::fs::rename(beside, path)
+            }
+            _ => std::fs::remove_file(beside),
+        })?;
+        Ok(Self::read(path)?.unwrap_or(self))
+    }
+
+    /// Writes a file beside the path, where `take` takes it from.
+    fn put(&self, path: &Path, take: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Failure> {
         let told = |error: io::Error| {
             Failure::new(format!("cannot write the keys to {}: {error}", path.display()))
         };
         let text = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
+        beside.push(format!(".{}.new", std::process::id()));
         let beside = PathBuf::from(beside);
         // What was left half written is of no use to anybody.
         std::fs::remove_file(&beside).ok();
@@ -108,7 +125,7 @@ impl Keys {
             file.write_all(HEAD.as_bytes())?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            std::fs::rename(&beside, path)?;
+            take(&beside)?;
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
         };

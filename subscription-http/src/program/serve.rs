@@ -102,11 +102,7 @@ fn keys(settings: &Settings) -> Result<Option<Keys>, Failure> {
     let path = settings.keys.clone().unwrap_or_else(|| PathBuf::from(KEYS_FILE));
     match (Keys::read(&path)?, settings.mode) {
         (Some(keys), _) => Ok(Some(keys)),
-        (None, Mode::Development) => {
-            let keys = Keys::generate()?;
-            keys.write(&path)?;
-            Ok(Some(keys))
-        }
+        (None, Mode::Development) => Keys::generate()?.create(&path).map(Some),
         (None, Mode::Production) => Ok(None),
     }
 }

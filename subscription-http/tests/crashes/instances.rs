@@ -19,6 +19,7 @@ use crate::writer::{Trouble, Writer, settled};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories![
+        instances_that_start_at_once_have_the_same_keys,
         a_session_ended_on_one_is_refused_by_the_others_at_once,
         a_plan_changed_on_one_is_new_on_the_others_at_once,
         of_racing_creations_one_wins,
@@ -91,6 +92,25 @@ fn refresh(token: &Value) -> Request {
 
 fn plan(slug: &str) -> String {
     json!({ "name": slug, "slug": slug, "price": 1, "billing_cycle": "monthly" }).to_string()
+}
+
+/// The first in a folder makes them, in development.
+fn instances_that_start_at_once_have_the_same_keys() {
+    let place = Place::schema();
+    for _ in 0..5 {
+        let folder = folder();
+        let start = || Running::start(&folder, &place.url(), &["--database-connections", "2"]);
+        let keys = |server: Running| {
+            server.connect().sure(&Request::get("/.well-known/jwks.json")).expect(200).body
+        };
+
+        let keys: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..4).map(|_| scope.spawn(|| keys(start()))).collect();
+            started.into_iter().map(|started| started.join().unwrap()).collect()
+        });
+
+        assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    }
 }
 
 fn a_session_ended_on_one_is_refused_by_the_others_at_once() {
