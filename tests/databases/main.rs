@@ -5,6 +5,7 @@
 
 mod folder;
 mod lives;
+mod million;
 mod moving;
 mod postgres;
 mod records;

@@ -70,7 +70,7 @@ CREATE INDEX subscriptions_on_shelf ON subscriptions (shelf, id);
 CREATE INDEX subscriptions_on_shelf_by_renewal ON subscriptions (shelf, renews_order, id);
 CREATE INDEX subscriptions_of_plan ON subscriptions (subscription_plan_id, shelf, id);
 CREATE INDEX subscriptions_of_plan_by_renewal ON subscriptions (subscription_plan_id, shelf, renews_order, id);
-CREATE INDEX subscriptions_ending ON subscriptions (shelf, ends_order) WHERE shelf IN ('cancelled', 'cancelled.');
+CREATE INDEX subscriptions_ending ON subscriptions (shelf, ends_order) WHERE status = 'cancelled';
 
 CREATE TABLE payments (
     id                  BLOB PRIMARY KEY,

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,19 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     binaries: PathBuf,
     durable: bool,
+    /// More settings, as the server's command line has them.
+    settings: &'static str,
     running: Option<(Child, ChildStdin)>,
 }
 
 impl Cluster {
     /// Starts a server. One that is not durable forgets to flush, which is faster.
     pub(crate) fn start(durable: bool) -> Result<Self, String> {
+        Self::start_with(durable, "")
+    }
+
+    /// Starts a server with further settings.
+    pub(crate) fn start_with(durable: bool, settings: &'static str) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let binaries = binaries()?;
         // A path to a socket is short, so it is not below the target folder.
@@ -34,7 +41,7 @@ impl Cluster {
             chown(&folder, Some(user), Some(group)).map_err(|error| error.to_string())?;
         }
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-        let mut cluster = Self { folder, binaries, durable, running: None };
+        let mut cluster = Self { folder, binaries, durable, settings, running: None };
         let mut initdb = cluster.command(cluster.binaries.join("initdb"));
         initdb.args([
             "-A",
@@ -60,11 +67,12 @@ impl Cluster {
     pub(crate) fn start_again(&mut self) {
         let folder = self.folder.display();
         let fsync = if self.durable { "on" } else { "off" };
+        let settings = self.settings;
         let postgres = self.binaries.join("postgres");
         // The shell outlives whatever happens to us: its standard input ends when we do.
         let script = format!(
             "'{}' -D '{folder}/data' -k '{folder}' -c listen_addresses= -c fsync={fsync} \
-             -c max_connections=200 -c log_min_messages=fatal >>'{folder}/log' 2>&1 & \
+             -c max_connections=200 -c log_min_messages=fatal {settings} >>'{folder}/log' 2>&1 & \
              server=$!; read -r keep; kill -INT $server 2>/dev/null; wait $server; \
              [ \"$keep\" = keep ] || rm -rf '{folder}'",
             postgres.display(),
@@ -101,6 +109,20 @@ impl Cluster {
         format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
     }
 
+    /// What the server has written down since its log was so long.
+    pub(crate) fn log(&self, from: u64) -> String {
+        let mut log = fs::File::open(self.folder.join("log")).unwrap();
+        log.seek(SeekFrom::Start(from)).unwrap();
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// How long the log is.
+    pub(crate) fn log_len(&self) -> u64 {
+        fs::metadata(self.folder.join("log")).unwrap().len()
+    }
+
     fn end(&mut self, word: &str) {
         if let Some((mut shell, mut stdin)) = self.running.take() {
             stdin.write_all(word.as_bytes()).ok();
@@ -118,8 +140,7 @@ impl Cluster {
             }
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        panic!("PostgreSQL did not start: {log}");
+        panic!("PostgreSQL did not start: {}", self.log(0));
     }
 
     /// A command as the user that PostgreSQL may run as: it refuses to be root.

@@ -2,6 +2,7 @@
 
 mod abandoned;
 pub(crate) mod cluster;
+mod explained;
 mod instances;
 mod outages;
 
@@ -45,6 +46,7 @@ pub(crate) fn stories() -> Vec<Story> {
     let mut all = Story::suite("postgres", fresh);
     all.extend(lives::stories("postgres", fresh));
     all.extend(abandoned::stories());
+    all.extend(explained::stories());
     all.extend(instances::stories());
     all.extend(outages::stories());
     all

@@ -150,6 +150,7 @@ macro_rules! store_conformance {
                 access_is_judged_by_the_time_of_the_question,
                 access_is_judged_by_what_the_record_is_now,
                 renewal_windows_that_share_a_border_share_no_record,
+                a_place_and_a_window_of_renewals_both_hold,
                 subscriptions_that_never_renew_come_last,
                 a_changed_subscription_is_listed_by_what_it_is_now,
                 listed_subscriptions_are_whole,

@@ -9,7 +9,7 @@ use super::steps::{limit, writing};
 use super::walk::{DIRECTIONS, directed, subscription_ids};
 use crate::clock::Timestamp;
 use crate::store::{
-    Direction, Store, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery, Write,
+    Direction, PageLimit, Store, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery, Write,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 
@@ -263,6 +263,47 @@ pub async fn renewal_windows_that_share_a_border_share_no_record(store: Arc<dyn 
                 let expected = directed(expected.clone(), direction);
                 assert_eq!(numbers(&store, query.clone()).await, expected, "{query:?}");
             }
+        }
+    }
+}
+
+/// A place before, in and behind a window of renewals: what is shown is after the one and in the other.
+pub async fn a_place_and_a_window_of_renewals_both_hold(store: Arc<dyn Store>) {
+    let all = with_varied_subscriptions(&store).await;
+    let (early, late) = (Some(at(1_100)), Some(at(1_400)));
+    let windows = [(None, late), (early, None), (early, late)];
+    let mut cases = Vec::new();
+    for order in SubscriptionOrder::ALL {
+        for direction in DIRECTIONS {
+            for place in all.iter().step_by(7) {
+                cases.push((order, direction, order.position(place)));
+            }
+        }
+    }
+    for (renews_after, renews_before) in windows {
+        for (order, direction, place) in &cases {
+            let rest = SubscriptionFilter::default();
+            let filter = SubscriptionFilter { renews_before, renews_after, ..rest };
+            let admitted = all.iter().filter(|record| filter.admits(record, at(0)));
+            let mut expected: Vec<_> = admitted.map(|record| order.position(record)).collect();
+            expected.retain(|position| match direction {
+                Direction::Ascending => position > place,
+                Direction::Descending => position < place,
+            });
+            expected.sort();
+            let query = SubscriptionQuery {
+                filter,
+                order: *order,
+                direction: *direction,
+                after: Some(place.clone()),
+                limit: PageLimit::MAX,
+                ..SubscriptionQuery::default()
+            };
+
+            let page = store.subscriptions(&query).await.unwrap();
+
+            let shown: Vec<_> = page.items.iter().map(|found| order.position(found)).collect();
+            assert_eq!(shown, directed(expected, *direction), "{query:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::shelf::{OVER, Part, Shelf, shelves};
+use super::shelf::{CANCELLED, ENDING, OVER, Part, Shelf, shelves};
 use super::table::{Kept, Table, key_values};
 use super::value::Value;
 use crate::payments::Payment;
@@ -84,14 +84,14 @@ impl Window {
         Self { order, begin, limit }
     }
 
-    fn close(&self, select: &str, conditions: &[String]) -> String {
+    fn close(&self, select: &str, conditions: &[String], limit: &str) -> String {
         let mut conditions = conditions.to_vec();
         conditions.extend(self.begin.clone());
         let conditions = match conditions.join(" AND ") {
             none if none.is_empty() => none,
             some => format!(" WHERE {some}"),
         };
-        format!("{select}{conditions} ORDER BY {} LIMIT {}", self.order, self.limit)
+        format!("{select}{conditions} ORDER BY {} LIMIT {limit}", self.order)
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn plans(query: &PlanQuery) -> Statement {
     };
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, column, query.direction, after, query.limit);
-    statement.text = window.close(&Plan::TABLE.select(), &conditions).into();
+    statement.text = window.close(&Plan::TABLE.select(), &conditions, &window.limit).into();
     statement
 }
 
@@ -139,21 +139,28 @@ pub(super) fn payments(query: &PaymentQuery) -> Statement {
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
     let conditions = [format!("subscription_id = {subscription}")];
-    statement.text = window.close(&Payment::TABLE.select(), &conditions).into();
+    statement.text = window.close(&Payment::TABLE.select(), &conditions, &window.limit).into();
     statement
 }
 
-/// A page of subscriptions; `None` if none can be on it. `clock_went_back` says that some are on the shelf of what is over that are
-/// not, at the time of the question.
-pub(super) fn subscriptions(query: &SubscriptionQuery, clock_went_back: bool) -> Option<Statement> {
+/// A part of a statement, before it is put into words.
+#[derive(Debug)]
+pub(super) struct Branch {
+    pub(super) conditions: Vec<String>,
+    pub(super) limit: String,
+}
+
+/// Leaves a part of a statement out where conditions on no row in particular do not hold, in the way in
+/// which the database does not look at its rows then.
+pub(super) type Gate = fn(&mut Branch, there_is: &[String]);
+
+/// A page of subscriptions; `None` if none can be on it.
+pub(super) fn subscriptions(query: &SubscriptionQuery, gate: Gate) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
-    let mut shelves = shelves(filter);
+    let shelves = shelves(filter);
     // Of one user there are few: they are looked at one by one.
     let few = filter.user_id.is_some() || filter.external_subscription_id.is_some();
-    // Nothing there is going on, unless the clock was turned back; it would all be looked at in vain.
-    shelves
-        .retain(|shelf| few || clock_went_back || shelf.name != OVER || shelf.part != Part::Going);
     if shelves.is_empty() {
         return None;
     }
@@ -171,16 +178,14 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, clock_went_back: bool) ->
         "external_subscription_id =",
         filter.external_subscription_id.as_ref().map(Value::text),
     );
-    condition("renews_order <", filter.renews_before.map(|at| Value::TimeOrder(Some(at))));
-    condition("renews_order >=", filter.renews_after.map(|at| Value::TimeOrder(Some(at))));
-    // What never renews does not renew after any moment either.
-    condition("renews_order <", filter.renews_after.map(|_| Value::TimeOrder(None)));
+    let span = Span::of(query);
+    condition("renews_order >=", span.from.as_ref().and_then(sort_value));
+    condition("renews_order <", span.to.as_ref().and_then(sort_value));
     let column = match query.order {
         SubscriptionOrder::CreatedAt => None,
         SubscriptionOrder::RenewsAt => Some("renews_order"),
     };
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, column, query.direction, after, query.limit);
+    let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
     let by_shelf = |shelf: &Shelf| {
         let part = match shelf.part {
@@ -194,24 +199,89 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, clock_went_back: bool) ->
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some();
     if !is_sorted {
-        statement.text = window.close(&select, &conditions).into();
+        statement.text = window.close(&select, &conditions, &window.limit).into();
         return Some(statement);
     }
     if few {
         let any: Vec<_> = shelves.iter().map(|shelf| format!("({})", by_shelf(shelf))).collect();
         conditions.push(format!("({})", any.join(" OR ")));
-        statement.text = window.close(&select, &conditions).into();
+        statement.text = window.close(&select, &conditions, &window.limit).into();
         return Some(statement);
     }
+    let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
     let branch = |(nth, shelf): (usize, &Shelf)| {
-        let mut conditions = conditions.clone();
-        conditions.push(by_shelf(shelf));
-        format!("SELECT * FROM ({}) AS shelf_{nth}", window.close(&select, &conditions))
+        let mut branch = Branch { conditions: conditions.clone(), limit: window.limit.clone() };
+        branch.conditions.push(by_shelf(shelf));
+        let mut there_is: Vec<_> = exception(shelf, &now).into_iter().collect();
+        if column.is_none() && renews_in_time {
+            there_is.push(any_renewal(&branch.conditions));
+        }
+        gate(&mut branch, &there_is);
+        let page = window.close(&select, &branch.conditions, &branch.limit);
+        format!("SELECT * FROM ({page}) AS shelf_{nth}")
     };
     let branches: Vec<_> = shelves.iter().enumerate().map(branch).collect();
     let all = branches.join(" UNION ALL ");
     statement.text = format!("{all} ORDER BY {} LIMIT {}", window.order, window.limit).into();
     Some(statement)
+}
+
+/// What must be so for anything to be in a part of a shelf that is hardly ever there: what has ended is
+/// noted and moved away, and what is over goes on only if the clock was turned back. All that is on the
+/// shelf would be looked at in vain.
+fn exception(shelf: &Shelf, now: &str) -> Option<String> {
+    let (end, beyond) = match (shelf.name.as_str(), shelf.part) {
+        (CANCELLED, Part::Ended) => ("min", "<="),
+        (OVER, Part::Going) => ("max", ">"),
+        _ => return None,
+    };
+    let name = &shelf.name;
+    let of_shelf = format!("FROM subscriptions WHERE {ENDING} AND shelf = '{name}'");
+    Some(format!("(SELECT {end}(ends_order) {of_shelf}) {beyond} {now}"))
+}
+
+/// What must be so for anything to renew in a span of time. In the order of creation it is looked for
+/// among all on the shelf, which for a shelf where nothing renews would be in vain.
+fn any_renewal(conditions: &[String]) -> String {
+    let conditions = conditions.join(" AND ");
+    format!("(SELECT min(renews_order) FROM subscriptions WHERE {conditions}) IS NOT NULL")
+}
+
+/// The renewals that are asked for, from a moment on and before one, and where among them a page begins.
+///
+/// Of two bounds on the same side the farther one is left out. SQLite would begin at either.
+struct Span<'q> {
+    from: Option<SortKey>,
+    to: Option<SortKey>,
+    after: Option<&'q Position>,
+}
+
+impl<'q> Span<'q> {
+    fn of(query: &'q SubscriptionQuery) -> Self {
+        let filter = &query.filter;
+        // What never renews does not renew after any moment either.
+        let never = filter.renews_after.map(|_| SortKey::NeverRenews);
+        let mut span = Self {
+            from: filter.renews_after.map(SortKey::RenewsAt),
+            to: filter.renews_before.map(SortKey::RenewsAt).or(never),
+            after: query.after.as_ref(),
+        };
+        let Some(Position { key, .. }) = span.after else { return span };
+        if query.order != SubscriptionOrder::RenewsAt {
+            return span;
+        }
+        match query.direction {
+            Direction::Ascending if span.from.as_ref().is_some_and(|from| key < from) => {
+                span.after = None;
+            }
+            Direction::Ascending => span.from = None,
+            Direction::Descending if span.to.as_ref().is_some_and(|to| key >= to) => {
+                span.after = None;
+            }
+            Direction::Descending => span.to = None,
+        }
+        span
+    }
 }
 
 /// Selects a table's columns, and after them the one that is sorted by.

@@ -34,7 +34,7 @@ pub(super) fn page<T: Kept>(
 
 /// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `note_endings`.
 macro_rules! store_over_sql {
-    ($store:ident) => {
+    ($store:ident, $gate:expr) => {
         const _: () = {
             use std::sync::Arc;
 
@@ -94,9 +94,10 @@ macro_rules! store_over_sql {
                     &self,
                     query: &SubscriptionQuery,
                 ) -> Result<Page<Arc<Subscription>>, StoreError> {
-                    let clock_went_back =
-                        shelf::asks_for_endings(query) && self.note_endings(query.now).await?;
-                    match page::subscriptions(query, clock_went_back) {
+                    if shelf::asks_for_endings(query) {
+                        self.note_endings(query.now).await?;
+                    }
+                    match page::subscriptions(query, $gate) {
                         Some(statement) => {
                             let rows = self.rows(statement).await?;
                             page(&rows, query.limit, |found| query.order.position(found))

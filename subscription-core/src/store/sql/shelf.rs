@@ -13,6 +13,10 @@ pub(super) const CANCELLED: &str = "cancelled";
 /// Cancelled, and over when somebody last looked.
 pub(super) const OVER: &str = "cancelled.";
 
+/// What a statement says besides the shelf where it goes by the ends: the index of those has no others,
+/// and SQLite must read that to use it.
+pub(super) const ENDING: &str = "status = 'cancelled'";
+
 /// Which subscriptions of a shelf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {

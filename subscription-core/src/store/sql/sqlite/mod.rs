@@ -18,10 +18,10 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use super::error::{OpenError, failed, unavailable};
 use super::history::EVENT_COLUMNS;
 use super::migrations;
-use super::page::Statement;
+use super::page::{Branch, Statement};
 use super::pool::Pool;
 use super::read::store_over_sql;
-use super::shelf::{CANCELLED, OVER};
+use super::shelf::{CANCELLED, ENDING};
 use super::value::{Columns as _, Value};
 use row::bound;
 use writer::Writer;
@@ -119,6 +119,8 @@ impl SqliteStore {
     }
 
     async fn rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
+        // Its words alone: what is bound may be anybody's.
+        tracing::trace!(statement = %statement.text, "reads");
         let mut reader = self.readers.get().await.map_err(unavailable)?;
         let query = bound(sqlx::query(AssertSqlSafe(statement.text)), statement.values);
         let rows = query.fetch_all(&mut *reader).await;
@@ -137,23 +139,29 @@ impl SqliteStore {
         self.rows(Statement::new(text, values)).await
     }
 
-    /// Puts what was cancelled and has ended onto its own shelf; tells if something is there that has
-    /// not ended at `now`.
-    async fn note_endings(&self, now: Timestamp) -> Result<bool, StoreError> {
+    /// Puts what was cancelled and has ended onto its own shelf.
+    async fn note_endings(&self, now: Timestamp) -> Result<(), StoreError> {
+        // By the first that ends: a database that is asked whether there is any may look at all.
         let text = format!(
-            "SELECT EXISTS (SELECT 1 FROM subscriptions WHERE shelf = '{CANCELLED}' AND ends_order <= $1), \
-             EXISTS (SELECT 1 FROM subscriptions WHERE shelf = '{OVER}' AND ends_order > $1)"
+            "SELECT COALESCE(min(ends_order) <= $1, FALSE) FROM subscriptions \
+             WHERE {ENDING} AND shelf = '{CANCELLED}'"
         );
         let rows = self.rows(Statement::new(text, vec![Value::time(now)])).await?;
-        let told = |at| rows.first().map_or(Ok(false), |row| row.bool(at)).map_err(failed);
-        if told(0)?
-            && let Err(error) = self.writer.note_endings(now).await
-        {
+        let ended = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
+        if ended && let Err(error) = self.writer.note_endings(now).await {
             // The list is right without it, and whoever asks a full disk for it should get it.
             tracing::warn!(%error, "what has ended could not be noted");
         }
-        told(1)
+        Ok(())
     }
 }
 
-store_over_sql!(SqliteStore);
+/// SQLite looks at such a condition row by row, but at a limit of none before any.
+fn gate(branch: &mut Branch, there_is: &[String]) {
+    if !there_is.is_empty() {
+        let (there_is, limit) = (there_is.join(" AND "), &branch.limit);
+        branch.limit = format!("CASE WHEN {there_is} THEN {limit} ELSE 0 END");
+    }
+}
+
+store_over_sql!(SqliteStore, gate);

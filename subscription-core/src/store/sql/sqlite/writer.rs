@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::error::{failed, unavailable};
-use super::super::shelf::CANCELLED;
+use super::super::shelf::{CANCELLED, ENDING};
 use super::super::value::Value;
 use super::apply::{apply, execute};
 use crate::clock::Timestamp;
@@ -223,7 +223,7 @@ async fn transact(
 async fn note_endings(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
     let text = format!(
         "UPDATE subscriptions SET is_over = TRUE WHERE id IN (SELECT id FROM subscriptions \
-         WHERE shelf = '{CANCELLED}' AND ends_order <= $1 ORDER BY ends_order LIMIT {ENDINGS_MAX})"
+         WHERE {ENDING} AND shelf = '{CANCELLED}' AND ends_order <= $1 ORDER BY ends_order LIMIT {ENDINGS_MAX})"
     );
     execute(connection, text, vec![Value::time(now)]).await.map_err(failed)?;
     Ok(())

@@ -1,0 +1,158 @@
+//! How SQLite finds its lists among a million subscriptions.
+//!
+//! It tells for every statement whether it would use an index; the time tells the rest.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
+use subscription_core::Store as _;
+use subscription_core::store::{Sqlite, SqliteStore, SubscriptionFilter, SubscriptionQuery};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::folder::folder;
+use crate::million::{COLUMNS, brief, further_pages, is_against_the_grain, lists, row};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![lists_of_a_million_subscriptions_are_found_by_an_index]
+}
+
+/// Many times what a page takes that is found by an index, and far less than looking at all takes.
+const PAGE_MAX: Duration = Duration::from_millis(100);
+/// Where no index fits.
+const AGAINST_THE_GRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// The words of the statements that are sent while it is there.
+#[derive(Clone, Default)]
+struct Overheard(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Overheard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Overheard {
+    fn last(&self) -> String {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
+        let text = String::from_utf8(bytes).unwrap();
+        let line: Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
+        line.pointer("/fields/statement").and_then(Value::as_str).unwrap().to_owned()
+    }
+}
+
+async fn fill(to: &mut SqliteConnection) {
+    let indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' \
+                   AND tbl_name = 'subscriptions' AND sql IS NOT NULL";
+    let indexes = sqlx::query(indexes).fetch_all(&mut *to).await.unwrap();
+    let mut steps = vec!["PRAGMA synchronous = off; PRAGMA cache_size = -262144".to_owned()];
+    for index in &indexes {
+        steps.push(format!("DROP INDEX {}", index.get::<String, _>(0)));
+    }
+    let id = |first: &str, last: &str| {
+        format!("unhex(printf('%012x', {first}) || '70008000' || printf('%012x', {last}))")
+    };
+    let row = row(
+        &id("1735689600000 + n * 30000", "n"),
+        &id("1", "n / 2"),
+        &id("1", "CASE WHEN n % 2 = 0 THEN 1 ELSE 2 + n / 2 % 49 END"),
+        |seconds| format!("({seconds}) * 1000000"),
+    );
+    steps.push(format!(
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 1000000) \
+         INSERT INTO subscriptions ({COLUMNS}) SELECT {row} FROM numbers"
+    ));
+    for index in &indexes {
+        steps.push(index.get::<String, _>(1));
+    }
+    steps.push("ANALYZE".to_owned());
+    for step in steps {
+        sqlx::raw_sql(AssertSqlSafe(step)).execute(&mut *to).await.unwrap();
+    }
+}
+
+/// Where a statement looks at all that there is. Whether it puts much in order is told by the time: how
+/// SQLite goes about it depends on what is bound.
+async fn detours(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
+    let text = format!("EXPLAIN QUERY PLAN {statement}");
+    let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(of).await.unwrap();
+    let details = rows.iter().map(|row| row.get::<String, _>(3));
+    // The table itself is in the order of creation: without a filter it is the index.
+    let scans = |detail: &String| {
+        detail.starts_with("SCAN subscriptions")
+            && !detail.contains("USING")
+            && statement.contains("shelf =")
+    };
+    details.filter(scans).collect()
+}
+
+async fn time(store: &SqliteStore, page: &SubscriptionQuery, max: Duration) -> Duration {
+    let mut best = Duration::MAX;
+    // Whatever else the machine does, once in three times it leaves us alone.
+    for _ in 0..3 {
+        let start = Instant::now();
+        store.subscriptions(page).await.unwrap();
+        best = best.min(start.elapsed());
+        if best < max {
+            break;
+        }
+    }
+    best
+}
+
+async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
+    let file = folder().join("store.db");
+    Sqlite::file(&file).relaxed().open().await.unwrap().close().await;
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let start = Instant::now();
+    fill(&mut outsider).await;
+    println!("a million subscriptions were made in {:?}", start.elapsed());
+    let store = Sqlite::file(&file).relaxed().open().await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+
+    let start = Instant::now();
+    let (mut wrong, mut asked) = (Vec::new(), 0);
+    let (mut longest, mut longest_against) = (Duration::ZERO, Duration::ZERO);
+    // Of those for which no index fits a few will do: they take long.
+    let (mut against, with): (Vec<_>, Vec<_>) = lists().into_iter().partition(is_against_the_grain);
+    against.retain(|list| {
+        let SubscriptionFilter { subscription_plan_id, statuses, is_active, .. } = &list.filter;
+        subscription_plan_id.is_none() && is_active.is_none() && statuses.len() == 1
+    });
+    for first in with.into_iter().chain(against) {
+        let mut pages: Vec<(&str, SubscriptionQuery)> = vec![("first", first.clone())];
+        pages.extend(further_pages(&store, &first).await);
+        for (name, page) in pages {
+            let against = is_against_the_grain(&page);
+            let (max, longest) = if against {
+                (AGAINST_THE_GRAIN_MAX, &mut longest_against)
+            } else {
+                (PAGE_MAX, &mut longest)
+            };
+            let took = time(&store, &page, max).await;
+            let statement = overheard.last();
+            let detours = detours(&mut outsider, &statement).await;
+            asked += 1;
+            *longest = (*longest).max(took);
+            if took > max || (!against && !detours.is_empty()) {
+                wrong.push(format!("{name} page of {}: {took:?}, {detours:?}", brief(&page)));
+            }
+        }
+    }
+    println!("{asked} pages were read in {:?}, none in more than {longest:?}", start.elapsed());
+    println!("but spans of renewals in the order of creation in up to {longest_against:?}");
+    assert!(wrong.is_empty(), "{} pages:\n{}", wrong.len(), wrong.join("\n"));
+}
