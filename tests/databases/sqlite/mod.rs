@@ -2,6 +2,7 @@
 
 mod explained;
 mod file;
+mod full;
 mod writer;
 
 use subscription_core::store::{Sqlite, SqliteStore};
@@ -20,6 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
     all.extend(lives::stories("sqlite", fresh));
     all.extend(explained::stories());
     all.extend(file::stories());
+    all.extend(full::stories());
     all.extend(writer::stories());
     all
 }

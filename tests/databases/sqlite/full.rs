@@ -1,0 +1,78 @@
+//! A disk without room.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
+use subscription_core::Store as _;
+use subscription_core::store::{Sqlite, StoreError};
+
+use crate::folder::folder;
+use crate::records::{plan, put};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room]
+}
+
+/// A small disk, while it is there; mounting one takes root.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = folder();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&folder);
+        mount.output().is_ok_and(|done| done.status.success()).then_some(Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
+    }
+}
+
+async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("NOT tested: a small disk could not be mounted, which takes root");
+        return;
+    };
+    let file = disk.0.join("store.db");
+    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let ballast = disk.0.join("ballast");
+    fs::write(&ballast, vec![0; 2 << 20]).unwrap();
+
+    let mut kept = Vec::new();
+    let full = loop {
+        let next = plan(&format!("plan-{}", kept.len()));
+        match put(&store, &next).await {
+            Ok(()) => kept.push(next),
+            Err(full) => break full,
+        }
+        assert!(kept.len() < 20_000, "the disk is never full");
+    };
+
+    println!("the disk was full after {} plans", kept.len());
+    assert!(matches!(full, StoreError::Unavailable(_)), "{full:?}");
+    let again = put(&store, &plan("again")).await.unwrap_err();
+    assert!(matches!(again, StoreError::Unavailable(_)), "{again:?}");
+    for plan in &kept {
+        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(plan));
+    }
+
+    fs::remove_file(&ballast).unwrap();
+
+    put(&store, &plan("in-time")).await.unwrap();
+    for plan in &kept {
+        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(plan));
+    }
+    store.close().await;
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let sound = sqlx::query("PRAGMA integrity_check").fetch_one(&mut outsider).await.unwrap();
+    assert_eq!(sound.get::<String, _>(0), "ok");
+}
