@@ -14,6 +14,7 @@ mod records;
 mod simulation;
 mod sqlite;
 mod stories;
+mod upgrades;
 #[path = "../it/world.rs"]
 #[expect(dead_code, reason = "the simulation needs a part of it")]
 mod world;
@@ -28,8 +29,10 @@ mod logs {
 fn main() {
     let skipped = std::env::var("SUBSCRIPTION_TEST_POSTGRES").is_ok_and(|how| how == "skip");
     let anywhere = sqlite::stories().into_iter().chain(moving::stories());
+    let anywhere = anywhere.chain(upgrades::stories());
     let anywhere = anywhere.map(|story| story.trial(false));
     let with_a_server = postgres::stories().into_iter().chain(moving::stories_with_a_server());
+    let with_a_server = with_a_server.chain(upgrades::stories_with_a_server());
     let with_a_server = with_a_server.map(|story| story.trial(skipped));
     let done = libtest_mimic::run(&Arguments::from_args(), anywhere.chain(with_a_server).collect());
     postgres::stop();

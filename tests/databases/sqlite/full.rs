@@ -15,7 +15,10 @@ use crate::records::{plan, put};
 use crate::stories::{Story, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories![a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room]
+    stories![
+        a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room,
+        a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written,
+    ]
 }
 
 /// A small disk, while it is there; mounting one takes root.
@@ -27,6 +30,15 @@ impl SmallDisk {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&folder);
         mount.output().is_ok_and(|done| done.status.success()).then_some(Self(folder))
+    }
+}
+
+impl SmallDisk {
+    /// Lets it be written, or only read.
+    fn remount(&self, how: &str) {
+        let mut mount = Command::new("mount");
+        let done = mount.args(["-o", &format!("remount,{how}")]).arg(&self.0).status().unwrap();
+        assert!(done.success(), "{how}");
     }
 }
 
@@ -75,4 +87,26 @@ async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
     let sound = sqlx::query("PRAGMA integrity_check").fetch_one(&mut outsider).await.unwrap();
     assert_eq!(sound.get::<String, _>(0), "ok");
+}
+
+async fn a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("NOT tested: a small disk could not be mounted, which takes root");
+        return;
+    };
+    let store = Arc::new(Sqlite::file(disk.0.join("store.db")).open().await.unwrap());
+    let before = plan("before");
+    put(&store, &before).await.unwrap();
+
+    // What is open for writing stays so, so the file is closed first.
+    store.close().await;
+    disk.remount("ro");
+    let refused = Sqlite::file(disk.0.join("store.db")).open().await.unwrap_err();
+    disk.remount("rw");
+    let store = Arc::new(Sqlite::file(disk.0.join("store.db")).open().await.unwrap());
+
+    println!("a disk that can only be read: {refused}");
+    assert!(refused.to_string().contains("store.db"), "{refused}");
+    assert_eq!(store.plan(before.id).await.unwrap().as_deref(), Some(&before));
+    put(&store, &plan("after")).await.unwrap();
 }
