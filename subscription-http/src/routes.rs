@@ -225,4 +225,20 @@ mod tests {
 
         assert_eq!(given.count(), 23);
     }
+
+    #[test]
+    fn the_readme_lists_the_endpoints_that_there_are() {
+        let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+        let readme = std::fs::read_to_string(readme).unwrap();
+        let (_, section) = readme.split_once("\n## Endpoints\n").unwrap();
+        let section = section.split("\n## ").next().unwrap_or_default();
+
+        let mut listed: Vec<_> = section.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let mut routes: Vec<_> =
+            ROUTES.iter().map(|route| format!("{} {}", route.method, route.pattern)).collect();
+        listed.sort();
+        routes.sort();
+        assert_eq!(listed, routes);
+        assert!(readme.lines().count() < 150, "README.md is too long to be read");
+    }
 }
