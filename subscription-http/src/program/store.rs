@@ -25,7 +25,8 @@ pub(crate) enum Kept {
 }
 
 impl Opened {
-    /// Opens the store. One that is somewhere else may be out of reach for a while, if that is `patient`.
+    /// Opens the store, for a `patient` server or for a command: a server waits for a database that is out
+    /// of reach, and hears of what others change.
     pub(crate) async fn new(settings: &Settings, patient: bool) -> Result<Self, Failure> {
         match &settings.database {
             Database::Memory => {
@@ -47,7 +48,9 @@ impl Opened {
                 };
                 let kept = Arc::new(opened?);
                 let store = CachedStore::new(Arc::clone(&kept), CachedStore::<PostgresStore>::LAG);
-                kept.listen(store.memory());
+                if patient {
+                    kept.listen(store.memory());
+                }
                 let memory = Some(store.memory().clone());
                 Ok(Self { store: Arc::new(store), memory, kept: Kept::Postgres(kept) })
             }

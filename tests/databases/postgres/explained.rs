@@ -116,6 +116,7 @@ async fn lists_of_a_million_subscriptions_read_little_more_than_a_page() {
     let start = Instant::now();
     let (mut wrong, mut asked) = (Vec::new(), 0);
     let (mut most, mut most_against) = (Work::default(), Work::default());
+    let (mut firsts, mut lasts) = (0, 0);
     for first in lists() {
         let mut pages: Vec<(&str, SubscriptionQuery)> = vec![("first", first.clone())];
         pages.extend(further_pages(&store, &first).await);
@@ -135,6 +136,11 @@ async fn lists_of_a_million_subscriptions_read_little_more_than_a_page() {
             } else {
                 (ROWS_MAX, &mut most)
             };
+            match name {
+                "first" if rows == ROWS_MAX => firsts += work.rows,
+                "last" if rows == ROWS_MAX => lasts += work.rows,
+                _ => {}
+            }
             most.rows = most.rows.max(work.rows);
             most.sorted = most.sorted.max(work.sorted);
             most.blocks = most.blocks.max(work.blocks);
@@ -145,5 +151,7 @@ async fn lists_of_a_million_subscriptions_read_little_more_than_a_page() {
     }
     println!("{asked} pages were read in {:?}, none with more than {most:?}", start.elapsed());
     println!("but spans of renewals in the order of creation with up to {most_against:?}");
+    println!("first pages looked at {firsts} rows in all, last pages at {lasts}");
+    assert!(lasts <= 2 * firsts, "a last page costs more than a first");
     assert!(wrong.is_empty(), "{} pages:\n{}", wrong.len(), wrong.join("\n"));
 }
