@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
@@ -43,13 +43,15 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
     Ok(())
 }
 
-/// True if there is only one way to tell where the body ends: one transfer coding at most, `chunked`.
+/// True if there is only one way to tell where the body ends: a length, or one transfer coding, which
+/// is `chunked`, but not both.
 pub(crate) fn framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let chunked = codings.next().is_none_or(|coding| {
-        coding.to_str().is_ok_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
-    });
-    chunked && codings.next().is_none()
+    codings.next().is_none_or(|coding| {
+        let chunked = |coding: &str| coding.trim().eq_ignore_ascii_case("chunked");
+        let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
+        alone && coding.to_str().is_ok_and(chunked)
+    })
 }
 
 fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {

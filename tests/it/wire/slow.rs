@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep};
 
-use super::world::{DEADLINE, SHORT, Wire, get, plan, post, post_plan};
+use super::world::{DEADLINE, Raw, SHORT, Wire, get, plan, post, post_plan};
 
 fn impatient() -> Limits {
     Limits { head_timeout: SHORT, ..Limits::default() }
@@ -149,8 +149,13 @@ async fn a_thousand_idlers_are_in_nobodys_way() {
     let mut idlers = Vec::new();
     for n in 0..1_000 {
         let mut idler = wire.connect().await;
-        if n % 2 == 0 {
-            idler.send("GET /health/live HTTP/1.1\r\n").await;
+        match n % 3 {
+            0 => {}
+            1 => idler.send("GET /health/live HTTP/1.1\r\n").await,
+            _ => {
+                idler.send(get("/health/live")).await;
+                assert_eq!(idler.answer().await.status, 200, "{n}");
+            }
         }
         idlers.push(idler);
     }
@@ -162,4 +167,21 @@ async fn a_thousand_idlers_are_in_nobodys_way() {
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     wire.lives("idlers").await;
+    // Those who idle after a request may go on with another.
+    for idler in idlers.iter_mut().skip(2).step_by(3) {
+        idler.send(get("/health/live")).await;
+        assert_eq!(idler.answer().await.status, 200);
+    }
+}
+
+/// Those who come all at once are let in at once: none is sent away to try again in a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_of_connections_loses_nobody() {
+    let wire = Wire::new().await;
+    let begun = Instant::now();
+    let burst: Vec<_> = (0..800).map(|_| tokio::spawn(Raw::to(wire.address))).collect();
+    for one in burst {
+        one.await.unwrap();
+    }
+    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
 }

@@ -1,6 +1,6 @@
 //! Requests that a proxy and we might read differently: a second one must never come out of them.
 
-use super::world::{Wire, answers, get, post};
+use super::world::{Wire, answers, get, plan, post, post_plan};
 
 /// What is hidden behind the first request.
 const HIDDEN: &str = "GET /health/live HTTP/1.1\r\nHost: here\r\nx-request-id: hidden\r\n\r\n";
@@ -55,7 +55,7 @@ async fn ambiguous_framing_is_refused_and_nothing_after_it_is_answered() {
 }
 
 #[tokio::test]
-async fn with_a_length_and_chunks_the_chunks_count_and_the_connection_ends() {
+async fn a_length_beside_chunks_is_refused_and_the_connection_ends() {
     let wire = Wire::new().await;
     let cases = [
         ("length first", "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n"),
@@ -69,10 +69,34 @@ async fn with_a_length_and_chunks_the_chunks_count_and_the_connection_ends() {
 
         let back = raw.closed().await;
 
+        assert!(back.starts_with("HTTP/1.1 400 "), "{case}: {back}");
+        assert!(back.contains("header_invalid"), "{case}: {back}");
         assert_eq!(answers(&back), 1, "{case}: {back}");
         assert!(!back.contains("hidden"), "{case}: {back}");
         wire.lives(case).await;
     }
+}
+
+#[tokio::test]
+async fn a_length_beside_chunks_is_seen_wherever_it_comes() {
+    let wire = Wire::new().await;
+    let mut raw = wire.connect().await;
+    raw.send(post_plan("before")).await;
+    assert_eq!(raw.answer().await.status, 201);
+    let chunked = post("/subscription-plans", "Transfer-Encoding: chunked\r\n");
+    let body = plan("chunked");
+    raw.send(chunked + &format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).await;
+    assert_eq!(raw.answer().await.status, 201);
+
+    // In pieces that no name survives, after requests that are sound.
+    let both = post("/subscription-plans", "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n");
+    for byte in (both + "4\r\nnull\r\n0\r\n\r\n" + HIDDEN).bytes() {
+        raw.send([byte]).await;
+    }
+
+    let back = raw.closed().await;
+    assert!(back.starts_with("HTTP/1.1 400 "), "{back}");
+    assert_eq!(answers(&back), 1, "{back}");
 }
 
 #[tokio::test]

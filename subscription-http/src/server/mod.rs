@@ -1,28 +1,51 @@
 //! The accept loop: connections, their limits, and a graceful stop.
 
-use std::collections::HashMap;
+mod activity;
+mod peers;
+mod watched;
+
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Version, header};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
+use self::activity::{Activity, Over};
+use self::peers::Peers;
+use self::watched::{Ambiguous, Watched};
 use crate::api::Api;
 use crate::gate;
 
+/// Connections that wait to be accepted; the system may allow fewer. By default it is 128, and whoever
+/// comes in a burst that is larger tries again after a whole second.
+const BACKLOG: u32 = 4_096;
+
 /// The smallest buffer that hyper takes.
 const HEAD_BYTES_MIN: usize = 8_192;
+
+/// HTTP/2: requests of one connection at once.
+const STREAMS_MAX: u32 = 100;
+
+/// HTTP/2: bytes of a body on their way, which is as much as a body may have.
+const STREAM_BYTES: u32 = 65_536;
+
+/// HTTP/2: bytes of an answer that are taken over before they can be sent.
+const SEND_BYTES: usize = 65_536;
+
+/// HTTP/2: the largest frame that is taken, the least that the protocol allows.
+const FRAME_BYTES: u32 = 16_384;
+
+/// HTTP/2: streams that may be reset before the connection ends.
+const RESETS_MAX: usize = 20;
 
 /// How much a server takes on.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +86,10 @@ pub struct Server {
 impl Server {
     /// Listens at an address.
     pub async fn bind(api: Api, address: SocketAddr, limits: Limits) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
         Ok(Self { api, listener, limits })
     }
 
@@ -130,12 +156,15 @@ async fn serve(
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
+    let (stream, ambiguous) = Watched::new(stream);
     let activity = Activity::new();
     let counted = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (api, under_way) = (api.clone(), counted.begin());
+        let (api, ambiguous) = (api.clone(), ambiguous.clone());
+        let (counted, under_way) = (counted.clone(), counted.begin());
         async move {
-            let answer = answer(&api, request, peer).await;
+            let answer = answer(&api, request, peer, &ambiguous).await;
+            let answer = unfetched(answer, &counted).await;
             drop(under_way);
             Ok::<_, Infallible>(answer)
         }
@@ -158,9 +187,9 @@ async fn serve(
             }
             // hyper's own timer sees neither a connection that never says anything, nor HTTP/2, nor an
             // answer that nobody fetches.
-            () = activity.idle(patience) => {
-                if closing {
-                    tracing::debug!("a connection idled too long");
+            over = activity.over(patience) => {
+                if closing || over == Over::Unfetched {
+                    tracing::debug!(?over, "a connection is of no use any more");
                     return;
                 }
             }
@@ -183,68 +212,47 @@ fn builder(limits: Limits) -> auto::Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
-        .max_concurrent_streams(100)
+        .max_concurrent_streams(STREAMS_MAX)
+        // What hyper holds of bodies that nobody reads yet, and of answers that nobody fetches: its
+        // megabyte and 400 KiB are for files.
+        .initial_stream_window_size(STREAM_BYTES)
+        .initial_connection_window_size(STREAM_BYTES * 4)
+        .max_send_buf_size(SEND_BYTES)
+        .max_frame_size(FRAME_BYTES)
+        // Requests that are given up at once, and those that are refused: beyond so many the
+        // connection ends.
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(RESETS_MAX)
         .keep_alive_interval(limits.head_timeout)
         .keep_alive_timeout(limits.head_timeout);
     builder
 }
 
 /// Answers a request, and nothing after one that a proxy before us may have read otherwise.
-async fn answer(api: &Api, request: Request<Incoming>, peer: IpAddr) -> Response<Full<Bytes>> {
-    let ambiguous = request.version() <= Version::HTTP_11 && !gate::framed(request.headers());
+async fn answer(
+    api: &Api,
+    mut request: Request<Incoming>,
+    peer: IpAddr,
+    ambiguous: &Ambiguous,
+) -> Response<Full<Bytes>> {
+    if request.headers().contains_key(header::TRANSFER_ENCODING) && ambiguous.is_seen() {
+        // As it was sent, for the gate to refuse.
+        request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
+    }
+    let unframed = request.version() <= Version::HTTP_11 && !gate::framed(request.headers());
     let mut answer = api.answer(request, Some(peer)).await;
-    if ambiguous {
+    if unframed {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     answer
 }
 
-/// Whether requests of a connection are under way, and if none, since when.
-#[derive(Debug, Clone)]
-struct Activity(Arc<Mutex<(usize, Instant)>>);
-
-/// A request under way, until it is dropped.
-#[derive(Debug)]
-struct UnderWay(Activity);
-
-impl Activity {
-    fn new() -> Self {
-        Self(Arc::new(Mutex::new((0, Instant::now()))))
-    }
-
-    fn state(&self) -> MutexGuard<'_, (usize, Instant)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self) -> UnderWay {
-        self.state().0 += 1;
-        UnderWay(self.clone())
-    }
-
-    fn touch(&self) {
-        self.state().1 = Instant::now();
-    }
-
-    /// Ends when no request was under way for so long.
-    async fn idle(&self, patience: Duration) {
-        loop {
-            let (under_way, since) = *self.state();
-            let now = Instant::now();
-            let until = if under_way > 0 { now + patience } else { since + patience };
-            if until <= now {
-                return;
-            }
-            tokio::time::sleep_until(until).await;
-        }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.0 -= 1;
-        state.1 = Instant::now();
-    }
+/// Has the bytes of an answer watched until they are fetched.
+async fn unfetched(answer: Response<Full<Bytes>>, activity: &Activity) -> Response<Full<Bytes>> {
+    let (head, body) = answer.into_parts();
+    // It is all there already.
+    let Ok(body) = body.collect().await;
+    Response::from_parts(head, Full::new(activity.unfetched(body.to_bytes())))
 }
 
 /// Waits a little where accepting fails for want of something that others give back.
@@ -253,40 +261,5 @@ async fn pause_after(error: &std::io::Error) {
     if !matches!(error.kind(), ConnectionAborted | ConnectionReset) {
         tracing::warn!(%error, "no connection can be accepted");
         tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// How many connections each address has.
-#[derive(Debug, Clone, Default)]
-struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-/// One connection of an address, until it is dropped.
-#[derive(Debug)]
-struct Place {
-    peers: Peers,
-    ip: IpAddr,
-}
-
-impl Peers {
-    fn enter(&self, ip: IpAddr, most: usize) -> Option<Place> {
-        let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = peers.entry(ip).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        Some(Place { peers: self.clone(), ip })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut peers = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = peers.get_mut(&self.ip) {
-            *count -= 1;
-            if *count == 0 {
-                peers.remove(&self.ip);
-            }
-        }
     }
 }
