@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, header};
 use secrecy::SecretString;
 use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
 use subscription_core::store::Idempotency;
-use subscription_core::{InputError, Slug, SubscriptionService, Version};
+use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
 use crate::api::Api;
 use crate::error::{ApiError, Refusal};
@@ -95,15 +95,39 @@ impl Call {
         Ok(Some(Idempotency { client: self.client()?.id.to_string(), key }))
     }
 
-    /// The version that the caller has read, if the change is for that one only.
-    pub(crate) fn if_match(&self) -> Result<Option<Version>, ApiError> {
-        let Some(tag) = self.single("if-match")? else { return Ok(None) };
-        let tag = tag.to_str().map_err(|_| Refusal::HeaderInvalid("if-match"))?.trim();
-        if tag == "*" {
+    /// Makes a change, if it is for some versions only then of one of these.
+    pub(crate) async fn if_match<T, F>(
+        &self,
+        change: impl Fn(Option<Version>) -> F + Send + Sync,
+    ) -> Result<T, ApiError>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let Some(versions) = self.versions()? else { return Ok(change(None).await?) };
+        // A record that was never written has it, so it matches none.
+        let mut tried = versions.first().copied().unwrap_or(Version::NEW);
+        loop {
+            match change(Some(tried)).await {
+                // Of several the one counts that the record is at, which the refusal tells.
+                Err(Error::Stale { current, .. }) if versions.contains(&current) => tried = current,
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// The versions of `If-Match` (RFC 9110, 13.1.1); none if it is not sent, or is for any version.
+    fn versions(&self) -> Result<Option<Vec<Version>>, ApiError> {
+        let mut lines = self.headers.get_all(header::IF_MATCH).iter().peekable();
+        if lines.peek().is_none() {
             return Ok(None);
         }
-        // A tag that is none of ours matches no version.
-        Ok(Some(version_of(tag).unwrap_or(Version::NEW)))
+        let lines: Result<Vec<_>, _> = lines.map(HeaderValue::to_str).collect();
+        let tags = lines.map_err(|_| Refusal::HeaderInvalid("if-match"))?.join(",");
+        if tags.trim() == "*" {
+            return Ok(None);
+        }
+        // A tag that is weak, or none of ours, matches no version.
+        Ok(Some(tags.split(',').filter_map(|tag| version_of(tag.trim())).collect()))
     }
 
     /// True if the caller has this version already.

@@ -22,11 +22,13 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
 
 pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("payment_id")?, call.json(PaymentChanges::from_json)?);
-    let next = call.service().update_payment(id, changes, call.if_match()?).await?;
+    let update = |version| call.service().update_payment(id, changes.clone(), version);
+    let next = call.if_match(update).await?;
     Ok(Reply::ok(&*next)?.version(next.version))
 }
 
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
-    call.service().delete_payment(call.path("payment_id")?, call.if_match()?).await?;
+    let id = call.path("payment_id")?;
+    call.if_match(|version| call.service().delete_payment(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

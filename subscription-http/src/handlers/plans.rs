@@ -51,11 +51,13 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
 
 pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
     let (slug, changes) = (call.slug()?, call.json(PlanChanges::from_json)?);
-    let plan = call.service().update_plan(&slug, changes, call.if_match()?).await?;
+    let update = |version| call.service().update_plan(&slug, changes.clone(), version);
+    let plan = call.if_match(update).await?;
     Ok(Reply::ok(&*plan)?.version(plan.version))
 }
 
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
-    call.service().delete_plan(&call.slug()?, call.if_match()?).await?;
+    let slug = call.slug()?;
+    call.if_match(|version| call.service().delete_plan(&slug, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

@@ -69,11 +69,13 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
 
 pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("id")?, call.json(SubscriptionChanges::from_json)?);
-    let next = call.service().update_subscription(id, changes, call.if_match()?).await?;
+    let update = |version| call.service().update_subscription(id, changes.clone(), version);
+    let next = call.if_match(update).await?;
     Ok(Reply::ok(&*next)?.version(next.version))
 }
 
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
-    call.service().delete_subscription(call.path("id")?, call.if_match()?).await?;
+    let id = call.path("id")?;
+    call.if_match(|version| call.service().delete_subscription(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

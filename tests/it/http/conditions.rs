@@ -48,6 +48,43 @@ async fn a_change_or_deletion_of_another_version_is_refused_and_the_version_told
     }
 }
 
+#[tokio::test]
+async fn a_change_may_be_for_one_of_several_versions() {
+    let world = HttpWorld::new().await;
+    let stale =
+        ["\"2\", \"3\"", "W/\"1\", \"2\"", "\"2\", *", ",", "\"a,1\", \"b\"", "W/\"1\",W/\"2\""];
+    let one_of = ["\"1\",\"7\"", "\"7\", \"2\"", "W/\"3\", \"9\" ,\"3\"", "\"x\",,\"4\"", " * "];
+
+    for (path, change) in records(&world).await {
+        for tags in stale {
+            for (method, body) in [("PUT", change), ("DELETE", "")] {
+                let refused = world.server(method, &path, &[("if-match", tags)], body).await;
+                let told = (refused.problem(), &refused.json()["current_version"]);
+                let expected = (problem(412, "precondition_failed"), &json!(1));
+                assert_eq!(told, expected, "{method} {path} {tags}");
+            }
+        }
+        // What is already so makes no version, so each is another change.
+        let nth = |n: usize| {
+            if change.contains("paused") {
+                json!({ "status": if n.is_multiple_of(2) { "paused" } else { "active" } })
+            } else if change.contains("tier") {
+                json!({ "tier": n + 4 })
+            } else {
+                json!({ "external_payment_id": n.to_string() })
+            }
+        };
+        for (n, tags) in one_of.into_iter().enumerate() {
+            let headers = [("if-match", tags)];
+            let answer = world.server("PUT", &path, &headers, nth(n).to_string()).await;
+            assert_eq!(answer.status, 200, "{path} {tags} {answer:?}");
+        }
+        let lines = [("if-match", "\"1\""), ("if-match", "\"6\", \"5\"")];
+        let answer = world.server("PUT", &path, &lines, nth(5).to_string()).await;
+        assert_eq!((answer.status, answer.header("etag")), (200, Some("\"7\"")), "{path}");
+    }
+}
+
 /// The paths of the records that there are.
 async fn records_again(world: &HttpWorld) -> [String; 3] {
     let all = world.server("GET", "/subscriptions", &[], "").await.json();
