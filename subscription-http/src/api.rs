@@ -48,7 +48,15 @@ impl Default for Timeouts {
 
 /// The service over HTTP, to be mounted wherever requests come from.
 #[derive(Debug, Clone)]
-pub struct Api(Arc<Parts>);
+pub struct Api(Arc<Parts>, Face);
+
+/// How much of an [`Api`] is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Face {
+    Whole,
+    /// What operators look at.
+    Operations,
+}
 
 #[derive(Debug)]
 struct Parts {
@@ -106,17 +114,41 @@ impl ApiBuilder {
 
     /// Ready for use.
     pub fn build(self) -> Api {
-        Api(Arc::new(self.0))
+        Api(Arc::new(self.0), Face::Whole)
     }
 }
 
-/// A request that was answered, as the log tells it.
-struct Told {
+/// A request, as the log and the metrics tell it once it is over.
+struct Told<'a> {
+    metrics: &'a Metrics,
+    begun: Instant,
     method: Method,
     route: &'static str,
     request_id: HeaderValue,
     /// Where the caller stands with the limit of the route, if it has one.
     standing: Option<Standing>,
+    /// None until it is answered.
+    status: Option<StatusCode>,
+}
+
+/// The status of a request whose caller was gone before it was answered, or that a stop cut off.
+const UNANSWERED: u16 = 499;
+
+impl Drop for Told<'_> {
+    /// Tells of those too that are dropped before they are answered, as hyper does when callers go.
+    fn drop(&mut self) {
+        let took = self.begun.elapsed();
+        let status = self.status.map_or(UNANSWERED, |status| status.as_u16());
+        self.metrics.answered(&self.method, self.route, status, took);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        let (method, route) = (&self.method, self.route);
+        if self.status.is_some() {
+            tracing::info!(%method, route, status, micros, request_id, "answered");
+        } else {
+            tracing::info!(%method, route, status, micros, request_id, "left unanswered");
+        }
+    }
 }
 
 impl Api {
@@ -137,6 +169,17 @@ impl Api {
             limiters: Limiters::new(&RateLimits::NONE),
             metrics: Metrics::new(),
         })
+    }
+
+    /// The same, but for `/health/live`, `/health/ready` and `/metrics` alone, and these for whoever
+    /// comes: to be put where only operators get to.
+    #[must_use]
+    pub fn operations(&self) -> Self {
+        Self(Arc::clone(&self.0), Face::Operations)
+    }
+
+    fn shows(&self, route: &Route) -> bool {
+        self.1 == Face::Whole || route.is_operation()
     }
 
     pub(crate) fn service(&self) -> &SubscriptionService {
@@ -165,15 +208,17 @@ impl Api {
         B: hyper::body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let begun = Instant::now();
         let is_head = request.method() == Method::HEAD;
         // By its path, not its route: refusals on the way to a route are private too.
         let is_private = request.uri().path().starts_with("/authentication");
         let mut told = Told {
+            metrics: &self.0.metrics,
+            begun: Instant::now(),
             method: request.method().clone(),
             route: "none",
             request_id: request_id(request.headers()),
             standing: None,
+            status: None,
         };
         // A panic is an answer too, and ends nothing else.
         let reply = AssertUnwindSafe(self.reply(request, peer, &mut told)).catch_unwind().await;
@@ -200,16 +245,7 @@ impl Api {
             response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             *response.body_mut() = Full::default();
         }
-        let (status, took) = (response.status(), begun.elapsed());
-        self.0.metrics.answered(&told.method, told.route, status, took);
-        tracing::info!(
-            method = %told.method,
-            route = told.route,
-            status = status.as_u16(),
-            micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-            request_id = told.request_id.to_str().unwrap_or_default(),
-            "answered"
-        );
+        told.status = Some(response.status());
         response
     }
 
@@ -217,7 +253,7 @@ impl Api {
         &self,
         request: Request<B>,
         peer: Option<IpAddr>,
-        told: &mut Told,
+        told: &mut Told<'_>,
     ) -> Result<Reply, ApiError>
     where
         B: hyper::body::Body<Data = Bytes> + Send,
@@ -225,8 +261,15 @@ impl Api {
     {
         let (head, body) = request.into_parts();
         gate::check(&head.uri, head.version, &head.headers)?;
-        let (route, variables) = match routes::find(&head.method, &gate::segments(head.uri.path())?)
-        {
+        let segments = gate::segments(head.uri.path())?;
+        let found = routes::find(&head.method, &segments, |route| self.shows(route));
+        // Whom a client asserts to speak for is not known before the client is.
+        let asks_from = gate::origin(&head.headers, peer, false, |ip| self.trusts(ip));
+        if !found.is_operators() && self.1 == Face::Whole {
+            // Those who look for what there is are counted too.
+            self.0.limiters.address(asks_from)?;
+        }
+        let (route, variables) = match found {
             Found::Route(route, variables) => (route, variables),
             Found::OtherMethods(methods) => return options_or_refuse(&head.method, &methods),
             Found::Nothing => return Err(Refusal::RouteUnknown.into()),
@@ -245,7 +288,7 @@ impl Api {
             ip: None,
         };
         // Who calls is looked up in the store, which may hang as it may in a handler.
-        let admitted = self.admit(route, &mut call, peer, &mut told.standing);
+        let admitted = self.admit(route, &mut call, [peer, asks_from], &mut told.standing);
         tokio::time::timeout(self.0.timeouts.handler, admitted)
             .await
             .unwrap_or_else(|_| Err(Refusal::Overloaded.into()))?;
@@ -263,19 +306,15 @@ impl Api {
         &self,
         route: &Route,
         call: &mut Call,
-        peer: Option<IpAddr>,
+        [peer, asks_from]: [Option<IpAddr>; 2],
         standing: &mut Option<Standing>,
     ) -> Result<(), ApiError> {
-        // Whom a client asserts to speak for is not known before the client is.
-        let asks_from = gate::origin(&call.headers, peer, false, |ip| self.trusts(ip));
-        if route.needs != Needs::Loopback {
-            self.0.limiters.address(asks_from)?;
-        }
         let scope = match route.needs {
             Needs::Nothing => return Ok(()),
             Needs::Loopback => {
                 // A proxy on this machine is here, but those whom it speaks for are not.
-                let here = asks_from.is_some_and(|ip| ip.is_loopback());
+                let here =
+                    asks_from.is_some_and(|ip| ip.is_loopback()) || self.1 == Face::Operations;
                 return if here { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
             }
             Needs::Scope(scope) => scope,

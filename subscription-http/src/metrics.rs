@@ -46,7 +46,11 @@ impl Metrics {
         let mut registry = Registry::with_prefix("subscription_http");
         let requests = Family::default();
         let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        registry.register("requests", "Requests answered", requests.clone());
+        registry.register(
+            "requests",
+            "Requests by their answer; 499 for those whose caller went first",
+            requests.clone(),
+        );
         registry.register("request_seconds", "How long answers took", seconds.clone());
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
@@ -68,13 +72,13 @@ impl Metrics {
         &self,
         method: &http::Method,
         route: &'static str,
-        status: http::StatusCode,
+        status: u16,
         took: Duration,
     ) {
         // Methods that nobody has heard of must not make new series without end.
         let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
         let method = if known.contains(&method.as_str()) { method.as_str() } else { "other" };
-        let answered = Answered { method: method.into(), route, status: status.as_u16() };
+        let answered = Answered { method: method.into(), route, status };
         self.requests.get_or_create(&answered).inc();
         self.seconds.get_or_create(&Served { route }).observe(took.as_secs_f64());
     }

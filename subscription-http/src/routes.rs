@@ -54,6 +54,11 @@ impl Route {
         let bodyless = matches!(self.needs, Bearer | BearerOnce);
         (self.method == Method::POST || self.method == Method::PUT) && !bodyless
     }
+
+    /// True for what operators look at.
+    pub(crate) fn is_operation(&self) -> bool {
+        self.needs == Loopback || self.pattern.starts_with("/health/")
+    }
 }
 
 const fn get(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
@@ -153,12 +158,23 @@ pub(crate) enum Found {
     Nothing,
 }
 
-/// Finds the route of a method and the segments of a path.
-pub(crate) fn find(method: &Method, segments: &[String]) -> Found {
+impl Found {
+    /// True if only operators get there.
+    pub(crate) fn is_operators(&self) -> bool {
+        matches!(self, Self::Route(Route { needs: Loopback, .. }, _))
+    }
+}
+
+/// Finds the route of a method and the segments of a path among those that are shown.
+pub(crate) fn find(
+    method: &Method,
+    segments: &[String],
+    is_shown: impl Fn(&Route) -> bool,
+) -> Found {
     // What GET answers, HEAD answers without its body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let mut others = Vec::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| is_shown(route)) {
         let Some(variables) = matches(route.pattern, segments) else { continue };
         if route.method == *wanted {
             return Found::Route(route, variables);
@@ -196,7 +212,7 @@ mod tests {
         for route in ROUTES {
             let path = segments(&route.pattern.replace(['{', '}'], ""));
 
-            let Found::Route(found, variables) = find(&route.method, &path) else {
+            let Found::Route(found, variables) = find(&route.method, &path, |_| true) else {
                 panic!("{route:?} is not found");
             };
 
@@ -207,15 +223,16 @@ mod tests {
 
     #[test]
     fn other_methods_of_a_known_path_are_told() {
-        let Found::OtherMethods(methods) = find(&Method::PATCH, &segments("/subscriptions/x"))
-        else {
+        let find = |method: &Method, path: &str| find(method, &segments(path), |_| true);
+
+        let Found::OtherMethods(methods) = find(&Method::PATCH, "/subscriptions/x") else {
             panic!();
         };
 
         assert_eq!(methods, [&Method::GET, &Method::PUT, &Method::DELETE]);
-        assert!(matches!(find(&Method::GET, &segments("/subscriptions/x/y")), Found::Nothing));
-        assert!(matches!(find(&Method::GET, &segments("/subscriptions/")), Found::Nothing));
-        assert!(matches!(find(&Method::GET, &segments("/")), Found::Nothing));
+        for path in ["/subscriptions/x/y", "/subscriptions/", "/"] {
+            assert!(matches!(find(&Method::GET, path), Found::Nothing), "{path}");
+        }
     }
 
     #[test]

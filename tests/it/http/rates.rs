@@ -258,6 +258,10 @@ async fn everything_else_is_limited_by_client_and_by_address() {
     assert_limited(&world.list_as(HERE, "nobody").await, "address", "q=2;w=1", 1);
     let keys = world.call_from(HERE, "GET", "/.well-known/jwks.json", &[], "").await;
     assert_limited(&keys, "address", "q=2;w=1", 1);
+    for (method, path) in [("GET", "/nowhere"), ("PATCH", "/subscriptions"), ("OPTIONS", "/docs")] {
+        let refused = world.call_from(HERE, method, path, &[], "").await;
+        assert_limited(&refused, "address", "q=2;w=1", 1);
+    }
     for _ in 0..5 {
         assert_eq!(world.call("GET", "/metrics", &[], "").await.status, 200);
     }

@@ -88,22 +88,6 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
 }
 
 #[tokio::test]
-async fn headers_over_the_limit_are_refused() {
-    let wire = Wire::new().await;
-    let (mut sender, _task) = connect(&wire).await;
-    let request = get("/health/live").header("x-long", "a".repeat(20_000));
-
-    let refused = send(&mut sender, request, "").await.is_ok_and(|answer| answer.status() == 431);
-
-    // A client that knows the limit does not even send it.
-    let (mut other, _other) = connect(&wire).await;
-    let request = get("/health/live").header("x-long", "a".repeat(200_000));
-    let answered = send(&mut other, request, "").await.is_ok_and(|answer| answer.status() == 200);
-    assert!(refused || !answered);
-    wire.lives("long headers").await;
-}
-
-#[tokio::test]
 async fn head_tells_the_length_here_too() {
     let wire = Wire::new().await;
     let (mut sender, _task) = connect(&wire).await;

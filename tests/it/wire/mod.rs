@@ -1,8 +1,11 @@
 //! The server over real sockets, against those who mean it ill.
 
 mod bodies;
+pub(crate) mod frames;
+mod gone;
 mod heads;
 mod http2;
+mod http2_frames;
 mod limits;
 mod slow;
 mod smuggling;

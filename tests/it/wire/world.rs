@@ -82,6 +82,21 @@ impl Wire {
         assert_eq!(answer.status, 200, "after {after}: {answer:?}");
     }
 
+    /// Waits until `/metrics` shows a line that ends so.
+    pub(crate) async fn counts(&self, line: &str) {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let mut raw = self.connect().await;
+            raw.send(get("/metrics")).await;
+            let metrics = raw.answer().await.body;
+            if metrics.lines().any(|shown| shown.ends_with(line)) {
+                return;
+            }
+            assert!(begun.elapsed() < DEADLINE, "{line} is not in {metrics}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Tells it to stop.
     pub(crate) fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
