@@ -1,5 +1,6 @@
 //! Serving: what is needed is put together, or all that is missing is told at once.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +21,10 @@ use super::{Failure, identity, say};
 /// How often what is over is cleared away.
 const CLEAR_EVERY: Duration = Duration::from_mins(1);
 
+/// How many open files are neither for callers nor for connections to the database.
+const FILES_KEPT: usize = 64;
+
 pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
-    let address = settings.listen;
     if settings.mode == Mode::Development {
         check_development(settings)?;
     }
@@ -51,23 +54,41 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     if settings.mode == Mode::Development {
         api = api.believe_every_client();
     }
-    let server = Server::bind(api.build(), address, Limits::default())
-        .await
-        .map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))?;
+    let (api, limits) = (api.build(), allowed(settings));
+    let operations = match settings.metrics_listen {
+        Some(address) => Some(bind(api.operations(), address, limits).await?),
+        None => None,
+    };
+    let server = bind(api, settings.listen, limits).await?;
     tell(settings);
     // Before anybody hears of us, so that nobody can end us the hard way.
     let (mut terminate, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    if let Some(operations) = &operations {
+        tracing::info!(address = %operations.address()?, "metrics are served");
+    }
     say(&format!("listening on http://{}", server.address()?));
     let clearing = tokio::spawn(clear(service, auth));
+    let (stopping, mut stopped) = tokio::sync::watch::channel(());
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         tracing::info!("stopping: finishing what is under way");
+        drop(stopping);
     };
-    if !server.run(stop).await {
+    let beside = async {
+        if let Some(operations) = operations {
+            let stop = async {
+                // It never changes: it ends.
+                stopped.changed().await.ok();
+            };
+            operations.run(stop).await;
+        }
+    };
+    let (finished, ()) = tokio::join!(server.run(stop), beside);
+    if !finished {
         tracing::warn!("some requests were still under way and were cut off");
     }
     clearing.abort();
@@ -76,14 +97,41 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
+async fn bind(api: Api, address: SocketAddr, limits: Limits) -> Result<Server, Failure> {
+    let bound = Server::bind(api, address, limits).await;
+    bound.map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))
+}
+
+/// No more connections than the system lets us have open files, with some left for the store: one that
+/// cannot open its own would fail requests, where callers could as well have waited.
+fn allowed(settings: &Settings) -> Limits {
+    let (limits, kept) = (settings.connections, FILES_KEPT + settings.database_connections);
+    let files = std::fs::read_to_string("/proc/self/limits").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+        line.split_whitespace().next()?.parse::<usize>().ok()
+    });
+    let most = files.map_or(usize::MAX, |files| files.saturating_sub(kept).max(1));
+    if limits.connections > most {
+        tracing::warn!(
+            connections = most,
+            "the system allows fewer open files (ulimit -n) than there may be connections"
+        );
+    }
+    Limits { connections: limits.connections.min(most), ..limits }
+}
+
 /// Development mode believes everybody, so nobody else may be able to reach it.
 fn check_development(settings: &Settings) -> Result<(), Failure> {
     let message = "development mode believes everybody, so it";
-    if !settings.listen.ip().is_loopback() {
-        let port = settings.listen.port();
-        return Err(Failure::new(format!(
-            "{message} listens on this machine only: use --listen 127.0.0.1:{port}, or --mode production"
-        )));
+    let addresses =
+        [("--listen", Some(settings.listen)), ("--metrics-listen", settings.metrics_listen)];
+    for (flag, address) in addresses {
+        if let Some(address) = address.filter(|address| !address.ip().is_loopback()) {
+            let port = address.port();
+            return Err(Failure::new(format!(
+                "{message} listens on this machine only: use {flag} 127.0.0.1:{port}, or --mode production"
+            )));
+        }
     }
     if !settings.trusted_proxies.is_empty() {
         return Err(Failure::new(format!(

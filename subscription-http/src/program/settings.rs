@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use subscription_http::{Quota, RateLimits};
+use subscription_http::{Limits as ServerLimits, Quota, RateLimits};
 use tracing::level_filters::LevelFilter;
 
 use super::Failure;
@@ -23,6 +24,24 @@ pub(crate) struct Flags {
     /// Where to listen; port 0 is any free one. [default: 127.0.0.1:8080]
     #[arg(long, global = true, env = "SUBSCRIPTION_LISTEN", value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+
+    /// Where only /metrics and /health are served as well, to whoever comes: for operators alone.
+    #[arg(long, global = true, env = "SUBSCRIPTION_METRICS_LISTEN", value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
+
+    /// Connections at once, of all callers; more wait until others go. [default: 10000]
+    #[arg(long, global = true, env = "SUBSCRIPTION_MAX_CONNECTIONS", value_name = "NUMBER")]
+    max_connections: Option<NonZeroUsize>,
+
+    /// Connections at once of one address; more are closed. All callers behind a proxy have its
+    /// address. [default: 1000]
+    #[arg(
+        long,
+        global = true,
+        env = "SUBSCRIPTION_MAX_CONNECTIONS_PER_PEER",
+        value_name = "NUMBER"
+    )]
+    max_connections_per_peer: Option<NonZeroUsize>,
 
     /// Where records are kept: `sqlite://FILE`, `postgres://…`, or `memory:` for nowhere.
     /// [default: `sqlite://subscription.db`]
@@ -97,6 +116,9 @@ pub(crate) struct Flags {
 #[expect(clippy::struct_field_names, reason = "each is named as its flag is")]
 struct File {
     listen: Option<SocketAddr>,
+    metrics_listen: Option<SocketAddr>,
+    max_connections: Option<NonZeroUsize>,
+    max_connections_per_peer: Option<NonZeroUsize>,
     database: Option<Database>,
     database_connections: Option<usize>,
     mode: Option<Mode>,
@@ -139,6 +161,8 @@ struct Limits {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
+    pub(crate) metrics_listen: Option<SocketAddr>,
+    pub(crate) connections: ServerLimits,
     pub(crate) database: Database,
     pub(crate) database_connections: usize,
     pub(crate) mode: Mode,
@@ -174,9 +198,27 @@ impl Settings {
         let log = file.log.as_deref().map(LevelFilter::from_str).transpose();
         let log =
             log.map_err(|_| Failure::new("log must be error, warn, info, debug, trace or off"))?;
+        let by_default = ServerLimits::default();
+        let most = |flag: Option<NonZeroUsize>, file, by_default| {
+            flag.or(file).map_or(by_default, NonZeroUsize::get)
+        };
         let listed = |flags: Vec<IpAddr>, file| if flags.is_empty() { file } else { flags };
         Ok(Self {
             listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], 8080).into()),
+            metrics_listen: flags.metrics_listen.or(file.metrics_listen),
+            connections: ServerLimits {
+                connections: most(
+                    flags.max_connections,
+                    file.max_connections,
+                    by_default.connections,
+                ),
+                connections_per_peer: most(
+                    flags.max_connections_per_peer,
+                    file.max_connections_per_peer,
+                    by_default.connections_per_peer,
+                ),
+                ..by_default
+            },
             database: flags.database.or(file.database).unwrap_or_default(),
             database_connections: flags
                 .database_connections
@@ -364,17 +406,24 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("settings-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("settings.toml");
-        let text = "listen = \"127.0.0.1:1\"\nmode = \"production\"\n[limits]\nsign_in = \"off\"\n";
+        let text = "listen = \"127.0.0.1:1\"\nmode = \"production\"\nmax_connections = 5\n\
+                    max_connections_per_peer = 3\nmetrics_listen = \"127.0.0.1:3\"\n\
+                    [limits]\nsign_in = \"off\"\n";
         std::fs::write(&file, text).unwrap();
         let flags = Flags {
             config: Some(file),
             listen: Some(([127, 0, 0, 1], 2).into()),
+            max_connections_per_peer: NonZeroUsize::new(4),
             ..Flags::default()
         };
 
         let settings = Settings::new(flags).unwrap();
 
         assert_eq!(settings.listen.port(), 2);
+        assert_eq!(settings.metrics_listen, Some(([127, 0, 0, 1], 3).into()));
+        let limits = settings.connections;
+        assert_eq!((limits.connections, limits.connections_per_peer), (5, 4));
+        assert_eq!(limits.head_bytes, ServerLimits::default().head_bytes);
         assert_eq!(settings.mode, Mode::Production);
         assert_eq!(settings.database, Database::default());
         let expected = RateLimits { sign_in: None, ..RateLimits::production() };

@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails panics")]
 
 mod commands;
+#[path = "../../../tests/it/wire/frames.rs"]
+mod frames;
+mod listeners;
+mod memory;
 mod production;
 mod running;
 mod start;

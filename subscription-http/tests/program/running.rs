@@ -1,6 +1,6 @@
 //! The program, run.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -29,7 +29,12 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn command_in(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_subscription-http"));
+    bare(env!("CARGO_BIN_EXE_subscription-http"), folder)
+}
+
+/// A command with no settings.
+pub(crate) fn bare(program: &str, folder: &Path) -> Command {
+    let mut command = Command::new(program);
     let ours = |name: &str| name.starts_with("SUBSCRIPTION_") || name == "DATABASE_URL";
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
@@ -59,7 +64,10 @@ impl Running {
     }
 
     pub(crate) fn start_in(folder: &Path, change: impl FnOnce(&mut Command)) -> Self {
-        let mut command = command_in(folder);
+        Self::start_as(command_in(folder), change)
+    }
+
+    pub(crate) fn start_as(mut command: Command, change: impl FnOnce(&mut Command)) -> Self {
         command.args(["--listen", "127.0.0.1:0"]);
         change(&mut command);
         let mut child = command.spawn().unwrap();
@@ -72,12 +80,41 @@ impl Running {
 
     /// Sends a request; the whole answer.
     pub(crate) fn ask(&self, request: impl AsRef<[u8]>) -> String {
+        let answer = self.try_ask(request);
+        assert!(!answer.is_empty(), "the connection was closed");
+        answer
+    }
+
+    /// The same, or nothing if the connection is closed.
+    pub(crate) fn try_ask(&self, request: impl AsRef<[u8]>) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        stream.write_all(request.as_ref()).unwrap();
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
+        let asked = stream.write_all(request.as_ref());
+        match asked.and_then(|()| stream.read_to_end(&mut answer)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("no answer in time"),
+            Ok(_) | Err(_) => String::from_utf8_lossy(&answer).into_owned(),
+        }
+    }
+
+    /// The next line of the log with such a message; lines before it are gone.
+    pub(crate) fn log_line(&mut self, message: &str) -> serde_json::Value {
+        let stderr = self.child.stderr.as_mut().unwrap();
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            stderr.read_exact(&mut byte).expect("the line");
+            if byte != *b"\n" {
+                line.extend(byte);
+                continue;
+            }
+            let told: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            let text = told.get("message").and_then(serde_json::Value::as_str);
+            if text.is_some_and(|text| text.starts_with(message)) {
+                return told;
+            }
+            line.clear();
+        }
     }
 
     pub(crate) fn signal(&self, name: &str) {

@@ -26,6 +26,12 @@ fn help_lists_every_flag_with_its_variable_and_default() {
         "default: development",
         "--config",
         "--keys",
+        "--metrics-listen",
+        "SUBSCRIPTION_METRICS_LISTEN",
+        "--max-connections",
+        "default: 10000",
+        "--max-connections-per-peer",
+        "default: 1000",
         "--version",
         "migrate",
         "client",
@@ -212,7 +218,7 @@ fn nobody_writes_lines_of_their_own_into_the_log() {
     ] {
         running.ask(get(&path).replace("Host", &format!("{header}Host")));
     }
-    running.ask("\x1b[2J\n{\"message\":\"forged\"}\n\n\n\n\n\n");
+    running.try_ask("\x1b[2J\n{\"message\":\"forged\"}\n\n\n\n\n\n");
     running.signal("TERM");
 
     let (_, _, log) = running.end();
