@@ -1,0 +1,107 @@
+//! The server under load, against what it stands on and against what one would write instead.
+//!
+//! `cargo bench --bench load` starts everything itself, each server as a process of its own with two
+//! workers: ours with all that production has, over memory; a bare hyper that answers the same bytes from
+//! a static (the ceiling); and a CRUD on axum as one would write it. 64 connections ask in short slices,
+//! one server after the other, so that whatever else the machine does is shared. Every answer is
+//! checked. Told are medians, and the ratio of each pair of slices with the middle half of its spread.
+//! Loopback only; about a minute and a half.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench that fails panics, and it tells"
+)]
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "ratios, not money")]
+#![expect(clippy::indexing_slicing, reason = "of bytes that were just read")]
+
+mod callers;
+mod servers;
+
+use callers::{Connections, Request};
+use servers::{Running, Server};
+
+const CONNECTIONS: usize = 64;
+const SLICES: usize = 60;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().collect();
+    if let Some(name) = arguments.iter().position(|argument| argument == "--serve") {
+        servers::serve(&arguments[name + 1], arguments.get(name + 2));
+        return;
+    }
+    // Who only wants to know that it builds does not wait for it.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(compare());
+}
+
+async fn compare() {
+    let ours = Running::start(Server::Ours, None);
+    let axum = Running::start(Server::Axum, None);
+    let world = ours.world();
+    println!("| what | against | ours, requests/s | the other | ratio | middle half |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+
+    let plan = Request::get("/subscription-plans/pro", &world);
+    let page = Request::get("/subscriptions?limit=50", &world);
+    let logged_in = Request::post("/authentication/user-logged-in", "", &world);
+    for (what, request) in [
+        ("a plan by its slug", &plan),
+        ("a page of 50 subscriptions", &page),
+        ("user-logged-in", &logged_in),
+    ] {
+        let answer = callers::one(ours.address, request).await;
+        let ceiling = Running::start(Server::Hyper, Some(&answer));
+        pair(what, "bare hyper, the same bytes", (&ours, request), (&ceiling, request)).await;
+    }
+    pair("a plan by its slug", "axum CRUD", (&ours, &plan), (&axum, &plan)).await;
+    let created = Request::post("/subscriptions", &world.subscription, &world);
+    pair("a new subscription", "axum into a map", (&ours, &created), (&axum, &created)).await;
+    memory(&ours).await;
+}
+
+/// Takes slices of both in turn, and tells.
+async fn pair(what: &str, against: &str, ours: (&Running, &Request), other: (&Running, &Request)) {
+    let mut first = Connections::open(ours.0.address, CONNECTIONS, ours.1).await;
+    let mut second = Connections::open(other.0.address, CONNECTIONS, other.1).await;
+    // Caches, buffers and branches are warm in a service.
+    first.slice().await;
+    second.slice().await;
+    let (mut left, mut right, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..SLICES {
+        let (one, two) = (first.slice().await, second.slice().await);
+        left.push(one);
+        right.push(two);
+        ratios.push(one / two);
+    }
+    let at = |numbers: &mut Vec<f64>, part: usize| {
+        numbers.sort_by(f64::total_cmp);
+        numbers[numbers.len() * part / 4]
+    };
+    println!(
+        "| {what} | {against} | {:.0} | {:.0} | {:.2} | {:.2} to {:.2} |",
+        at(&mut left, 2),
+        at(&mut right, 2),
+        at(&mut ratios, 2),
+        at(&mut ratios, 1),
+        at(&mut ratios, 3),
+    );
+}
+
+/// What a server at rest holds, and what it holds more for each connection that idles.
+async fn memory(ours: &Running) {
+    let fresh = Running::start(Server::Ours, None);
+    let at_rest = fresh.resident();
+    let request = Request::get("/health/live", &ours.world());
+    let idle = Connections::open(fresh.address, 900, &request).await;
+    let with_idle = fresh.resident();
+    drop(idle);
+    println!(
+        "\nresident at rest {:.1} MiB, with 900 idle connections {:.1} KiB more for each",
+        at_rest as f64 / 1024.0,
+        (with_idle - at_rest) as f64 / 900.0,
+    );
+}
