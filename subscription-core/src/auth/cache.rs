@@ -1,6 +1,6 @@
 //! Tokens that were found good a moment ago.
 //!
-//! The only use of `moka` beside the stores. A revocation on this instance is seen at once: it stamps
+//! With `token.rs` the only use of `moka` beside the stores. A revocation on this instance is seen at once: it stamps
 //! the session's slot, and an entry counts only while its slot has the stamp that was read before the
 //! session was.
 

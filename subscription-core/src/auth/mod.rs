@@ -40,7 +40,7 @@ pub use sessions::Authenticated;
 pub use token::AccessClaims;
 
 use self::cache::AuthCache;
-use self::token::AccessTokens;
+use self::token::{AccessTokens, Signed};
 use crate::service::SubscriptionService;
 
 /// How long things last and how many there may be. The defaults are meant for production.
@@ -147,6 +147,7 @@ impl Authentication {
             issuer: settings.issuer.clone(),
             audience: settings.audience.clone(),
             lifetime: settings.access_lifetime,
+            signed: Signed::default(),
         };
         AuthenticationBuilder(AuthParts {
             service,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use moka::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::jws::{Compact, read_object};
 use super::keys::KeyRing;
@@ -18,6 +20,9 @@ const TOKEN_TYPE: &str = "at+jwt";
 
 /// Longer tokens are refused before they are decoded.
 const TOKEN_BYTES_MAX: usize = 4_096;
+
+/// Tokens of which is remembered that they are ours, at the most.
+const SIGNED_MAX: u64 = 10_000;
 
 /// How far two clocks may be apart.
 pub(crate) const LEEWAY_SECONDS: u64 = 30;
@@ -72,6 +77,18 @@ pub(crate) struct AccessTokens {
     pub(crate) issuer: String,
     pub(crate) audience: String,
     pub(crate) lifetime: Duration,
+    pub(crate) signed: Signed,
+}
+
+/// What tokens say whose signatures were found good before: to check one anew costs as much as all the
+/// rest of a request. Only that is remembered which time does not change.
+#[derive(Debug, Clone)]
+pub(crate) struct Signed(Cache<[u8; 32], AccessClaims>);
+
+impl Default for Signed {
+    fn default() -> Self {
+        Self(Cache::new(SIGNED_MAX))
+    }
 }
 
 fn seconds(at: Timestamp) -> u64 {
@@ -119,6 +136,20 @@ impl AccessTokens {
     }
 
     fn read(&self, token: &str) -> Option<AccessClaims> {
+        // Before anything else is done with it: its hash takes longer, the longer it is.
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let hash = Sha256::digest(token).into();
+        if let Some(claims) = self.signed.0.get(&hash) {
+            return Some(claims);
+        }
+        let claims = self.check(token)?;
+        self.signed.0.insert(hash, claims.clone());
+        Some(claims)
+    }
+
+    fn check(&self, token: &str) -> Option<AccessClaims> {
         let compact = Compact::parse(token, TOKEN_BYTES_MAX).ok()?;
         // Exactly `alg`, `typ` and `kid`.
         if compact.token_type.as_deref() != Some(TOKEN_TYPE) || compact.header_fields.len() != 3 {

@@ -323,3 +323,20 @@ async fn one_changed_bit_anywhere_spoils_a_token() {
     }
     assert_eq!(target.answer(&target.token).await, "taken");
 }
+
+/// That a signature was found good is remembered; nothing else is.
+#[tokio::test]
+async fn a_token_that_was_taken_before_lets_no_other_in() {
+    let target = Target::new().await;
+    for _ in 0..3 {
+        assert_eq!(target.answer(&target.token).await, "taken");
+    }
+    let bytes = target.token.as_bytes();
+    for at in (0..bytes.len()).filter(|at| bytes[*at] != b'.') {
+        let mut altered = bytes.to_vec();
+        altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
+        let altered = String::from_utf8(altered).unwrap();
+
+        assert_eq!(target.answer(&altered).await, "token_invalid", "byte {at}");
+    }
+}
