@@ -30,7 +30,7 @@ fn a_secret_is_planted_if_anybody_listens() {
     tracing::trace!(target: PLANTED, token = NOTED.concat());
 }
 
-/// Left out: they do thousands of times what others do once. The simulation knows no secrets at all.
+/// Left out: they do thousands of times what others do once.
 const LONG: [&str; 3] = ["simulation::", "auth::refresh_races::", "::ten_thousand_sign_ins"];
 
 /// Runs the suite again, listened to: its log, line by line, and the secrets that it used.
