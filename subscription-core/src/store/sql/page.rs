@@ -48,16 +48,30 @@ impl Statement {
 struct Window {
     /// `renews_order DESC, id DESC`
     order: String,
-    /// `(renews_order, id) < ($1, $2)`, if it does not begin at the start.
-    begin: Option<String>,
+    /// If it does not begin at the start.
+    begin: Option<Place>,
     /// The placeholder of the limit: one more than is shown tells whether more follow.
     limit: String,
+}
+
+/// A place in an order: `(renews_order, id) < ($1, $2)`.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    columns: Vec<&'static str>,
+    beyond: &'static str,
+    values: Vec<String>,
+}
+
+impl Place {
+    fn condition(&self) -> String {
+        format!("({}) {} ({})", self.columns.join(", "), self.beyond, self.values.join(", "))
+    }
 }
 
 impl Window {
     fn new(
         statement: &mut Statement,
-        column: Option<&str>,
+        column: Option<&'static str>,
         direction: Direction,
         after: Option<&Position>,
         limit: PageLimit,
@@ -67,14 +81,14 @@ impl Window {
             Direction::Descending => ("DESC", "<"),
         };
         let begin = after.map(|position| {
-            let id = Value::Id(position.id);
-            match (column, sort_value(&position.key)) {
-                (Some(column), Some(value)) => {
-                    let (value, id) = (statement.bind(value), statement.bind(id));
-                    format!("({column}, id) {beyond} ({value}, {id})")
-                }
-                _ => format!("id {beyond} {}", statement.bind(id)),
+            let (mut columns, mut values) = (Vec::new(), Vec::new());
+            if let (Some(column), Some(value)) = (column, sort_value(&position.key)) {
+                columns.push(column);
+                values.push(statement.bind(value));
             }
+            columns.push("id");
+            values.push(statement.bind(Value::Id(position.id)));
+            Place { columns, beyond, values }
         });
         let order = match column {
             Some(column) => format!("{column} {way}, id {way}"),
@@ -84,14 +98,19 @@ impl Window {
         Self { order, begin, limit }
     }
 
-    fn close(&self, select: &str, conditions: &[String], limit: &str) -> String {
-        let mut conditions = conditions.to_vec();
-        conditions.extend(self.begin.clone());
+    fn close(&self, select: &str, conditions: Vec<String>) -> String {
+        let (begin, limit) = (self.begin.clone(), self.limit.clone());
+        self.close_branch(select, Branch { conditions, begin, within: Vec::new(), limit })
+    }
+
+    fn close_branch(&self, select: &str, branch: Branch) -> String {
+        let mut conditions = branch.conditions;
+        conditions.extend(branch.begin.as_ref().map(Place::condition));
         let conditions = match conditions.join(" AND ") {
             none if none.is_empty() => none,
             some => format!(" WHERE {some}"),
         };
-        format!("{select}{conditions} ORDER BY {} LIMIT {limit}", self.order)
+        format!("{select}{conditions} ORDER BY {} LIMIT {}", self.order, branch.limit)
     }
 }
 
@@ -129,7 +148,7 @@ pub(super) fn plans(query: &PlanQuery) -> Statement {
     };
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, column, query.direction, after, query.limit);
-    statement.text = window.close(&Plan::TABLE.select(), &conditions, &window.limit).into();
+    statement.text = window.close(&Plan::TABLE.select(), conditions).into();
     statement
 }
 
@@ -138,8 +157,8 @@ pub(super) fn payments(query: &PaymentQuery) -> Statement {
     let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
-    let conditions = [format!("subscription_id = {subscription}")];
-    statement.text = window.close(&Payment::TABLE.select(), &conditions, &window.limit).into();
+    let conditions = vec![format!("subscription_id = {subscription}")];
+    statement.text = window.close(&Payment::TABLE.select(), conditions).into();
     statement
 }
 
@@ -147,15 +166,30 @@ pub(super) fn payments(query: &PaymentQuery) -> Statement {
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) conditions: Vec<String>,
+    begin: Option<Place>,
+    /// The columns that have one value in all of it, in the order of the index, and that value.
+    within: Vec<(&'static str, String)>,
     pub(super) limit: String,
 }
 
-/// Leaves a part of a statement out where conditions on no row in particular do not hold, in the way in
-/// which the database does not look at its rows then.
-pub(super) type Gate = fn(&mut Branch, there_is: &[String]);
+impl Branch {
+    /// Tells a place in the order of renewals from the first column of the index on, so that no other index
+    /// has it. In the order of creation the primary key would be taken, and read from its start.
+    pub(super) fn begin_within(&mut self) {
+        if let Some(begin) = self.begin.as_mut().filter(|begin| begin.columns.len() > 1) {
+            let (columns, values): (Vec<_>, Vec<_>) = self.within.drain(..).unzip();
+            begin.columns.splice(..0, columns);
+            begin.values.splice(..0, values);
+        }
+    }
+}
+
+/// Puts a part of a statement as the database reads it best, and leaves it out where conditions on no row
+/// in particular do not hold, in the way in which the database does not look at its rows then.
+pub(super) type Fit = fn(&mut Branch, there_is: &[String]);
 
 /// A page of subscriptions; `None` if none can be on it.
-pub(super) fn subscriptions(query: &SubscriptionQuery, gate: Gate) -> Option<Statement> {
+pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
     let shelves = shelves(filter);
@@ -167,13 +201,17 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, gate: Gate) -> Option<Sta
     let timely = shelves.iter().any(|shelf| shelf.part != Part::All);
     let now = if timely { statement.bind(Value::time(query.now)) } else { String::new() };
     let mut conditions = Vec::new();
+    let of_plan = filter.subscription_plan_id.map(|id| {
+        let plan = statement.bind(Value::Id(id.uuid()));
+        conditions.push(format!("subscription_plan_id = {plan}"));
+        ("subscription_plan_id", plan)
+    });
     let mut condition = |column: &str, value: Option<Value>| {
         if let Some(value) = value {
             conditions.push(format!("{column} {}", statement.bind(value)));
         }
     };
     condition("user_id =", filter.user_id.map(|id| Value::Id(id.uuid())));
-    condition("subscription_plan_id =", filter.subscription_plan_id.map(|id| Value::Id(id.uuid())));
     condition(
         "external_subscription_id =",
         filter.external_subscription_id.as_ref().map(Value::text),
@@ -187,43 +225,52 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, gate: Gate) -> Option<Sta
     };
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
-    let by_shelf = |shelf: &Shelf| {
-        let part = match shelf.part {
-            Part::All => String::new(),
-            Part::Going => format!(" AND ends_order > {now}"),
-            Part::Ended => format!(" AND ends_order <= {now}"),
-        };
-        format!("shelf = '{}'{part}", shelf.name)
-    };
+    let by_shelf = |shelf: &Shelf| on_shelf(shelf, &now);
     let is_sorted = filter.is_active.is_some()
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some();
     if !is_sorted {
-        statement.text = window.close(&select, &conditions, &window.limit).into();
+        statement.text = window.close(&select, conditions).into();
         return Some(statement);
     }
     if few {
         let any: Vec<_> = shelves.iter().map(|shelf| format!("({})", by_shelf(shelf))).collect();
         conditions.push(format!("({})", any.join(" OR ")));
-        statement.text = window.close(&select, &conditions, &window.limit).into();
+        statement.text = window.close(&select, conditions).into();
         return Some(statement);
     }
     let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
     let branch = |(nth, shelf): (usize, &Shelf)| {
-        let mut branch = Branch { conditions: conditions.clone(), limit: window.limit.clone() };
+        let mut branch = Branch {
+            conditions: conditions.clone(),
+            begin: window.begin.clone(),
+            within: of_plan.iter().cloned().collect(),
+            limit: window.limit.clone(),
+        };
         branch.conditions.push(by_shelf(shelf));
+        branch.within.push(("shelf", format!("'{}'", shelf.name)));
         let mut there_is: Vec<_> = exception(shelf, &now).into_iter().collect();
         if column.is_none() && renews_in_time {
             there_is.push(any_renewal(&branch.conditions));
         }
-        gate(&mut branch, &there_is);
-        let page = window.close(&select, &branch.conditions, &branch.limit);
+        fit(&mut branch, &there_is);
+        let page = window.close_branch(&select, branch);
         format!("SELECT * FROM ({page}) AS shelf_{nth}")
     };
     let branches: Vec<_> = shelves.iter().enumerate().map(branch).collect();
     let all = branches.join(" UNION ALL ");
     statement.text = format!("{all} ORDER BY {} LIMIT {}", window.order, window.limit).into();
     Some(statement)
+}
+
+/// What is so of all that is on a shelf, or in a part of it.
+fn on_shelf(shelf: &Shelf, now: &str) -> String {
+    let part = match shelf.part {
+        Part::All => String::new(),
+        Part::Going => format!(" AND ends_order > {now}"),
+        Part::Ended => format!(" AND ends_order <= {now}"),
+    };
+    format!("shelf = '{}'{part}", shelf.name)
 }
 
 /// What must be so for anything to be in a part of a shelf that is hardly ever there: what has ended is

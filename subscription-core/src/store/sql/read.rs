@@ -34,7 +34,7 @@ pub(super) fn page<T: Kept>(
 
 /// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `note_endings`.
 macro_rules! store_over_sql {
-    ($store:ident, $gate:expr) => {
+    ($store:ident, $fit:expr) => {
         const _: () = {
             use std::sync::Arc;
 
@@ -97,7 +97,7 @@ macro_rules! store_over_sql {
                     if shelf::asks_for_endings(query) {
                         self.note_endings(query.now).await?;
                     }
-                    match page::subscriptions(query, $gate) {
+                    match page::subscriptions(query, $fit) {
                         Some(statement) => {
                             let rows = self.rows(statement).await?;
                             page(&rows, query.limit, |found| query.order.position(found))

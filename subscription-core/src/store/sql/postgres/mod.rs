@@ -233,9 +233,11 @@ fn refusal(error: sqlx::Error, changes: &ChangeSet) -> Refusal {
     if is_lost(&error) { unavailable(error).into() } else { error.into() }
 }
 
-/// PostgreSQL looks at such a condition before it looks at any row.
-fn gate(branch: &mut Branch, there_is: &[String]) {
+/// PostgreSQL looks at such a condition before it looks at any row. Near the end of a list it would take
+/// an index of more than the list for the shorter way.
+fn fit(branch: &mut Branch, there_is: &[String]) {
     branch.conditions.extend_from_slice(there_is);
+    branch.begin_within();
 }
 
-store_over_sql!(PostgresStore, gate);
+store_over_sql!(PostgresStore, fit);

@@ -156,12 +156,13 @@ impl SqliteStore {
     }
 }
 
-/// SQLite looks at such a condition row by row, but at a limit of none before any.
-fn gate(branch: &mut Branch, there_is: &[String]) {
+/// SQLite looks at such a condition row by row, but at a limit of none before any. A place told by more
+/// than what it sorts by would not be found in an index.
+fn fit(branch: &mut Branch, there_is: &[String]) {
     if !there_is.is_empty() {
         let (there_is, limit) = (there_is.join(" AND "), &branch.limit);
         branch.limit = format!("CASE WHEN {there_is} THEN {limit} ELSE 0 END");
     }
 }
 
-store_over_sql!(SqliteStore, gate);
+store_over_sql!(SqliteStore, fit);
