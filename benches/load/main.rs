@@ -17,6 +17,8 @@
 
 mod callers;
 mod servers;
+#[path = "../world/mod.rs"]
+mod world;
 
 use callers::{Connections, Request};
 use servers::{Running, Server};

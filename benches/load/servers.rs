@@ -13,14 +13,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use subscription_core::auth::{
-    Authentication, ClientKind, DevelopmentIdentities, KeyRing, NewClient, Origin, Scope,
-    ServerKeys, SignIn, SigningKey,
-};
-use subscription_core::store::CachedStore;
-use subscription_core::{MemoryStore, NewPlan, NewSubscription, Store, SubscriptionService};
-use subscription_http::{Api, Limits, MeteredStore, RateLimits};
+use subscription_http::Limits;
 use tokio::net::TcpListener;
+
+use crate::world;
 
 /// Which server.
 #[derive(Debug, Clone, Copy)]
@@ -100,51 +96,15 @@ pub(crate) fn serve(name: &str, body: Option<&String>) {
 }
 
 async fn ours() {
-    let store = CachedStore::new(Arc::new(MemoryStore::default()), CachedStore::<MemoryStore>::LAG);
-    let memory = store.memory().clone();
-    let store = Arc::new(MeteredStore::new(Arc::new(store), Some(memory)));
-    let watched: Arc<dyn Store> = Arc::<MeteredStore>::clone(&store);
-    let service = SubscriptionService::builder(watched).check_users().build();
-    let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into()).unwrap());
-    let server_keys = ServerKeys::new(1, vec![2; 32].into()).unwrap();
-    let verifier = Arc::new(DevelopmentIdentities);
-    let auth = Authentication::builder(service.clone(), verifier, keys, server_keys).build();
-    let new = NewClient {
-        id: "shop".parse().unwrap(),
-        name: "Shop".parse().unwrap(),
-        kind: ClientKind::Confidential,
-        scopes: Scope::ALL.into(),
-    };
-    let made = auth.create_client(new).await.unwrap();
-    let body = br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
-    let plan = service.create_plan(NewPlan::from_json(body).unwrap(), None).await.unwrap().record;
-    let signed_in = auth
-        .sign_up(SignIn {
-            client_id: made.client.id.clone(),
-            access_token: "any".into(),
-            email: "ada@example.com".parse().unwrap(),
-            origin: Origin::default(),
-        })
-        .await
-        .unwrap();
-    let user = signed_in.user.id;
-    for _ in 0..1_000 {
-        service.create_subscription(NewSubscription::new(user, plan.id), None).await.unwrap();
-    }
-    // Limits that count and never refuse.
-    let much = subscription_http::Quota::new(u32::MAX, std::time::Duration::from_secs(1));
-    let limits = RateLimits { client: Some(much), address: Some(much), ..RateLimits::NONE };
-    let api = Api::builder(service, auth, vec![3; 32].into())
-        .rate_limits(&limits)
-        .store_metrics(store.metrics())
-        .build();
+    let world = world::World::with(1_000).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = subscription_http::Server::bind(api, address, Limits::default()).await.unwrap();
+    let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
+    let server = server.await.unwrap();
     tell(&json!({
         "address": server.address().unwrap(),
-        "client": made.credential.expose_secret(),
-        "token": signed_in.access_token.expose_secret(),
-        "subscription": json!({ "user_id": user, "subscription_plan_id": plan.id }).to_string(),
+        "client": world.client.expose_secret(),
+        "token": world.token.expose_secret(),
+        "subscription": world.new_subscription(),
     }));
     server.run(std::future::pending()).await;
 }

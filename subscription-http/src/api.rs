@@ -11,6 +11,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, heade
 use http_body_util::{BodyExt as _, Full, Limited};
 use secrecy::{SecretSlice, SecretString};
 use subscription_core::auth::{Authentication, Client, Scope};
+use subscription_core::store::Page;
 use subscription_core::{Clock, Error, SubscriptionService, Unauthenticated};
 use uuid::Uuid;
 
@@ -22,6 +23,7 @@ use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
 use crate::query::{Cursors, Query};
 use crate::rate::{Limiters, RateLimits, Standing};
+use crate::rendered::{Shelves, Shown};
 use crate::reply::Reply;
 use crate::routes::{self, Found, Needs, Route};
 
@@ -68,6 +70,7 @@ struct Parts {
     timeouts: Timeouts,
     limiters: Limiters,
     metrics: Metrics,
+    rendered: Shelves,
 }
 
 /// Puts an [`Api`] together.
@@ -168,6 +171,7 @@ impl Api {
             timeouts: Timeouts::default(),
             limiters: Limiters::new(&RateLimits::NONE),
             metrics: Metrics::new(),
+            rendered: Shelves::default(),
         })
     }
 
@@ -289,16 +293,16 @@ impl Api {
         };
         // Who calls is looked up in the store, which may hang as it may in a handler.
         let admitted = self.admit(route, &mut call, [peer, asks_from], &mut told.standing);
-        tokio::time::timeout(self.0.timeouts.handler, admitted)
+        within(self.0.timeouts.handler, admitted)
             .await
-            .unwrap_or_else(|_| Err(Refusal::Overloaded.into()))?;
+            .unwrap_or_else(|| Err(Refusal::Overloaded.into()))?;
         if !route.is_list {
             call.query.expect(&[], &[])?;
         }
         call.body = self.read(route, &call, body).await?;
         let handler = (route.handler)(call);
-        let answer = tokio::time::timeout(self.0.timeouts.handler, handler);
-        answer.await.unwrap_or_else(|_| Err(Refusal::Overloaded.into()))
+        let answer = within(self.0.timeouts.handler, handler).await;
+        answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
     }
 
     /// Sees to it that the caller has what the route needs.
@@ -325,7 +329,11 @@ impl Api {
         client.require(scope)?;
         self.0.limiters.client(&client.id)?;
         let asserts = client.scopes.contains(&Scope::AssertIp);
-        call.ip = gate::origin(&call.headers, peer, asserts, |ip| self.trusts(ip));
+        call.ip = if asserts {
+            gate::origin(&call.headers, peer, true, |ip| self.trusts(ip))
+        } else {
+            asks_from
+        };
         *standing = self.0.limiters.route(route.pattern, call.ip)?;
         if matches!(route.needs, Needs::Bearer | Needs::BearerOnce) {
             let token = gate::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
@@ -372,13 +380,13 @@ impl Api {
             return Err(Refusal::MediaType.into());
         }
         let whole = Limited::new(body, BODY_BYTES_MAX).collect();
-        match tokio::time::timeout(self.0.timeouts.body, whole).await {
-            Err(_) => Err(Refusal::TooSlow.into()),
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+        match within(self.0.timeouts.body, whole).await {
+            None => Err(Refusal::TooSlow.into()),
+            Some(Ok(body)) => Ok(body.to_bytes()),
+            Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
                 Err(Refusal::BodyTooLarge.into())
             }
-            Ok(Err(_)) => Err(Refusal::BodyUnreadable.into()),
+            Some(Err(_)) => Err(Refusal::BodyUnreadable.into()),
         }
     }
 }
@@ -391,16 +399,40 @@ impl Call {
     }
 
     /// A record, or only that it is still the one that the caller has.
-    pub(crate) fn record(
-        &self,
-        record: &impl serde::Serialize,
-        version: subscription_core::Version,
-    ) -> Result<Reply, ApiError> {
+    pub(crate) fn record<T: Shown>(&self, record: &Arc<T>) -> Result<Reply, ApiError> {
+        let version = record.version();
         if self.has(version)? {
             return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
         }
-        Ok(Reply::ok(record)?.version(version))
+        self.whole_record(StatusCode::OK, record)
     }
+
+    /// A record, whatever the caller has.
+    pub(crate) fn whole_record<T: Shown>(
+        &self,
+        status: StatusCode,
+        record: &Arc<T>,
+    ) -> Result<Reply, ApiError> {
+        let json = T::shelf(&self.api.0.rendered).json(record)?;
+        Ok(Reply::written(status, json).version(record.version()))
+    }
+
+    /// A page of records.
+    pub(crate) fn page<T: Shown>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
+        let next = page.next.as_ref();
+        let next = next.map(|position| self.cursors()?.write(position, &self.query)).transpose()?;
+        let body = T::shelf(&self.api.0.rendered).page(&page.items, next)?;
+        Ok(Reply::written(StatusCode::OK, body))
+    }
+}
+
+/// What comes of something, unless it takes too long; a timer is set only for what is not there at once.
+async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    if let Some(done) = future.as_mut().now_or_never() {
+        return Some(done);
+    }
+    tokio::time::timeout(time, future).await.ok()
 }
 
 /// Tells which methods a path takes, if that is the question, or that it does not take this one.

@@ -1,5 +1,6 @@
 //! What is refused before anything else looks at it: what hyper lets through and we do not.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
@@ -17,6 +18,11 @@ const CLIENT_BYTES_MAX: usize = 200;
 
 /// How many hops of `x-forwarded-for` are looked at.
 const HOPS_MAX: usize = 16;
+
+/// Room for the segments that most paths have.
+const SEGMENTS: usize = 4;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 const CLIENT_ID: HeaderName = HeaderName::from_static("client-id");
 
@@ -57,7 +63,11 @@ pub(crate) fn framed(headers: &HeaderMap) -> bool {
 fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let sound = |host: &http::HeaderValue| {
-        host.to_str().ok().and_then(|host| host.parse().ok()).is_some_and(|host| is_sound(&host))
+        host.to_str().is_ok_and(|host| {
+            let (name, port) = host.split_once(':').unwrap_or((host, ""));
+            let plain = !name.is_empty() && is_plain(name.as_bytes()) && is_port(port);
+            plain || host.parse().is_ok_and(|host| is_sound(&host))
+        })
     };
     match (hosts.next(), hosts.next()) {
         (Some(host), None) if sound(host) => Ok(()),
@@ -71,26 +81,35 @@ fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Re
 fn is_sound(authority: &http::uri::Authority) -> bool {
     let (whole, host) = (authority.as_str(), authority.host());
     let port = whole.strip_prefix(host).map(|port| port.strip_prefix(':').unwrap_or(port));
-    let sound_port = |port: &str| {
-        port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
-    };
-    !host.is_empty() && !whole.contains('@') && port.is_some_and(sound_port)
+    !host.is_empty() && !whole.contains('@') && port.is_some_and(is_port)
+}
+
+/// True for a port, or none.
+fn is_port(port: &str) -> bool {
+    port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 
 /// The segments of a path, each decoded once.
-pub(crate) fn segments(path: &str) -> Result<Vec<String>, Refusal> {
-    path.split('/')
-        .skip(1)
-        .map(|segment| {
-            let text =
-                percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?;
-            let dots = text == "." || text == "..";
-            if dots || text.contains(['/', '\\']) || text.chars().any(char::is_control) {
-                return Err(Refusal::PathInvalid);
-            }
-            Ok(text.into_owned())
-        })
-        .collect()
+pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
+    let mut segments = Vec::with_capacity(SEGMENTS);
+    for segment in path.split('/').skip(1) {
+        let text = if is_plain(segment.as_bytes()) {
+            Cow::Borrowed(segment)
+        } else {
+            percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?
+        };
+        let dots = text == "." || text == "..";
+        if dots || text.contains(['/', '\\']) || text.chars().any(char::is_control) {
+            return Err(Refusal::PathInvalid);
+        }
+        segments.push(text);
+    }
+    Ok(segments)
+}
+
+/// True for what means nothing but itself, wherever it stands: as nearly all hosts and paths do.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// What the client calls with.
@@ -133,7 +152,7 @@ pub(crate) fn origin(
     if !asserts && !peer.is_some_and(&trusted) {
         return peer;
     }
-    let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
+    let lines = headers.get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
     let hops: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
     let addresses = hops.iter().rev().take(HOPS_MAX).filter_map(|hop| address(hop));
     let mut last = peer;

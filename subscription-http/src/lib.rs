@@ -51,6 +51,7 @@ mod metrics;
 mod openapi;
 mod query;
 mod rate;
+mod rendered;
 mod reply;
 mod routes;
 mod server;

@@ -2,17 +2,15 @@
 
 use std::borrow::Cow;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretSlice};
-use serde::Serialize;
 use sha2::Sha256;
 use subscription_core::InvalidValue;
-use subscription_core::store::{Direction, Page, PageLimit, Position};
+use subscription_core::store::{Direction, PageLimit, Position};
 
 use crate::error::{ApiError, Refusal};
 
@@ -153,11 +151,15 @@ impl Cursors<'_> {
         Some(mac)
     }
 
-    fn write(&self, position: &Position, query: &Query) -> Option<String> {
-        let position = serde_json::to_vec(position).ok()?;
-        let mac = self.mac(&position, query)?.finalize().into_bytes();
-        let mac = mac.first_chunk::<MAC_BYTES>()?;
-        Some(URL_SAFE_NO_PAD.encode([&mac[..], &position].concat()))
+    /// The cursor of a place.
+    pub(crate) fn write(&self, position: &Position, query: &Query) -> Result<String, ApiError> {
+        let write = || {
+            let position = serde_json::to_vec(position).ok()?;
+            let mac = self.mac(&position, query)?.finalize().into_bytes();
+            let mac = mac.first_chunk::<MAC_BYTES>()?;
+            Some(URL_SAFE_NO_PAD.encode([&mac[..], &position].concat()))
+        };
+        write().ok_or_else(|| ApiError::unforeseen("a cursor could not be written"))
     }
 
     fn read(&self, cursor: &str, query: &Query) -> Result<Position, ApiError> {
@@ -169,36 +171,5 @@ impl Cursors<'_> {
             serde_json::from_slice(position).ok()
         };
         read().ok_or_else(|| Refusal::CursorInvalid.into())
-    }
-
-    /// A page on the wire.
-    pub(crate) fn page<'p, T>(&self, page: &'p Page<Arc<T>>, query: &Query) -> PageBody<'p, T> {
-        let next_cursor = page.next.as_ref().and_then(|position| self.write(position, query));
-        PageBody { data: &page.items, has_more: next_cursor.is_some(), next_cursor }
-    }
-}
-
-/// A page on the wire.
-#[derive(Debug)]
-pub(crate) struct PageBody<'a, T> {
-    data: &'a [Arc<T>],
-    has_more: bool,
-    next_cursor: Option<String>,
-}
-
-impl<T: Serialize> Serialize for PageBody<'_, T> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct as _;
-        struct Data<'a, T>(&'a [Arc<T>]);
-        impl<T: Serialize> Serialize for Data<'_, T> {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_seq(self.0.iter().map(|item| &**item))
-            }
-        }
-        let mut body = serializer.serialize_struct("Page", 3)?;
-        body.serialize_field("data", &Data(self.data))?;
-        body.serialize_field("has_more", &self.has_more)?;
-        body.serialize_field("next_cursor", &self.next_cursor)?;
-        body.end()
     }
 }

@@ -1,18 +1,21 @@
 //! What a handler gives back.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde::Serialize;
 use subscription_core::Version;
 
 use crate::error::ApiError;
 
+/// Room for the headers that most answers have.
+const HEADERS: usize = 8;
+
 /// An answer before it is dressed for the wire.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -25,21 +28,26 @@ impl Reply {
     /// A JSON body.
     pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(body).map_err(ApiError::unforeseen)?;
-        let mut reply = Self { status, headers: Vec::new(), body: body.into() };
+        Ok(Self::written(status, body))
+    }
+
+    /// A body that is JSON already.
+    pub(crate) fn written(status: StatusCode, json: impl Into<Bytes>) -> Self {
+        let mut reply = Self { body: json.into(), ..Self::empty(status) };
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(reply)
+        reply
     }
 
     /// A text of some kind.
     pub(crate) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        let mut reply = Self { status: StatusCode::OK, headers: Vec::new(), body: body.into() };
+        let mut reply = Self { body: body.into(), ..Self::empty(StatusCode::OK) };
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         reply
     }
 
     /// A status and nothing else.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, headers: Vec::new(), body: Bytes::new() }
+        Self { status, headers: HeaderMap::with_capacity(HEADERS), body: Bytes::new() }
     }
 
     /// Adds the record's version as its `ETag`.
@@ -75,15 +83,13 @@ impl Reply {
     }
 
     pub(crate) fn set(&mut self, name: HeaderName, value: HeaderValue) {
-        self.headers.push((name, value));
+        self.headers.insert(name, value);
     }
 
     pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(self.body));
         *response.status_mut() = self.status;
-        for (name, value) in self.headers {
-            response.headers_mut().insert(name, value);
-        }
+        *response.headers_mut() = self.headers;
         response
     }
 }

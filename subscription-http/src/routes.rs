@@ -3,6 +3,7 @@
 //! The API is data: what is found, what is not, which methods are allowed, what a log line and a
 //! metric call a request all come from this one table, and tests walk it.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -168,49 +169,58 @@ impl Found {
 /// Finds the route of a method and the segments of a path among those that are shown.
 pub(crate) fn find(
     method: &Method,
-    segments: &[String],
+    segments: &[Cow<'_, str>],
     is_shown: impl Fn(&Route) -> bool,
 ) -> Found {
     // What GET answers, HEAD answers without its body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
-    let mut others = Vec::new();
-    for route in ROUTES.iter().filter(|route| is_shown(route)) {
-        let Some(variables) = matches(route.pattern, segments) else { continue };
-        if route.method == *wanted {
+    for route in ROUTES.iter().filter(|route| route.method == *wanted && is_shown(route)) {
+        if let Some(variables) = matches(route.pattern, segments) {
             return Found::Route(route, variables);
         }
-        others.push(&route.method);
     }
+    let others = ROUTES.iter().filter(|route| is_shown(route));
+    let others = others.filter(|route| matches(route.pattern, segments).is_some());
+    let others: Vec<_> = others.map(|route| &route.method).collect();
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }
 
 /// What stands for a pattern's variables, if the segments match it.
-fn matches(pattern: &'static str, segments: &[String]) -> Option<Vec<(&'static str, String)>> {
+fn matches(
+    pattern: &'static str,
+    segments: &[Cow<'_, str>],
+) -> Option<Vec<(&'static str, String)>> {
     let mut variables = Vec::new();
-    let mut parts = pattern.split('/').skip(1);
+    let mut rest = pattern;
     for segment in segments {
-        let part = parts.next()?;
-        match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
-            Some(name) if !segment.is_empty() => variables.push((name, segment.clone())),
-            None if part == segment => {}
-            Some(_) | None => return None,
+        // Also that the segment before ended here, in the pattern as in the path.
+        rest = rest.strip_prefix('/')?;
+        match rest.strip_prefix('{') {
+            None => rest = rest.strip_prefix(segment.as_ref())?,
+            Some(_) if segment.is_empty() => return None,
+            Some(variable) => {
+                let (name, after) = variable.split_once('}')?;
+                variables.push((name, segment.to_string()));
+                rest = after;
+            }
         }
     }
-    parts.next().is_none().then_some(variables)
+    rest.is_empty().then_some(variables)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn segments(path: &str) -> Vec<String> {
-        path.split('/').skip(1).map(String::from).collect()
+    fn segments(path: &str) -> Vec<Cow<'_, str>> {
+        path.split('/').skip(1).map(Cow::from).collect()
     }
 
     #[test]
     fn every_route_is_found_by_its_own_pattern_and_no_other() {
         for route in ROUTES {
-            let path = segments(&route.pattern.replace(['{', '}'], ""));
+            let path = route.pattern.replace(['{', '}'], "");
+            let path = segments(&path);
 
             let Found::Route(found, variables) = find(&route.method, &path, |_| true) else {
                 panic!("{route:?} is not found");

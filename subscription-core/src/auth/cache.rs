@@ -1,8 +1,8 @@
 //! Tokens that were found good a moment ago.
 //!
-//! With `token.rs` the only use of `moka` beside the stores. A revocation on this instance is seen at once: it stamps
-//! the session's slot, and an entry counts only while its slot has the stamp that was read before the
-//! session was.
+//! With `token.rs` and `clients.rs` the only use of `moka` beside the stores. A revocation on this
+//! instance is seen at once: it stamps the session's slot, and an entry counts only while its slot has
+//! the stamp that was read before the session was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use secrecy::SecretString;
+use moka::sync::Cache;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
 
 use super::Authentication;
 use super::client::{Client, ClientCredential, ClientKind, NewClient, Scope};
@@ -20,6 +22,20 @@ pub struct CreatedClient {
     pub client: Arc<Client>,
     /// The value of its `client-id` header.
     pub credential: SecretString,
+}
+
+/// Which credentials clients have accepted, by hash, and the client as it was then: to make the keyed hash
+/// of a key anew costs as much as all the rest of a small request.
+#[derive(Debug)]
+pub(super) struct Accepted(Cache<[u8; 32], Arc<Client>>);
+
+/// Credentials that are remembered, at the most.
+const ACCEPTED_MAX: u64 = 10_000;
+
+impl Default for Accepted {
+    fn default() -> Self {
+        Self(Cache::new(ACCEPTED_MAX))
+    }
 }
 
 /// # Clients
@@ -145,9 +161,23 @@ impl Authentication {
         credential: &SecretString,
     ) -> Result<Arc<Client>, Error> {
         let unknown = || Error::from(Unauthenticated::ClientUnknown);
+        let hash = Sha256::digest(credential.expose_secret()).into();
+        if let Some(accepting) = self.0.accepted.0.get(&hash) {
+            let client = self.store().client(&accepting.id).await.map_err(Error::Store)?;
+            // As it is now: it may have been given another key since, or shut out.
+            let same = |client: &Arc<Client>| {
+                Arc::ptr_eq(client, &accepting) || client.as_ref() == accepting.as_ref()
+            };
+            if let Some(client) = client.filter(same) {
+                return Ok(client);
+            }
+        }
         let credential = ClientCredential::parse(credential).ok_or_else(unknown)?;
         match self.store().client(&credential.id).await.map_err(Error::Store)? {
-            Some(client) if client.accepts(&credential, &self.0.server_keys) => Ok(client),
+            Some(client) if client.accepts(&credential, &self.0.server_keys) => {
+                self.0.accepted.0.insert(hash, Arc::clone(&client));
+                Ok(client)
+            }
             Some(_) => Err(unknown()),
             None => {
                 credential.compare_in_vain(&self.0.server_keys);

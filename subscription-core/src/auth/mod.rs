@@ -40,6 +40,7 @@ pub use sessions::Authenticated;
 pub use token::AccessClaims;
 
 use self::cache::AuthCache;
+use self::clients::Accepted;
 use self::token::{AccessTokens, Signed};
 use crate::service::SubscriptionService;
 
@@ -101,6 +102,7 @@ struct AuthParts {
     server_keys: ServerKeys,
     settings: AuthSettings,
     cache: Option<AuthCache>,
+    accepted: Accepted,
 }
 
 /// Puts an [`Authentication`] together.
@@ -156,6 +158,7 @@ impl Authentication {
             server_keys,
             settings,
             cache: None,
+            accepted: Accepted::default(),
         })
     }
 

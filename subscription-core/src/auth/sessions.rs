@@ -21,7 +21,7 @@ use crate::text::Slug;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
     /// What the token says.
-    pub claims: AccessClaims,
+    pub claims: Arc<AccessClaims>,
     /// Its session.
     pub session: Arc<Session>,
 }
@@ -110,10 +110,10 @@ impl Authentication {
         client_id: &Slug,
         access_token: &SecretString,
         even_expired: bool,
-    ) -> Result<AccessClaims, Unauthenticated> {
+    ) -> Result<Arc<AccessClaims>, Unauthenticated> {
         let (claims, expired) = match self.0.tokens.verify(access_token, self.service().now()) {
             Ok(claims) => (claims, false),
-            Err(TokenRefused::Expired(claims)) => (*claims, true),
+            Err(TokenRefused::Expired(claims)) => (claims, true),
             Err(TokenRefused::Invalid) => return Err(Unauthenticated::TokenInvalid),
         };
         if claims.client_id != *client_id {

@@ -1,5 +1,6 @@
 //! Our own access tokens: short-lived, strict, without personal data.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
@@ -67,7 +68,7 @@ pub(crate) enum TokenRefused {
     /// It is not ours, or was tampered with.
     Invalid,
     /// It was ours once.
-    Expired(Box<AccessClaims>),
+    Expired(Arc<AccessClaims>),
 }
 
 /// Makes and checks access tokens.
@@ -83,7 +84,7 @@ pub(crate) struct AccessTokens {
 /// What tokens say whose signatures were found good before: to check one anew costs as much as all the
 /// rest of a request. Only that is remembered which time does not change.
 #[derive(Debug, Clone)]
-pub(crate) struct Signed(Cache<[u8; 32], AccessClaims>);
+pub(crate) struct Signed(Cache<[u8; 32], Arc<AccessClaims>>);
 
 impl Default for Signed {
     fn default() -> Self {
@@ -123,19 +124,19 @@ impl AccessTokens {
         &self,
         token: &SecretString,
         now: Timestamp,
-    ) -> Result<AccessClaims, TokenRefused> {
+    ) -> Result<Arc<AccessClaims>, TokenRefused> {
         let claims = self.read(token.expose_secret()).ok_or(TokenRefused::Invalid)?;
         let from_the_future = claims.iat > seconds(now).saturating_add(LEEWAY_SECONDS);
         if claims.iss != self.issuer || claims.aud != self.audience || from_the_future {
             return Err(TokenRefused::Invalid);
         }
         if !claims.is_current(now) {
-            return Err(TokenRefused::Expired(Box::new(claims)));
+            return Err(TokenRefused::Expired(claims));
         }
         Ok(claims)
     }
 
-    fn read(&self, token: &str) -> Option<AccessClaims> {
+    fn read(&self, token: &str) -> Option<Arc<AccessClaims>> {
         // Before anything else is done with it: its hash takes longer, the longer it is.
         if token.len() > TOKEN_BYTES_MAX {
             return None;
@@ -144,8 +145,8 @@ impl AccessTokens {
         if let Some(claims) = self.signed.0.get(&hash) {
             return Some(claims);
         }
-        let claims = self.check(token)?;
-        self.signed.0.insert(hash, claims.clone());
+        let claims = Arc::new(self.check(token)?);
+        self.signed.0.insert(hash, Arc::clone(&claims));
         Some(claims)
     }
 

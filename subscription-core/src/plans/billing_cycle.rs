@@ -163,7 +163,10 @@ impl fmt::Display for BillingCycle {
 
 impl Serialize for BillingCycle {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match NAMED.iter().find(|(_, cycle, _)| cycle == self) {
+            Some((name, ..)) => serializer.serialize_str(name),
+            None => serializer.collect_str(self),
+        }
     }
 }
 

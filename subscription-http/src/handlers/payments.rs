@@ -9,14 +9,14 @@ use crate::reply::Reply;
 
 pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
     let payment = call.service().payment(call.path("payment_id")?).await?;
-    call.record(&*payment, payment.version)
+    call.record(&payment)
 }
 
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let new = call.json(NewPayment::from_json)?;
     let created = call.service().create_payment(new, call.idempotency()?).await?;
     let made = &created.record;
-    let reply = Reply::json(StatusCode::CREATED, &**made)?.version(made.version);
+    let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscription-payments/{}", made.id)).replayed(created.replayed))
 }
 
@@ -24,7 +24,7 @@ pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("payment_id")?, call.json(PaymentChanges::from_json)?);
     let update = |version| call.service().update_payment(id, changes.clone(), version);
     let next = call.if_match(update).await?;
-    Ok(Reply::ok(&*next)?.version(next.version))
+    call.whole_record(StatusCode::OK, &next)
 }
 
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {

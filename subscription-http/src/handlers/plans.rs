@@ -33,19 +33,19 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
     let (after, limit) = (query.after(&cursors)?, query.limit()?);
     let asked = PlanQuery { filter, order, direction, after, limit };
     let page = call.service().plans(&asked).await?;
-    Reply::ok(&cursors.page(&page, query))
+    call.page(&page)
 }
 
 pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
     let plan = call.service().plan(&call.slug()?).await?;
-    call.record(&*plan, plan.version)
+    call.record(&plan)
 }
 
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let new = call.json(NewPlan::from_json)?;
     let created = call.service().create_plan(new, call.idempotency()?).await?;
     let plan = &created.record;
-    let reply = Reply::json(StatusCode::CREATED, &**plan)?.version(plan.version);
+    let reply = call.whole_record(StatusCode::CREATED, plan)?;
     Ok(reply.location(&format!("subscription-plans/{}", plan.slug)).replayed(created.replayed))
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
     let (slug, changes) = (call.slug()?, call.json(PlanChanges::from_json)?);
     let update = |version| call.service().update_plan(&slug, changes.clone(), version);
     let plan = call.if_match(update).await?;
-    Ok(Reply::ok(&*plan)?.version(plan.version))
+    call.whole_record(StatusCode::OK, &plan)
 }
 
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {

@@ -45,7 +45,7 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
     let now = call.service().now();
     let asked = SubscriptionQuery { filter, order, direction, after, limit, now };
     let page = call.service().subscriptions(&asked).await?;
-    Reply::ok(&cursors.page(&page, query))
+    call.page(&page)
 }
 
 pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
@@ -54,16 +54,16 @@ pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
     // the same version before that.
     let lapsed = subscription.status == SubscriptionStatus::Cancelled && !subscription.is_active;
     if lapsed {
-        return Ok(Reply::ok(&*subscription)?.version(subscription.version));
+        return call.whole_record(StatusCode::OK, &subscription);
     }
-    call.record(&*subscription, subscription.version)
+    call.record(&subscription)
 }
 
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let new = call.json(NewSubscription::from_json)?;
     let created = call.service().create_subscription(new, call.idempotency()?).await?;
     let made = &created.record;
-    let reply = Reply::json(StatusCode::CREATED, &**made)?.version(made.version);
+    let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscriptions/{}", made.id)).replayed(created.replayed))
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("id")?, call.json(SubscriptionChanges::from_json)?);
     let update = |version| call.service().update_subscription(id, changes.clone(), version);
     let next = call.if_match(update).await?;
-    Ok(Reply::ok(&*next)?.version(next.version))
+    call.whole_record(StatusCode::OK, &next)
 }
 
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {

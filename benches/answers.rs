@@ -1,0 +1,144 @@
+//! What an answer costs without a socket, by endpoint: with the checks, limits, metrics and cache that
+//! production has, over memory.
+//!
+//! `cargo bench --bench answers` times them. `benches/instructions` counts what the processor is told,
+//! which is the same on every run, however busy the machine is.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that fails panics")]
+
+mod world;
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+
+use bytes::Bytes;
+use criterion::Criterion;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::world::World;
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A request that can be sent again and again.
+struct Endpoint {
+    name: &'static str,
+    method: Method,
+    path: String,
+    body: String,
+    status: StatusCode,
+}
+
+impl Endpoint {
+    fn new(name: &'static str, method: Method, path: impl Into<String>) -> Self {
+        Self { name, method, path: path.into(), body: String::new(), status: StatusCode::OK }
+    }
+
+    fn sends(mut self, body: impl Into<String>, status: StatusCode) -> Self {
+        self.body = body.into();
+        self.status = status;
+        self
+    }
+
+    fn request(&self, world: &World) -> Request<Full<Bytes>> {
+        Request::builder()
+            .method(&self.method)
+            .uri(&self.path)
+            .header("host", "localhost")
+            .header("client-id", world.client.expose_secret())
+            .header("authorization", format!("Bearer {}", world.token.expose_secret()))
+            .header("content-type", "application/json")
+            .body(Full::from(self.body.clone()))
+            .unwrap()
+    }
+
+    async fn ask(&self, world: &World) -> Response<Full<Bytes>> {
+        let answer = world.api.answer(self.request(world), Some(PEER)).await;
+        assert_eq!(answer.status(), self.status, "{}", self.name);
+        answer
+    }
+}
+
+async fn made(world: &World, path: &str, body: String) -> Value {
+    let endpoint = Endpoint::new("", Method::POST, path).sends(body, StatusCode::CREATED);
+    let body = endpoint.ask(world).await.into_body().collect().await.unwrap();
+    serde_json::from_slice(&body.to_bytes()).unwrap()
+}
+
+/// Every endpoint that can be asked again and again; to delete twice is to be refused once.
+async fn endpoints(world: &World) -> Vec<Endpoint> {
+    let subscription = made(world, "/subscriptions", world.new_subscription()).await;
+    let subscription = subscription["id"].as_str().unwrap();
+    let payment = json!({ "subscription_id": subscription, "amount": 19.90, "currency": "EUR" });
+    let payment = payment.to_string();
+    let paid = made(world, "/subscription-payments", payment.clone()).await;
+    let paid = paid["id"].as_str().unwrap();
+    let created = StatusCode::CREATED;
+    let sign_in = r#"{"access_token":"any","email":"ada@example.com"}"#;
+    vec![
+        Endpoint::new("a plan", Method::GET, "/subscription-plans/pro"),
+        Endpoint::new("a subscription", Method::GET, format!("/subscriptions/{subscription}")),
+        Endpoint::new("a page of 50", Method::GET, "/subscriptions?limit=50"),
+        Endpoint::new("user-logged-in", Method::POST, "/authentication/user-logged-in"),
+        Endpoint::new("a new subscription", Method::POST, "/subscriptions")
+            .sends(world.new_subscription(), created),
+        Endpoint::new("a new payment", Method::POST, "/subscription-payments")
+            .sends(payment, created),
+        Endpoint::new("a payment", Method::GET, format!("/subscription-payments/{paid}")),
+        Endpoint::new("plans", Method::GET, "/subscription-plans"),
+        Endpoint::new("a plan changed", Method::PUT, "/subscription-plans/pro")
+            .sends(r#"{"price":19.90}"#, StatusCode::OK),
+        Endpoint::new(
+            "a subscription changed",
+            Method::PUT,
+            format!("/subscriptions/{subscription}"),
+        )
+        .sends(r#"{"status":"active"}"#, StatusCode::OK),
+        Endpoint::new("sign-in", Method::POST, "/authentication/sign-in")
+            .sends(sign_in, StatusCode::OK),
+        Endpoint::new("tokens", Method::GET, "/authentication/tokens"),
+        Endpoint::new("liveness", Method::GET, "/health/live"),
+    ]
+}
+
+fn times(runtime: &Runtime, world: &World, endpoints: &[Endpoint]) {
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut group = criterion.benchmark_group("answer");
+    for endpoint in endpoints {
+        group.bench_function(endpoint.name, |b| {
+            b.iter(|| black_box(runtime.block_on(endpoint.ask(world))));
+        });
+    }
+    group.finish();
+    criterion.final_summary();
+}
+
+/// Asks so often and no more, for who counts from outside.
+fn count(runtime: &Runtime, world: &World, endpoints: &[Endpoint], name: &str, times: usize) {
+    let endpoint = endpoints.iter().find(|endpoint| endpoint.name == name);
+    runtime.block_on(async {
+        for _ in 0..times {
+            match endpoint {
+                Some(endpoint) => drop(black_box(endpoint.ask(world).await)),
+                // What making the request costs.
+                None => drop(black_box(endpoints.first().map(|first| first.request(world)))),
+            }
+        }
+    });
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().collect();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let world = runtime.block_on(World::with(1_000));
+    let endpoints = runtime.block_on(endpoints(&world));
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "--count", name, often, ..] => {
+            count(&runtime, &world, &endpoints, name, often.parse().unwrap());
+        }
+        _ => times(&runtime, &world, &endpoints),
+    }
+}

@@ -1,0 +1,80 @@
+//! The service with all that production has, over memory, and somebody who may do everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::json;
+use subscription_core::auth::{
+    Authentication, ClientKind, DevelopmentIdentities, KeyRing, NewClient, Origin, Scope,
+    ServerKeys, SignIn, SigningKey,
+};
+use subscription_core::store::CachedStore;
+use subscription_core::{
+    MemoryStore, NewPlan, NewSubscription, PlanId, Store, SubscriptionService, UserId,
+};
+use subscription_http::{Api, MeteredStore, Quota, RateLimits};
+
+/// The service, and what its callers need.
+pub(crate) struct World {
+    pub(crate) api: Api,
+    /// The value of `client-id`.
+    pub(crate) client: SecretString,
+    /// Of a user who is signed in.
+    pub(crate) token: SecretString,
+    pub(crate) user: UserId,
+    pub(crate) plan: PlanId,
+}
+
+impl World {
+    /// One plan, one user, and so many subscriptions.
+    pub(crate) async fn with(subscriptions: usize) -> Self {
+        let store = Arc::new(MemoryStore::default());
+        let store = CachedStore::new(store, CachedStore::<MemoryStore>::LAG);
+        let memory = store.memory().clone();
+        let store = Arc::new(MeteredStore::new(Arc::new(store), Some(memory)));
+        let watched: Arc<dyn Store> = Arc::<MeteredStore>::clone(&store);
+        let service = SubscriptionService::builder(watched).check_users().build();
+        let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into()).unwrap());
+        let server_keys = ServerKeys::new(1, vec![2; 32].into()).unwrap();
+        let verifier = Arc::new(DevelopmentIdentities);
+        let auth = Authentication::builder(service.clone(), verifier, keys, server_keys).build();
+        let new = NewClient {
+            id: "shop".parse().unwrap(),
+            name: "Shop".parse().unwrap(),
+            kind: ClientKind::Confidential,
+            scopes: Scope::ALL.into(),
+        };
+        let made = auth.create_client(new).await.unwrap();
+        let body = br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
+        let plan = NewPlan::from_json(body).unwrap();
+        let plan = service.create_plan(plan, None).await.unwrap().record;
+        let signed_in = auth
+            .sign_up(SignIn {
+                client_id: made.client.id.clone(),
+                access_token: "any".into(),
+                email: "ada@example.com".parse().unwrap(),
+                origin: Origin::default(),
+            })
+            .await
+            .unwrap();
+        let user = signed_in.user.id;
+        for _ in 0..subscriptions {
+            service.create_subscription(NewSubscription::new(user, plan.id), None).await.unwrap();
+        }
+        // Limits that count and never refuse.
+        let much = Quota::new(u32::MAX, Duration::from_secs(1));
+        let limits = RateLimits { client: Some(much), address: Some(much), ..RateLimits::NONE };
+        let api = Api::builder(service, auth, vec![3; 32].into())
+            .rate_limits(&limits)
+            .store_metrics(store.metrics())
+            .build();
+        let (client, token) = (made.credential, signed_in.access_token);
+        Self { api, client, token, user, plan: plan.id }
+    }
+
+    /// The body that makes a subscription.
+    pub(crate) fn new_subscription(&self) -> String {
+        json!({ "user_id": self.user, "subscription_plan_id": self.plan }).to_string()
+    }
+}

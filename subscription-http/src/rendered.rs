@@ -1,0 +1,146 @@
+//! Records as they go over the wire, written once for as long as they stay as they are.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde::Serialize;
+use subscription_core::{Payment, Plan, Subscription, Version};
+
+use crate::error::ApiError;
+
+/// How many records of a kind are remembered, at the most.
+const SLOTS: usize = 4_096;
+
+/// Room for each record of a page beyond the length of the first.
+const SPARE_BYTES: usize = 32;
+
+/// The JSON of records.
+///
+/// A record is known again by its place in memory. As long as it is held here nobody can change it or
+/// put another there, so what is remembered of it is never out of date.
+pub(crate) struct Rendered<T> {
+    slots: Box<[Mutex<Option<Slot<T>>>]>,
+}
+
+struct Slot<T> {
+    record: Arc<T>,
+    json: Bytes,
+}
+
+impl<T: Serialize> Rendered<T> {
+    /// The JSON of a record.
+    pub(crate) fn json(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
+        // Nobody else has it: it was read for this answer, and will not come again.
+        if Arc::strong_count(record) == 1 {
+            return written(record);
+        }
+        let Some(slot) = self.slots.get(place(record)) else { return written(record) };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
+            Some(known) if Arc::ptr_eq(&known.record, record) => Ok(known.json.clone()),
+            Some(_) | None => {
+                let json = written(record)?;
+                *slot = Some(Slot { record: Arc::clone(record), json: json.clone() });
+                Ok(json)
+            }
+        }
+    }
+
+    /// The JSON of a page of records, with where the next one begins.
+    pub(crate) fn page(
+        &self,
+        records: &[Arc<T>],
+        next_cursor: Option<String>,
+    ) -> Result<Vec<u8>, ApiError> {
+        let mut page = b"{\"data\":[".to_vec();
+        for (nth, record) in records.iter().enumerate() {
+            let json = self.json(record)?;
+            if nth == 0 {
+                // Records of a kind are about as long as each other.
+                page.reserve(records.len() * (json.len() + SPARE_BYTES));
+            } else {
+                page.push(b',');
+            }
+            page.extend_from_slice(&json);
+        }
+        let end = PageEnd { has_more: next_cursor.is_some(), next_cursor };
+        let end = serde_json::to_vec(&end).map_err(ApiError::unforeseen)?;
+        page.extend_from_slice(b"],");
+        page.extend_from_slice(end.strip_prefix(b"{").unwrap_or_default());
+        Ok(page)
+    }
+}
+
+/// What a page says after its records.
+#[derive(Serialize)]
+struct PageEnd {
+    has_more: bool,
+    next_cursor: Option<String>,
+}
+
+fn written(record: &impl Serialize) -> Result<Bytes, ApiError> {
+    Ok(serde_json::to_vec(record).map_err(ApiError::unforeseen)?.into())
+}
+
+/// Spreads addresses, whose lowest bits are all alike, over the slots (Fibonacci hashing).
+fn place<T>(record: &Arc<T>) -> usize {
+    let spread = Arc::as_ptr(record).addr().wrapping_mul(0x9E37_79B9_7F4A_7C15_usize);
+    (spread >> 32) % SLOTS
+}
+
+impl<T> Default for Rendered<T> {
+    fn default() -> Self {
+        Self { slots: (0..SLOTS).map(|_| Mutex::default()).collect() }
+    }
+}
+
+impl<T> fmt::Debug for Rendered<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rendered")
+    }
+}
+
+/// What has been written of each kind of record.
+#[derive(Debug, Default)]
+pub(crate) struct Shelves {
+    plans: Rendered<Plan>,
+    subscriptions: Rendered<Subscription>,
+    payments: Rendered<Payment>,
+}
+
+/// A record that callers are shown.
+pub(crate) trait Shown: Serialize + Sized {
+    fn version(&self) -> Version;
+    fn shelf(shelves: &Shelves) -> &Rendered<Self>;
+}
+
+impl Shown for Plan {
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
+        &shelves.plans
+    }
+}
+
+impl Shown for Subscription {
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
+        &shelves.subscriptions
+    }
+}
+
+impl Shown for Payment {
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
+        &shelves.payments
+    }
+}
