@@ -112,6 +112,11 @@ impl SubscriptionService {
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
+
+    /// Where the service takes the random part of ids from.
+    pub fn ids(&self) -> &dyn IdSource {
+        &*self.0.ids
+    }
 }
 
 /// # Events and upkeep
@@ -182,10 +187,6 @@ impl SubscriptionService {
 
     pub(crate) fn checks_users(&self) -> bool {
         self.0.checks_users
-    }
-
-    pub(crate) fn ids(&self) -> &dyn IdSource {
-        &*self.0.ids
     }
 
     /// Runs `attempt` until no other writer comes in between, a bounded number of times.

@@ -12,8 +12,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use secrecy::{SecretSlice, SecretString};
 use subscription_core::auth::{Authentication, Client, Scope};
 use subscription_core::store::Page;
-use subscription_core::{Clock, Error, SubscriptionService, Unauthenticated};
-use uuid::Uuid;
+use subscription_core::{Clock, Error, IdSource, SubscriptionService, Unauthenticated};
 
 use crate::call::Call;
 use crate::clients::Clients;
@@ -220,7 +219,7 @@ impl Api {
             begun: Instant::now(),
             method: request.method().clone(),
             route: "none",
-            request_id: request_id(request.headers()),
+            request_id: request_id(request.headers(), self.0.service.ids()),
             standing: None,
             status: None,
         };
@@ -455,15 +454,15 @@ fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Rep
 }
 
 /// The caller's id for the request if it is a sound one, else a new one.
-fn request_id(headers: &http::HeaderMap) -> HeaderValue {
+fn request_id(headers: &http::HeaderMap, ids: &dyn IdSource) -> HeaderValue {
     let sound = |value: &&HeaderValue| {
         (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
     };
     headers.get(REQUEST_ID).filter(sound).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
         // Told apart, not guessed: without randomness they are all alike, and requests go on.
-        subscription_core::IdSource::fill(&subscription_core::RandomIds, &mut bytes).ok();
-        let id = Uuid::from_bytes(bytes).to_string();
+        ids.fill(&mut bytes).ok();
+        let id = uuid::Builder::from_random_bytes(bytes).into_uuid().to_string();
         HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("none"))
     })
 }

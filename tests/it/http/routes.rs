@@ -175,12 +175,22 @@ async fn a_request_keeps_its_id_if_it_is_a_sound_one() {
     for id in ["", "a b", " ", "\u{fc}", "a\tb", &too_long] {
         let answer = world.call("GET", "/x", &[("x-request-id", id)], "").await;
         let given = answer.header("x-request-id").unwrap().to_owned();
-        assert_eq!(given.len(), 36, "{given}");
+        assert_eq!(given.parse::<uuid::Uuid>().unwrap().get_version_num(), 4, "{given}");
         answer.problem();
         assert!(new.insert(given), "{id}");
     }
     let none = world.call("GET", "/health/live", &[], "").await;
     assert!(new.insert(none.header("x-request-id").unwrap().to_owned()));
+}
+
+#[tokio::test]
+async fn ids_of_requests_come_from_the_services_source() {
+    let (world, twin) = (HttpWorld::new().await, HttpWorld::new().await);
+
+    let answer = world.call("GET", "/x", &[], "").await;
+
+    let same = twin.call("GET", "/x", &[], "").await;
+    assert_eq!(answer.header("x-request-id"), same.header("x-request-id"));
 }
 
 #[tokio::test]
