@@ -6,11 +6,13 @@ use http::Request;
 use serde_json::{Value, json};
 use subscription_http::{Quota, RateLimits};
 
+use super::documented::DOCUMENT;
 use super::moods::{
     DAMAGED, HANGS, KEY_RACES, Never, PANICS, RECORD_RACES, UNAVAILABLE, moody, without_provider,
 };
 use super::rates::limited;
 use super::world::{Answer, HttpWorld, WEB, plan_body, problem, text};
+use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
 pub(super) const CODES: [(u16, &str); 46] = [
@@ -89,14 +91,20 @@ async fn answer_of(code: &str) -> Option<Answer> {
         "request_timeout" => without_body().await,
         "body_too_large" => world.server("POST", PLANS, &[], " ".repeat(65_537)).await,
         "uri_too_long" => world.server("GET", &format!("/{}", "a".repeat(8_192)), &[], "").await,
-        "media_type_unsupported" => world.server("POST", PLANS, &[], "").await,
-        "validation_failed" => world.server("POST", PLANS, &[], "{}").await,
+        "media_type_unsupported" => {
+            world.server("POST", PLANS, &[("content-type", "text/plain")], plan).await
+        }
+        "validation_failed" => {
+            let body = r#"{"slug":"Pro!","price":-1,"billing_cycle":"often","tier":"1","x":null}"#;
+            world.server("POST", PLANS, &[], body).await
+        }
         "slug_taken" | "idempotency_key_reused" | "precondition_failed" => {
             world.server("POST", PLANS, &key, plan.clone()).await;
             match code {
                 "slug_taken" => world.server("POST", PLANS, &[], plan).await,
                 "precondition_failed" => {
-                    let stale = [("if-match", "\"2\"")];
+                    let stale = [("if-match", "\"1\"")];
+                    world.server("PUT", "/subscription-plans/pro", &[], r#"{"tier":1}"#).await;
                     world.server("DELETE", "/subscription-plans/pro", &stale, "").await
                 }
                 _ => world.server("POST", PLANS, &key, plan_body("x").to_string()).await,
@@ -124,7 +132,9 @@ async fn about_records(world: &HttpWorld, code: &str) -> Answer {
     let path = format!("/subscription-payments/{}", text(&payment["id"]));
     let subscription = format!("/subscriptions/{}", text(&payment["subscription_id"]));
     match code {
-        "invalid_transition" => world.server("PUT", &path, &[], r#"{"status":"failed"}"#).await,
+        "invalid_transition" => {
+            world.server("PUT", &subscription, &[], r#"{"status":"pending"}"#).await
+        }
         "payment_settled" => world.server("PUT", &path, &[], r#"{"amount":1}"#).await,
         "plan_in_use" => world.server("DELETE", "/subscription-plans/of-ann", &[], "").await,
         "plan_inactive" => {
@@ -168,7 +178,7 @@ async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {
         "auth_id_mismatch" => {
             world.person("DELETE", "/authentication/delete-my-account/x", &ann.bearer).await
         }
-        "token_missing" => world.person("GET", tokens, "").await,
+        "token_missing" => world.call("GET", tokens, &WEB_ONLY, "").await,
         "token_invalid" => world.person("GET", tokens, "Bearer x").await,
         "token_expired" => {
             world.auth.clock.advance(Duration::from_mins(11));
@@ -209,7 +219,9 @@ async fn without_body() -> Answer {
         .header("host", "localhost")
         .header("client-id", &world.server)
         .header("content-type", "application/json");
-    world.send(request.body(Never).unwrap(), None).await
+    let mut answer = world.send(request.body(Never).unwrap(), None).await;
+    answer.sent.body = "(it never comes)".into();
+    answer
 }
 
 /// The answer to the second sign-in where one in ten seconds is allowed.
@@ -239,6 +251,20 @@ async fn every_code_of_the_contract_has_its_status() {
         assert_eq!(answer.header("retry-after"), retry, "{code}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{code}");
     }
+}
+
+#[tokio::test]
+async fn every_code_is_told_as_its_snapshot_has_it() {
+    let meanings = DOCUMENT["x-problem-codes"].as_array().unwrap();
+    let mut snapshots = Snapshots::of("errors");
+    for (status, code) in CODES {
+        let row = meanings.iter().find(|row| row["code"] == code).unwrap();
+        let answer = answer_of(code).await.unwrap_or_else(|| panic!("no case for {code}"));
+
+        assert_eq!(answer.problem(), problem(status, code));
+        snapshots.check(code, &exchange(&text(&row["meaning"]), &answer));
+    }
+    snapshots.all_hold();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod authentication;
 mod conditions;
 mod documented;
+mod endpoints;
 mod errors;
 mod forwarded;
 mod gate;
@@ -17,3 +18,4 @@ mod rates;
 mod routes;
 mod subscriptions;
 pub(crate) mod world;
+mod written;

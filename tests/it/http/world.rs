@@ -29,9 +29,20 @@ pub(crate) struct HttpWorld {
     pub(crate) server: String,
 }
 
+/// What an answer is the answer to.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    pub(crate) method: String,
+    pub(crate) uri: String,
+    pub(crate) headers: HeaderMap,
+    /// Empty if it was sent as something else than bytes.
+    pub(crate) body: Bytes,
+}
+
 /// An answer, read to its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
+    pub(crate) sent: Sent,
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -124,8 +135,10 @@ impl HttpWorld {
         for (name, value) in headers {
             request = request.header(*name, value.as_bytes());
         }
-        let request = request.body(Full::new(body)).unwrap();
-        self.send(request, Some(peer.parse().unwrap())).await
+        let request = request.body(Full::new(body.clone())).unwrap();
+        let mut answer = self.send(request, Some(peer.parse().unwrap())).await;
+        answer.sent.body = body;
+        answer
     }
 
     /// Sends a request just as it is, and holds the answer against the OpenAPI document.
@@ -134,15 +147,21 @@ impl HttpWorld {
         B: hyper::body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let path = request.uri().path().to_owned();
+        let sent = Sent {
+            method: request.method().to_string(),
+            uri: request.uri().to_string(),
+            headers: request.headers().clone(),
+            body: Bytes::new(),
+        };
         let (head, body) = self.api.answer(request, peer).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let told: Value = serde_json::from_slice(&body).unwrap_or_default();
         for name in ["access_token", "refresh_token"] {
             told[name].as_str().map(logs::note);
         }
-        let answer = Answer { status: head.status.as_u16(), headers: head.headers, body };
-        super::documented::is_documented(&method, &path, &answer);
+        let answer = Answer { sent, status: head.status.as_u16(), headers: head.headers, body };
+        super::documented::is_documented(&answer.sent.method, &path, &answer);
         answer
     }
 

@@ -1,0 +1,251 @@
+//! What every endpoint answers when all goes well, word for word.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use subscription_http::RateLimits;
+
+use super::documented::operations;
+use super::rates::limited;
+use super::world::{Answer, HttpWorld, Person, WEB, payment_body, plan_body, text};
+use super::written::{Snapshots, exchange, name_of};
+
+/// Answers of one endpoint, each with what it shows.
+type Shown = Vec<(&'static str, Answer)>;
+
+const PLANS: &str = "/subscription-plans";
+const PLAN: &str = r#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly","product_id":"prod_17","variants":["pro-eur","pro-usd"],"href":"https://example.com/plans/pro","description":"For teams.","node_quota":10,"features":"api, sso, audit log","most_popular":true,"tier":2}"#;
+const KEY: [(&str, &str); 1] = [("idempotency-key", "order-1")];
+const KNOWN: [(&str, &str); 1] = [("if-none-match", "\"1\"")];
+const UNCHANGED: [(&str, &str); 1] = [("if-match", "\"1\"")];
+
+#[tokio::test]
+async fn every_endpoint_answers_as_its_snapshot_has_it() {
+    let mut snapshots = Snapshots::of("endpoints");
+    for (method, pattern, _) in operations() {
+        let route = format!("{method} {pattern}");
+        let answers = answers_of(&route).await;
+        let answers = answers.unwrap_or_else(|| panic!("no case for {route}"));
+
+        let told = answers.iter().map(|(shows, answer)| {
+            assert!(answer.status < 400, "{route}: {shows}: {answer:?}");
+            exchange(shows, answer)
+        });
+        let told = told.collect::<Vec<_>>().join("\n\n");
+        snapshots.check(&name_of(&method, pattern), &told);
+    }
+    snapshots.all_hold();
+}
+
+/// Answers of a route; `None` if there is no case for it.
+async fn answers_of(route: &str) -> Option<Shown> {
+    let world = HttpWorld::new().await;
+    let (_, path) = route.split_once(' ')?;
+    match path.split('/').nth(1)? {
+        "authentication" => about_people(&world, route).await,
+        "subscription-plans" => about_plans(&world, route).await,
+        "subscriptions" => about_subscriptions(&world, route).await,
+        "subscription-payments" => about_payments(&world, route).await,
+        _ => about_the_service(&world, route).await,
+    }
+}
+
+async fn about_people(world: &HttpWorld, route: &str) -> Option<Shown> {
+    let (method, path) = route.split_once(' ')?;
+    if path.ends_with("sign-up") {
+        return Some(vec![(
+            "A new account with its first session.",
+            enter(world, path, "ann").await,
+        )]);
+    }
+    let ann = world.sign_up("ann").await;
+    let call = |path: &str| {
+        let path = path.replace("{auth_id}", &ann.id);
+        let headers = [("client-id", WEB), ("authorization", &*ann.bearer)];
+        async move { world.call(method, &path, &headers, "").await }
+    };
+    Some(match path.strip_prefix("/authentication/")? {
+        "sign-in" => signed_in(world, path).await,
+        "refresh-token" => refreshed(world, path, &ann).await,
+        "user-logged-in" => vec![("Whose token this is.", call(path).await)],
+        "delete-my-account/{auth_id}" => vec![("The account is gone.", call(path).await)],
+        "tokens" => {
+            world.auth.clock.advance(Duration::from_mins(5));
+            enter(world, "/authentication/sign-in", "ann").await;
+            vec![("The live sessions, newest first.", call(path).await)]
+        }
+        "tokens/logout" => {
+            let out = call(path).await;
+            vec![("The session has ended.", out), ("It had ended before.", call(path).await)]
+        }
+        "tokens/revoke-all" | "tokens/revoke-all-except-current" => {
+            world.sign_in("ann").await;
+            vec![("How many sessions have ended, of two.", call(path).await)]
+        }
+        _ => return None,
+    })
+}
+
+/// Somebody's own sign-in or sign-up, with a browser and through a proxy.
+async fn enter(world: &HttpWorld, path: &str, name: &str) -> Answer {
+    let headers =
+        [("client-id", WEB), ("user-agent", "Firefox/140.0"), ("x-forwarded-for", "203.0.113.7")];
+    world.call("POST", path, &headers, world.proof(name, |_| {})).await
+}
+
+async fn signed_in(world: &HttpWorld, path: &str) -> Shown {
+    let limited = limited(&RateLimits::production()).await;
+    limited.sign_up("ann").await;
+    vec![
+        ("One more session.", enter(world, path, "ann").await),
+        ("The same where sign-ins are limited.", enter(&limited, path, "ann").await),
+    ]
+}
+
+async fn refreshed(world: &HttpWorld, path: &str, ann: &Person) -> Shown {
+    world.auth.clock.advance(Duration::from_mins(10));
+    let body = json!({ "refresh_token": ann.refresh_token }).to_string();
+    let fresh = world.call("POST", path, &[("client-id", WEB)], body.clone()).await;
+    let again = world.call("POST", path, &[("client-id", WEB)], body).await;
+    vec![
+        ("New tokens for the same session.", fresh),
+        ("The same request again, its answer having been lost: the same refresh token.", again),
+    ]
+}
+
+async fn about_plans(world: &HttpWorld, route: &str) -> Option<Shown> {
+    let pro = "/subscription-plans/pro";
+    if route == "POST /subscription-plans" {
+        let least = plan_body("least").to_string();
+        return Some(created(world, PLANS, &least, PLAN).await);
+    }
+    world.server("POST", PLANS, &[], PLAN).await;
+    Some(match route {
+        "GET /subscription-plans" => {
+            world.plan("basic").await;
+            listed(world, &format!("{PLANS}?is_active=true&sort=-tier&limit=1")).await
+        }
+        "GET /subscription-plans/{slug}" => read(world, pro).await,
+        "PUT /subscription-plans/{slug}" => {
+            let body = r#"{"price":24.90,"most_popular":false}"#;
+            changed(world, pro, body).await
+        }
+        "DELETE /subscription-plans/{slug}" => deleted(world, pro).await,
+        _ => return None,
+    })
+}
+
+async fn about_subscriptions(world: &HttpWorld, route: &str) -> Option<Shown> {
+    if route == "POST /subscriptions" {
+        let (user, plan) = (world.sign_up("ann").await.id, world.plan("pro").await);
+        let least = json!({ "user_id": user, "subscription_plan_id": plan["id"] }).to_string();
+        let all = format!(
+            r#"{},"external_subscription_id":"sub_1","billing_cycle":"yearly","status":"on_trial","is_active":true,"renews_at":"2025-02-14T12:00:00Z","starts_at":"2025-01-31T12:00:00.5+01:00","ends_at":null}}"#,
+            least.trim_end_matches('}')
+        );
+        return Some(created(world, "/subscriptions", &least, &all).await);
+    }
+    let made = world.subscription("ann", &json!({})).await;
+    let path = format!("/subscriptions/{}", text(&made["id"]));
+    Some(match route {
+        "GET /subscriptions" => {
+            world.subscription("ben", &json!({ "status": "paused" })).await;
+            listed(world, "/subscriptions?status=active&status=paused&limit=1").await
+        }
+        "GET /subscriptions/{id}" => read(world, &path).await,
+        "PUT /subscriptions/{id}" => changed(world, &path, r#"{"status":"cancelled"}"#).await,
+        "DELETE /subscriptions/{id}" => deleted(world, &path).await,
+        _ => return None,
+    })
+}
+
+async fn about_payments(world: &HttpWorld, route: &str) -> Option<Shown> {
+    if route == "POST /subscription-payments" {
+        let subscription = world.subscription("ann", &json!({})).await;
+        let least = payment_body(&subscription).to_string();
+        let all = format!(
+            r#"{},"external_payment_id":"pay_1","status":"succeeded"}}"#,
+            least.trim_end_matches('}')
+        );
+        return Some(created(world, "/subscription-payments", &least, &all).await);
+    }
+    let made = world.payment("ann", &json!({})).await;
+    let path = format!("/subscription-payments/{}", text(&made["id"]));
+    Some(match route {
+        "GET /subscription-payments/{payment_id}" => read(world, &path).await,
+        "PUT /subscription-payments/{payment_id}" => {
+            changed(world, &path, r#"{"status":"succeeded","external_payment_id":"pay_1"}"#).await
+        }
+        "DELETE /subscription-payments/{payment_id}" => deleted(world, &path).await,
+        _ => return None,
+    })
+}
+
+async fn about_the_service(world: &HttpWorld, route: &str) -> Option<Shown> {
+    let (method, path) = route.split_once(' ')?;
+    let shows = match path {
+        "/health/live" => "The process answers.",
+        "/health/ready" => "The store answers too.",
+        "/.well-known/jwks.json" => "The keys that access tokens are checked with.",
+        "/metrics" => {
+            let limited = limited(&RateLimits::production()).await;
+            return Some(vec![("What was counted and timed.", metrics(&limited).await)]);
+        }
+        "/openapi.json" => "The description of all this.",
+        "/docs" => "The same for people.",
+        _ => return None,
+    };
+    let first = world.call(method, path, &[], "").await;
+    let tag = first.header("etag").map(str::to_owned);
+    let mut answers = vec![(shows, first)];
+    if let Some(tag) = tag {
+        let again = world.call(method, path, &[("if-none-match", &tag)], "").await;
+        answers.push(("It has not changed.", again));
+    }
+    Some(answers)
+}
+
+/// The metrics after a list was read, and one sign-in too many refused.
+async fn metrics(world: &HttpWorld) -> Answer {
+    world.server("GET", PLANS, &[], "").await;
+    for _ in 0..=30 {
+        world.call("POST", "/authentication/sign-in", &[("client-id", WEB)], "{}").await;
+    }
+    world.call("GET", "/metrics", &[], "").await
+}
+
+async fn created(world: &HttpWorld, path: &str, least: &str, all: &str) -> Shown {
+    vec![
+        ("All that it has.", world.server("POST", path, &KEY, all).await),
+        ("The same request again: the same answer.", world.server("POST", path, &KEY, all).await),
+        ("The least that it takes.", world.server("POST", path, &[], least).await),
+    ]
+}
+
+async fn read(world: &HttpWorld, path: &str) -> Shown {
+    vec![
+        ("The record.", world.server("GET", path, &[], "").await),
+        ("It has not changed.", world.server("GET", path, &KNOWN, "").await),
+        ("The head of it alone.", world.server("HEAD", path, &[], "").await),
+        ("What else the path takes.", world.server("OPTIONS", path, &[], "").await),
+    ]
+}
+
+async fn changed(world: &HttpWorld, path: &str, body: &str) -> Shown {
+    world.auth.clock.advance(Duration::from_mins(5));
+    vec![
+        ("Only what is sent changes.", world.server("PUT", path, &UNCHANGED, body).await),
+        ("Nothing is sent, nothing changes.", world.server("PUT", path, &[], "{}").await),
+    ]
+}
+
+async fn deleted(world: &HttpWorld, path: &str) -> Shown {
+    vec![("The record is gone.", world.server("DELETE", path, &UNCHANGED, "").await)]
+}
+
+async fn listed(world: &HttpWorld, path: &str) -> Shown {
+    let first = world.server("GET", path, &[], "").await;
+    let next: Value = first.json()["next_cursor"].clone();
+    let last = world.server("GET", &format!("{path}&cursor={}", text(&next)), &[], "").await;
+    vec![("A page, and more to come.", first), ("The last page.", last)]
+}
