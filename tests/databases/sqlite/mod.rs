@@ -11,6 +11,8 @@ use crate::folder::folder;
 use crate::lives;
 use crate::stories::Story;
 
+pub(crate) use self::full::{can_mount, stories as stories_with_a_disk};
+
 pub(crate) async fn fresh() -> SqliteStore {
     // Nobody pulls the plug in these tests, and the disk has other work.
     Sqlite::file(folder().join("store.db")).relaxed().open().await.unwrap()
@@ -21,7 +23,6 @@ pub(crate) fn stories() -> Vec<Story> {
     all.extend(lives::stories("sqlite", fresh));
     all.extend(explained::stories());
     all.extend(file::stories());
-    all.extend(full::stories());
     all.extend(writer::stories());
     all
 }
