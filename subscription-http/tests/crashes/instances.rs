@@ -147,6 +147,7 @@ fn a_session_ended_on_one_is_refused_by_the_others_at_once() {
 
 fn a_plan_changed_on_one_is_new_on_the_others_at_once() {
     const CHANGES: usize = 30;
+    const LAG_MAX: Duration = Duration::from_millis(50);
     let instances = Instances::start(3);
     let mut to = instances.connect();
     let path = "/subscription-plans/pro";
@@ -170,8 +171,8 @@ fn a_plan_changed_on_one_is_new_on_the_others_at_once() {
     lags.sort();
     let (median, longest) = (lags[CHANGES / 2], lags[CHANGES - 1]);
     println!("a plan changed on one is new on two others after {median:?}, at most {longest:?}");
-    // Without a word from the other it would be seconds.
-    assert!(median < Duration::from_secs(1), "{lags:?}");
+    // The median: one that the machine was too busy for tells nothing of the others.
+    assert!(median <= LAG_MAX, "{lags:?}");
 }
 
 fn of_racing_creations_one_wins() {
