@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -99,7 +100,7 @@ async fn ours() {
     let world = world::World::with(1_000).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
-    let server = server.await.unwrap();
+    let server = server.await.unwrap().workers(NonZeroUsize::new(2).unwrap()).unwrap();
     tell(&json!({
         "address": server.address().unwrap(),
         "client": world.client.expose_secret(),

@@ -3,6 +3,7 @@
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
 //! creation: stores sort and page by the id alone, and new records land at the end of every index.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -143,13 +144,49 @@ impl<I: IdSource + ?Sized> IdSource for Arc<I> {
     }
 }
 
-/// The random numbers of the operating system.
+/// The random numbers of the operating system, fetched a few hundred bytes at a time: to ask for each
+/// id costs more than all else about it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 
+/// Random bytes that were fetched, how many of them are left, and no byte that was given away.
+struct Fetched {
+    bytes: [u8; 512],
+    left: usize,
+}
+
+thread_local! {
+    static FETCHED: RefCell<Fetched> = const { RefCell::new(Fetched { bytes: [0; 512], left: 0 }) };
+}
+
+impl Fetched {
+    fn fill(&mut self, into: &mut [u8]) -> Result<(), RandomnessUnavailable> {
+        if into.len() > self.left {
+            // Not the fresh ones alone: nothing is left of a fetch that failed half way.
+            self.left = 0;
+            getrandom::fill(&mut self.bytes).map_err(RandomnessUnavailable::new)?;
+            self.left = self.bytes.len();
+        }
+        for (byte, fetched) in into.iter_mut().zip(self.bytes.iter_mut().take(self.left).rev()) {
+            *byte = std::mem::take(fetched);
+        }
+        self.left -= into.len();
+        Ok(())
+    }
+}
+
 impl IdSource for RandomIds {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        getrandom::fill(bytes).map_err(RandomnessUnavailable::new)
+        let few = bytes.len() <= 64;
+        let fetched = FETCHED.try_with(|fetched| match fetched.try_borrow_mut() {
+            Ok(mut fetched) if few => Some(fetched.fill(bytes)),
+            Ok(_) | Err(_) => None,
+        });
+        // So are many at once, and those that a thread asks for at its very end.
+        fetched
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| getrandom::fill(bytes).map_err(RandomnessUnavailable::new))
     }
 }
 
@@ -185,6 +222,24 @@ impl IdSource for SeededIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_bytes_are_given_away_once_and_all_of_them_are_random() {
+        let mut seen = std::collections::HashSet::new();
+        let mut bits = 0;
+        for length in (8..=96).cycle().take(10_000) {
+            let mut bytes = vec![0; length];
+
+            RandomIds.fill(&mut bytes).unwrap();
+
+            bits += bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
+            assert!(seen.insert(bytes[..8].to_vec()), "eight bytes came twice");
+        }
+        // Half of some four million, give or take eight times what chance does.
+        let all = (8..=96).cycle().take(10_000).sum::<usize>() * 8;
+        let half = u32::try_from(all / 2).unwrap();
+        assert!(bits.abs_diff(half) < 8_200, "{bits} of {all} bits are set");
+    }
 
     #[test]
     fn ids_sort_as_their_moments_do_to_the_microsecond() {

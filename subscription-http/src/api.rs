@@ -462,7 +462,8 @@ fn request_id(headers: &http::HeaderMap, ids: &dyn IdSource) -> HeaderValue {
         let mut bytes = [0; 16];
         // Told apart, not guessed: without randomness they are all alike, and requests go on.
         ids.fill(&mut bytes).ok();
-        let id = uuid::Builder::from_random_bytes(bytes).into_uuid().to_string();
-        HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("none"))
+        let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+        let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));
+        id.unwrap_or(HeaderValue::from_static("none"))
     })
 }

@@ -52,9 +52,10 @@ impl Call {
 
     /// The slug in the path.
     pub(crate) fn slug(&self) -> Result<Slug, ApiError> {
-        let (slug, sent): (Slug, String) = (self.path("slug")?, self.path("slug")?);
+        let slug: Slug = self.path("slug")?;
         // An input is trimmed, a path is not: a plan has one path.
-        if slug.as_str() == sent { Ok(slug) } else { Err(Refusal::NotFound.into()) }
+        let is_whole = self.variables.iter().any(|(_, sent)| slug.as_str() == sent);
+        if is_whole { Ok(slug) } else { Err(Refusal::NotFound.into()) }
     }
 
     /// The body, read by the input that the handler takes.

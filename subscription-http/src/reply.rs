@@ -52,7 +52,7 @@ impl Reply {
 
     /// Adds the record's version as its `ETag`.
     pub(crate) fn version(mut self, version: Version) -> Self {
-        if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        if let Ok(tag) = HeaderValue::try_from(format!("\"{version}\"")) {
             self.set(header::ETAG, tag);
         }
         self

@@ -1,6 +1,7 @@
 //! Serving: what is needed is put together, or all that is missing is told at once.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
         Some(address) => Some(bind(api.operations(), address, limits).await?),
         None => None,
     };
-    let server = bind(api, settings.listen, limits).await?;
+    let server = bind(api, settings.listen, limits).await?.workers(cores())?;
     tell(settings);
     // Before anybody hears of us, so that nobody can end us the hard way.
     let (mut terminate, mut interrupt) =
@@ -95,6 +96,11 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// As many threads as can run at once.
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 async fn bind(api: Api, address: SocketAddr, limits: Limits) -> Result<Server, Failure> {

@@ -107,9 +107,16 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
             return measure(None).map(|(outcome, _)| outcome);
         };
         let mut full_at = part.lock().unwrap_or_else(PoisonError::into_inner);
-        let (outcome, next) = measure(full_at.get(&ask.key).copied())?;
+        if let Some(at) = full_at.get_mut(&ask.key) {
+            let (outcome, next) = measure(Some(*at))?;
+            if ask.takes {
+                *at = next;
+            }
+            return Ok(outcome);
+        }
+        let (outcome, next) = measure(None)?;
         if ask.takes {
-            if full_at.len() >= KEYS_PER_SHARD && !full_at.contains_key(&ask.key) {
+            if full_at.len() >= KEYS_PER_SHARD {
                 forget_the_fullest(&mut full_at);
             }
             full_at.insert(ask.key.clone(), next);

@@ -1,6 +1,5 @@
 //! What goes on in a connection: requests under way, and answers that nobody has fetched yet.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ struct State {
     under_way: usize,
     /// When the last request ended.
     since: Instant,
-    /// When each answer was made whose bytes are still here.
-    unfetched: BTreeMap<u64, Instant>,
+    /// When each answer was made whose bytes are still here, the oldest first; of HTTP/1 there is one.
+    unfetched: Vec<(u64, Instant)>,
     answers: u64,
 }
 
@@ -44,7 +43,7 @@ pub(super) enum Over {
 
 impl Activity {
     pub(super) fn new() -> Self {
-        let (since, unfetched) = (Instant::now(), BTreeMap::new());
+        let (since, unfetched) = (Instant::now(), Vec::new());
         Self(Arc::new(Mutex::new(State { under_way: 0, since, unfetched, answers: 0 })))
     }
 
@@ -59,22 +58,6 @@ impl Activity {
 
     pub(super) fn touch(&self) {
         self.state().since = Instant::now();
-    }
-
-    /// Watches the bytes of an answer until they are sent.
-    ///
-    /// The bytes and not the body: HTTP/2 takes a body as soon as one byte of it may be sent, and then
-    /// keeps the rest for as long as the other side likes.
-    pub(super) fn unfetched(&self, bytes: Bytes) -> Bytes {
-        if bytes.is_empty() {
-            return bytes;
-        }
-        let mut state = self.state();
-        let nth = state.answers;
-        state.answers += 1;
-        state.unfetched.insert(nth, Instant::now());
-        drop(state);
-        Bytes::from_owner(Unfetched { bytes, nth, activity: self.clone() })
     }
 
     /// Ends when no request was under way for so long, or an answer was not fetched for twice that.
@@ -96,8 +79,26 @@ impl Activity {
     fn ends(&self, patience: Duration) -> (Instant, Instant) {
         let (now, state) = (Instant::now(), self.state());
         let idle_since = if state.under_way > 0 { now } else { state.since };
-        let oldest = state.unfetched.first_key_value().map_or(now, |(_, made)| *made);
+        let oldest = state.unfetched.first().map_or(now, |(_, made)| *made);
         (idle_since + patience, oldest + patience * 2)
+    }
+}
+
+impl UnderWay {
+    /// Watches the bytes of an answer until they are sent.
+    ///
+    /// The bytes and not the body: HTTP/2 takes a body as soon as one byte of it may be sent, and then
+    /// keeps the rest for as long as the other side likes.
+    pub(super) fn answered(self, bytes: Bytes) -> Bytes {
+        if bytes.is_empty() {
+            return bytes;
+        }
+        let mut state = self.0.state();
+        let nth = state.answers;
+        state.answers += 1;
+        state.unfetched.push((nth, Instant::now()));
+        drop(state);
+        Bytes::from_owner(Unfetched { bytes, nth, activity: self.0.clone() })
     }
 }
 
@@ -117,6 +118,6 @@ impl AsRef<[u8]> for Unfetched {
 
 impl Drop for Unfetched {
     fn drop(&mut self) {
-        self.activity.state().unfetched.remove(&self.nth);
+        self.activity.state().unfetched.retain(|(nth, _)| *nth != self.nth);
     }
 }

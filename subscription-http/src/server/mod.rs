@@ -3,9 +3,12 @@
 mod activity;
 mod peers;
 mod watched;
+mod workers;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,9 +22,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::activity::{Activity, Over};
+use self::activity::{Activity, Over, UnderWay};
 use self::peers::Peers;
 use self::watched::{Ambiguous, Watched};
+use self::workers::Workers;
 use crate::api::Api;
 use crate::gate;
 
@@ -81,6 +85,7 @@ pub struct Server {
     api: Api,
     listener: TcpListener,
     limits: Limits,
+    workers: Workers,
 }
 
 impl Server {
@@ -90,7 +95,14 @@ impl Server {
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
-        Ok(Self { api, listener, limits })
+        Ok(Self { api, listener, limits, workers: Workers::none() })
+    }
+
+    /// Serves connections on so many threads of its own, each with a runtime of its own; without this on
+    /// the runtime that it runs on. It fails where no threads are to be had.
+    pub fn workers(mut self, count: NonZeroUsize) -> std::io::Result<Self> {
+        self.workers = Workers::start(count)?;
+        Ok(self)
     }
 
     /// Where it listens.
@@ -101,7 +113,7 @@ impl Server {
     /// Serves until `stop` comes, then finishes what is under way. False if that took too long; what
     /// is left is cut off then.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> bool {
-        let Self { api, listener, limits } = self;
+        let Self { api, listener, limits, mut workers } = self;
         let (stopping, stopped) = watch::channel(false);
         let peers = Peers::default();
         let mut connections = JoinSet::new();
@@ -122,52 +134,63 @@ impl Server {
                 continue;
             };
             let (api, stopped) = (api.clone(), stopped.clone());
-            connections.spawn(async move {
-                serve(stream, address.ip(), api, limits, stopped).await;
+            let served = async move {
+                if let Err(error) = serve(stream, address.ip(), api, limits, stopped).await {
+                    tracing::debug!(%error, "a connection was gone before it was served");
+                }
                 drop(place);
-            });
+            };
+            connections.spawn_on(served, &workers.next());
         }
         drop(listener);
         stopping.send_replace(true);
         let drained = async { while connections.join_next().await.is_some() {} };
-        tokio::time::timeout(limits.drain_timeout, drained).await.is_ok()
+        let drained = tokio::time::timeout(limits.drain_timeout, drained).await.is_ok();
+        // What is left is cut off before the threads that it runs on end.
+        connections.shutdown().await;
+        drained
     }
 }
 
-/// The next connection.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+/// The next connection, of no runtime yet.
+async fn accept(listener: &TcpListener) -> (std::net::TcpStream, SocketAddr) {
     loop {
-        match listener.accept().await {
+        let accepted = listener.accept().await;
+        match accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address))) {
             Ok(accepted) => return accepted,
             Err(error) => pause_after(&error).await,
         }
     }
 }
 
+/// What the requests of a connection share.
+struct Connection {
+    api: Api,
+    peer: IpAddr,
+    ambiguous: Ambiguous,
+    activity: Activity,
+}
+
 /// Serves one connection until it ends, idles too long, or everything stops.
 async fn serve(
-    stream: TcpStream,
+    stream: std::net::TcpStream,
     peer: IpAddr,
     api: Api,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection was gone before it was served");
-        return;
-    }
+) -> std::io::Result<()> {
+    let stream = TcpStream::from_std(stream)?;
+    stream.set_nodelay(true)?;
     let (stream, ambiguous) = Watched::new(stream);
     let activity = Activity::new();
-    let counted = activity.clone();
+    let shared = Arc::new(Connection { api, peer, ambiguous, activity: activity.clone() });
     let service = service_fn(move |request: Request<Incoming>| {
-        let (api, ambiguous) = (api.clone(), ambiguous.clone());
-        let (counted, under_way) = (counted.clone(), counted.begin());
-        async move {
-            let answer = answer(&api, request, peer, &ambiguous).await;
-            let answer = unfetched(answer, &counted).await;
-            drop(under_way);
-            Ok::<_, Infallible>(answer)
-        }
+        let (shared, under_way) = (Arc::clone(&shared), shared.activity.begin());
+        // A connection that idles has no room for a request's way through the service.
+        Box::pin(async move {
+            let answer = shared.answer(request).await;
+            Ok::<_, Infallible>(unfetched(answer, under_way).await)
+        })
     });
     let builder = builder(limits);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -178,7 +201,7 @@ async fn serve(
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended early");
                 }
-                return;
+                return Ok(());
             }
             _ = stopped.wait_for(|stopped| *stopped), if !stopping => {
                 stopping = true;
@@ -190,7 +213,7 @@ async fn serve(
             over = activity.over(patience) => {
                 if closing || over == Over::Unfetched {
                     tracing::debug!(?over, "a connection is of no use any more");
-                    return;
+                    return Ok(());
                 }
             }
         }
@@ -228,31 +251,31 @@ fn builder(limits: Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Answers a request, and nothing after one that a proxy before us may have read otherwise.
-async fn answer(
-    api: &Api,
-    mut request: Request<Incoming>,
-    peer: IpAddr,
-    ambiguous: &Ambiguous,
-) -> Response<Full<Bytes>> {
-    if request.headers().contains_key(header::TRANSFER_ENCODING) && ambiguous.is_seen() {
-        // As it was sent, for the gate to refuse.
-        request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
+impl Connection {
+    /// Answers a request, and nothing after one that a proxy before us may have read otherwise.
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let headers = request.headers();
+        let is_coded = headers.contains_key(header::TRANSFER_ENCODING);
+        if is_coded && self.ambiguous.is_seen() {
+            // As it was sent, for the gate to refuse.
+            request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
+        }
+        let unframed =
+            is_coded && request.version() <= Version::HTTP_11 && !gate::framed(request.headers());
+        let mut answer = self.api.answer(request, Some(self.peer)).await;
+        if unframed {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
     }
-    let unframed = request.version() <= Version::HTTP_11 && !gate::framed(request.headers());
-    let mut answer = api.answer(request, Some(peer)).await;
-    if unframed {
-        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    answer
 }
 
 /// Has the bytes of an answer watched until they are fetched.
-async fn unfetched(answer: Response<Full<Bytes>>, activity: &Activity) -> Response<Full<Bytes>> {
+async fn unfetched(answer: Response<Full<Bytes>>, under_way: UnderWay) -> Response<Full<Bytes>> {
     let (head, body) = answer.into_parts();
     // It is all there already.
     let Ok(body) = body.collect().await;
-    Response::from_parts(head, Full::new(activity.unfetched(body.to_bytes())))
+    Response::from_parts(head, Full::new(under_way.answered(body.to_bytes())))
 }
 
 /// Waits a little where accepting fails for want of something that others give back.

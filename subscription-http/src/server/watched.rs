@@ -48,24 +48,35 @@ struct Lines {
 impl Lines {
     /// True if there was a head with both.
     fn look(&mut self, bytes: &[u8]) -> bool {
-        let mut both = false;
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let room = NAME_BYTES_MAX.saturating_sub(self.start.len());
-            self.start.extend(piece.iter().take(room));
-            if piece.last() == Some(&b'\n') {
-                both |= self.end_line();
-                self.start.clear();
-            }
+        let (mut both, mut rest) = (false, bytes);
+        while let Some((line, after)) =
+            memchr::memchr(b'\n', rest).and_then(|end| rest.split_at_checked(end + 1))
+        {
+            // Most lines come whole, and are read where they are.
+            both |= if self.start.is_empty() {
+                self.end_line(line)
+            } else {
+                self.begin_line(line);
+                let line = std::mem::take(&mut self.start);
+                self.end_line(&line)
+            };
+            rest = after;
         }
+        self.begin_line(rest);
         both
     }
 
-    fn end_line(&mut self) -> bool {
+    fn begin_line(&mut self, piece: &[u8]) {
+        let room = NAME_BYTES_MAX.saturating_sub(self.start.len());
+        self.start.extend(piece.iter().take(room));
+    }
+
+    fn end_line(&mut self, line: &[u8]) -> bool {
         let begins = |name: &str| {
-            let start = self.start.get(..name.len());
+            let start = line.get(..name.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
         };
-        if matches!(self.start.as_slice(), b"\n" | b"\r\n") {
+        if matches!(line, b"\n" | b"\r\n") {
             (self.has_length, self.has_coding) = (false, false);
         } else {
             self.has_length |= begins("content-length:");

@@ -55,6 +55,7 @@ impl Wire {
         let api = Api::builder(service, auth, vec![9; 32].into());
         let api = api.believe_every_client().timeouts(timeouts).build();
         let server = Server::bind(api, ([127, 0, 0, 1], 0).into(), limits).await.unwrap();
+        let server = server.workers(2.try_into().unwrap()).unwrap();
         let address = server.address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let run = tokio::spawn(server.run(async {

