@@ -62,6 +62,36 @@ fn what_is_set_up_serves_and_knows_its_clients() {
 }
 
 #[test]
+fn a_clients_key_outlives_four_rotations_and_not_a_fifth() {
+    let folder = folder();
+    let file = settings(&folder, "");
+    let config = ["--config", file.to_str().unwrap()];
+    let said = |args: &[&str]| {
+        let (output, errors) = run(command_in(&folder).args(config).args(args));
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    said(&["key", "rotate"]);
+    let told = said(&["client", "add", "--name", "shop", "--scope", "plans:read"]);
+    let key = told.lines().last().unwrap();
+    let ask = || {
+        let running = Running::start_in(&folder, |command| {
+            command.args(config);
+        });
+        let head = format!("Host: here\r\nclient-id: {key}\r\nConnection: close");
+        running.ask(format!("GET /subscription-plans HTTP/1.1\r\n{head}\r\n\r\n"))
+    };
+
+    for _ in 0..4 {
+        said(&["key", "rotate"]);
+    }
+    assert!(ask().starts_with("HTTP/1.1 200"));
+
+    said(&["key", "rotate"]);
+    assert!(ask().contains("client_unknown"));
+}
+
+#[test]
 fn a_limit_that_was_set_holds() {
     let folder = folder();
     let file = settings(&folder, "");
