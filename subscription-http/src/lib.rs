@@ -63,3 +63,12 @@ pub use openapi::openapi_json;
 pub use rate::{Quota, RateLimits};
 pub use routes::Needs;
 pub use server::{Limits, Server};
+
+/// The code in the guides is compiled and run as well.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../docs/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../docs/write-a-store.md")]
+    struct WriteAStore;
+}

@@ -10,4 +10,3 @@ mod memory;
 mod production;
 mod running;
 mod start;
-mod tour;

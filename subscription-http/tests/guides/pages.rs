@@ -1,0 +1,152 @@
+//! What holds of every page: nothing in it is left unchecked, and its links lead somewhere.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::STORIES;
+use crate::page::{Block, Mark, blocks, read, root};
+
+/// As many blocks may say that they are not run.
+const NOT_RUN_MAX: usize = 1;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test("every_block_is_run_or_says_why_not", every_block_is_run_or_says_why_not),
+        Trial::test("every_link_leads_somewhere", every_link_leads_somewhere),
+        Trial::test("the_code_map_names_what_there_is", the_code_map_names_what_there_is),
+    ]
+}
+
+/// Every page that is read by people who use or change this.
+fn pages() -> Vec<String> {
+    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let mut pages = top.map(str::to_owned).to_vec();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(has_ending(&name, &["md"]), "docs/{name} is no page");
+        pages.push(format!("docs/{name}"));
+    }
+    pages
+}
+
+fn told(wrong: &[String]) -> Result<(), Failed> {
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+fn every_block_is_run_or_says_why_not() -> Result<(), Failed> {
+    let (mut wrong, mut not_run) = (Vec::new(), 0);
+    for page in pages() {
+        let text = read(&page);
+        let blocks = blocks(&text);
+        assert_eq!(text.matches("\n```").count(), 2 * blocks.len(), "{page}: an odd fence");
+        for (nth, block) in blocks.iter().enumerate() {
+            not_run += usize::from(matches!(block.mark, Mark::NotRun(_)));
+            let after = blocks.iter().skip(nth + 1);
+            if let Err(why) = check(&page, block, after) {
+                wrong.push(format!("{page}:{}: {why}", block.line));
+            }
+        }
+    }
+    if not_run > NOT_RUN_MAX {
+        wrong.push(format!("{not_run} blocks are not run, {NOT_RUN_MAX} may be"));
+    }
+    told(&wrong)
+}
+
+/// Says why a block is not checked by anything.
+fn check<'a>(
+    page: &str,
+    block: &Block,
+    mut after: impl Iterator<Item = &'a Block>,
+) -> Result<(), String> {
+    if let Mark::NotRun(reason) = &block.mark {
+        let is_reason = reason.split_whitespace().count() >= 3;
+        return is_reason.then_some(()).ok_or_else(|| "it is not run, for no reason".to_owned());
+    }
+    if let Mark::From(file) = &block.mark {
+        let is_there = read(file).contains(&block.text);
+        return is_there.then_some(()).ok_or_else(|| format!("{file} does not have these lines"));
+    }
+    match (block.language.as_str(), &block.file) {
+        ("sh", None) => {
+            let is_told = STORIES.iter().any(|story| story.has(page, block));
+            is_told.then_some(()).ok_or_else(|| "no story has this page".to_owned())
+        }
+        ("toml" | "nginx", Some(file)) => {
+            let is_used = after.any(|block| block.language == "sh" && block.text.contains(file));
+            is_used.then_some(()).ok_or_else(|| format!("nothing after it uses {file}"))
+        }
+        ("rust", None) => {
+            let include = format!("include_str!(\"../../{page}\")");
+            let libraries = ["subscription-core/src/lib.rs", "subscription-http/src/lib.rs"];
+            let is_compiled = libraries.iter().any(|library| read(library).contains(&include));
+            is_compiled.then_some(()).ok_or_else(|| "no library includes this page".to_owned())
+        }
+        ("text", None) if page == "ARCHITECTURE.md" => Ok(()),
+        (language, _) => Err(format!("nothing knows what to do with {language:?}")),
+    }
+}
+
+fn every_link_leads_somewhere() -> Result<(), Failed> {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        let here = root().join(&page).parent().unwrap().to_owned();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.starts_with("http")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { root().join(&page) } else { here.join(file) };
+            let Ok(text) = std::fs::read_to_string(&file) else {
+                wrong.push(format!("{page}: {target} is not there"));
+                continue;
+            };
+            let has_it = |line: &str| line.starts_with('#') && slug(line) == anchor;
+            if !anchor.is_empty() && !text.lines().any(has_it) {
+                wrong.push(format!("{page}: {target} has no such heading"));
+            }
+        }
+    }
+    told(&wrong)
+}
+
+/// A heading as its link names it.
+fn slug(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    words.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
+}
+
+fn the_code_map_names_what_there_is() -> Result<(), Failed> {
+    let text = read("ARCHITECTURE.md");
+    let map = blocks(&text).into_iter().find(|block| block.language == "text").unwrap();
+    let mut names = BTreeSet::new();
+    for folder in ["subscription-core", "subscription-http", "tests", "docs"] {
+        names.insert(folder.to_owned());
+        collect(&root().join(folder), &mut names);
+    }
+    // Files by their ending, folders by their slash.
+    let is_name = |word: &&str| word.ends_with('/') || has_ending(word, &["rs", "json", "html"]);
+    let words = map.text.split(|c: char| c.is_whitespace() || "(),;".contains(c));
+    let last = |word: &str| word.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
+    let wrong: Vec<_> = words
+        .filter(is_name)
+        .filter(|word| last(word).is_none_or(|name| !names.contains(&name)))
+        .map(|word| format!("there is no {word}"))
+        .collect();
+    told(&wrong)
+}
+
+fn has_ending(name: &str, endings: &[&str]) -> bool {
+    Path::new(name).extension().is_some_and(|ending| endings.iter().any(|known| ending == *known))
+}
+
+fn collect(folder: &Path, names: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        names.insert(entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            collect(&entry.path(), names);
+        }
+    }
+}

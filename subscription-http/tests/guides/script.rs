@@ -1,0 +1,108 @@
+//! A page's blocks as one script, with this machine's ports and databases in the place of the page's.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::TcpListener;
+
+use crate::page::{Block, Mark};
+
+/// Waits for a server that was started beside.
+const PRELUDE: &str = r#"
+until_ready() {
+    for _ in {1..200}; do
+        curl -sf -o /dev/null "http://127.0.0.1:$1/health/ready" && return
+        sleep 0.05
+    done
+    echo "nothing is ready at $1" >&2
+    return 1
+}
+"#;
+
+/// How the page's own database is called.
+pub(crate) const DATABASE: &str = "postgres://billing@localhost/";
+
+pub(crate) struct Script {
+    pub(crate) text: String,
+    /// What the page says that it will be told, in order.
+    pub(crate) told: Vec<String>,
+    /// What could not be run for want of a program.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Script {
+    pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a Block>) -> Self {
+        let mut script = Self { text: PRELUDE.to_owned(), told: Vec::new(), left_out: Vec::new() };
+        let mut missing_in = None;
+        for block in blocks {
+            if let Mark::Needs(programs) = &block.mark
+                && let Some(program) = programs.iter().find(|program| !is_installed(program))
+            {
+                script.left_out.push(format!("line {} needs {program}", block.line));
+                missing_in = Some(&block.section);
+            }
+            // The rest of the section goes on from what was not done.
+            if missing_in != Some(&block.section) {
+                script.add(block);
+            }
+        }
+        script
+    }
+
+    fn add(&mut self, block: &Block) {
+        match (&block.mark, &block.file, block.language.as_str()) {
+            (Mark::NotRun(_) | Mark::From(_), ..) => {}
+            (_, Some(file), _) => {
+                write!(self.text, "cat > {file} <<'END OF FILE'\n{}END OF FILE\n", block.text)
+                    .unwrap();
+            }
+            (_, None, "sh") => {
+                self.text += &block.text;
+                let told = block.text.lines().filter_map(|line| line.split_once("# says: "));
+                self.told.extend(told.map(|(_, told)| told.to_owned()));
+            }
+            (_, None, _) => {}
+        }
+    }
+
+    /// Puts free ports in the place of those that the page names: another page may have the same.
+    pub(crate) fn with_free_ports(mut self) -> Self {
+        let mut free = BTreeMap::new();
+        let mut held = Vec::new();
+        for after in self.text.split("127.0.0.1:").chain(self.text.split("until_ready ")).skip(1) {
+            let port: String = after.chars().take_while(char::is_ascii_digit).collect();
+            if port.len() == 4 {
+                free.entry(port).or_insert_with(|| {
+                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                    let port = listener.local_addr().unwrap().port();
+                    held.push(listener);
+                    port.to_string()
+                });
+            }
+        }
+        for text in std::iter::once(&mut self.text).chain(&mut self.told) {
+            *text = with_numbers(text, &free);
+        }
+        self
+    }
+}
+
+/// The text with other numbers, where they stand alone.
+fn with_numbers(text: &str, numbers: &BTreeMap<String, String>) -> String {
+    let (mut changed, mut digits) = (String::new(), String::new());
+    for c in text.chars().chain(['\n']) {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        changed += numbers.get(&digits).unwrap_or(&digits);
+        digits.clear();
+        changed.push(c);
+    }
+    changed.pop();
+    changed
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
