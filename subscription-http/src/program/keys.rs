@@ -70,6 +70,11 @@ impl Keys {
         Ok(())
     }
 
+    /// True if the next rotation drops the oldest, and what was made under it counts no longer.
+    pub(crate) fn are_full(&self) -> bool {
+        self.server.len() >= RETIRED_MAX + 2
+    }
+
     /// Reads the file. `None` if there is none.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let told = |why: String| Failure::new(format!("the keys in {}: {why}", path.display()));

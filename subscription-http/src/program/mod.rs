@@ -142,6 +142,12 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
     };
     keys.write(&path)?;
     say(&format!("wrote {}: start every instance anew to use it", path.display()));
+    if keys.are_full() {
+        say(
+            "the next rotation drops the oldest key: before it, give clients whose keys are as old \
+             new ones (subscription-http client rotate-key)",
+        );
+    }
     Ok(())
 }
 
