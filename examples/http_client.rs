@@ -112,6 +112,7 @@ struct Problem {
 enum Code {
     AccountNotFound,
     ExternalIdTaken,
+    IdempotencyInProgress,
     InvalidTransition,
     PreconditionFailed,
     SessionRevoked,
@@ -158,10 +159,12 @@ impl Failure {
     /// How long to wait before the same request may do better, if it may.
     fn pause(&self, by_default: Duration) -> Option<Duration> {
         match self {
-            Self::Refused(problem) if matches!(problem.status, 408 | 429 | 503) => {
-                Some(problem.retry_after.map_or(by_default, Duration::from_secs))
+            Self::Refused(problem) => {
+                let in_progress = problem.code == Code::IdempotencyInProgress;
+                let may_pass = in_progress || matches!(problem.status, 408 | 429 | 503);
+                let asked = problem.retry_after.map_or(by_default, Duration::from_secs);
+                may_pass.then_some(asked)
             }
-            Self::Refused(_) => None,
             Self::Broken(_) => Some(by_default),
         }
     }

@@ -107,6 +107,8 @@
 //!
 //! | feature | brings |
 //! | --- | --- |
+//! | `sqlite` | `SqliteStore`: records in one file, for one process; needs tokio |
+//! | `postgres` | `PostgresStore`: records in a database, for many processes; needs tokio |
 //! | `conformance` | `store_conformance!`, the suite that every store must pass; needs tokio |
 //!
 //! None is on by default.

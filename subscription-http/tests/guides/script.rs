@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::page::{Block, Mark};
 
@@ -67,22 +68,29 @@ impl Script {
     /// Puts free ports in the place of those that the page names: another page may have the same.
     pub(crate) fn with_free_ports(mut self) -> Self {
         let mut free = BTreeMap::new();
-        let mut held = Vec::new();
         for after in self.text.split("127.0.0.1:").chain(self.text.split("until_ready ")).skip(1) {
             let port: String = after.chars().take_while(char::is_ascii_digit).collect();
             if port.len() == 4 {
-                free.entry(port).or_insert_with(|| {
-                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-                    let port = listener.local_addr().unwrap().port();
-                    held.push(listener);
-                    port.to_string()
-                });
+                free.entry(port).or_insert_with(|| free_port().to_string());
             }
         }
         for text in std::iter::once(&mut self.text).chain(&mut self.told) {
             *text = with_numbers(text, &free);
         }
         self
+    }
+}
+
+/// A port that nobody listens at, each time another: below those that the system gives to callers, who
+/// would else take it before the page's server does.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    loop {
+        let port = begin + NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 
