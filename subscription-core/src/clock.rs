@@ -103,20 +103,20 @@ impl Timestamp {
     /// Its text, on the stack: a page of records has hundreds of them, and chrono's own takes ten times
     /// as long.
     fn text(self, text: &mut [u8; TEXT.len()]) -> &str {
-        let moment = DateTime::<Utc>::from(self);
-        let micros = moment.timestamp_subsec_micros();
+        let moment = DateTime::<Utc>::from(self).naive_utc();
+        let (year, micros) =
+            (moment.year().unsigned_abs(), moment.and_utc().timestamp_subsec_micros());
         *text = *TEXT;
-        for (at, number) in [
-            (3, moment.year().unsigned_abs()),
-            (6, moment.month()),
-            (9, moment.day()),
-            (12, moment.hour()),
-            (15, moment.minute()),
-            (18, moment.second()),
-            (25, micros),
-        ] {
-            write_digits(text, at, number);
-        }
+        [text[0], text[1]] = digits(year / 100);
+        [text[2], text[3]] = digits(year % 100);
+        [text[5], text[6]] = digits(moment.month());
+        [text[8], text[9]] = digits(moment.day());
+        [text[11], text[12]] = digits(moment.hour());
+        [text[14], text[15]] = digits(moment.minute());
+        [text[17], text[18]] = digits(moment.second());
+        [text[20], text[21]] = digits(micros / 10_000);
+        [text[22], text[23]] = digits(micros / 100 % 100);
+        [text[24], text[25]] = digits(micros % 100);
         let length = if micros == 0 {
             text[19] = b'Z';
             20
@@ -130,16 +130,10 @@ impl Timestamp {
     }
 }
 
-/// Writes a number over the zeros that end at a place.
-fn write_digits(text: &mut [u8; TEXT.len()], last: usize, mut number: u32) {
-    let zeros = text.iter_mut().take(last + 1).rev();
-    for digit in zeros {
-        if number == 0 {
-            return;
-        }
-        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-    }
+/// A number below a hundred.
+fn digits(number: u32) -> [u8; 2] {
+    let digit = |number: u32| b'0' + u8::try_from(number % 10).unwrap_or_default();
+    [digit(number / 10), digit(number)]
 }
 
 impl fmt::Display for Timestamp {

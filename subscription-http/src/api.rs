@@ -1,13 +1,14 @@
 //! The whole server without a socket: a request in, an answer out.
 
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use secrecy::{SecretSlice, SecretString};
 use subscription_core::auth::{Authentication, Client, Scope};
@@ -25,6 +26,7 @@ use crate::rate::{Limiters, RateLimits, Standing};
 use crate::rendered::{Shelves, Shown};
 use crate::reply::Reply;
 use crate::routes::{self, Found, Needs, Route};
+use crate::within::within;
 
 /// The largest body.
 const BODY_BYTES_MAX: usize = 65_536;
@@ -49,7 +51,7 @@ impl Default for Timeouts {
 
 /// The service over HTTP, to be mounted wherever requests come from.
 #[derive(Debug, Clone)]
-pub struct Api(Arc<Parts>, Face);
+pub struct Api(Arc<Shared>, Face);
 
 /// How much of an [`Api`] is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +62,7 @@ enum Face {
 }
 
 #[derive(Debug)]
-struct Parts {
+struct Shared {
     service: SubscriptionService,
     auth: Authentication,
     clients: Clients,
@@ -75,7 +77,7 @@ struct Parts {
 /// Puts an [`Api`] together.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct ApiBuilder(Parts);
+pub struct ApiBuilder(Shared);
 
 impl ApiBuilder {
     /// Lets every client in, known or not, with every scope. For development only.
@@ -121,8 +123,8 @@ impl ApiBuilder {
 }
 
 /// A request, as the log and the metrics tell it once it is over.
-struct Told<'a> {
-    metrics: &'a Metrics,
+struct Told {
+    api: Api,
     begun: Instant,
     method: Method,
     route: &'static str,
@@ -136,12 +138,47 @@ struct Told<'a> {
 /// The status of a request whose caller was gone before it was answered, or that a stop cut off.
 const UNANSWERED: u16 = 499;
 
-impl Drop for Told<'_> {
+impl Told {
+    /// Makes a reply an answer, with the headers that all answers have.
+    fn dress(
+        mut self,
+        reply: Result<Reply, ApiError>,
+        is_head: bool,
+        is_private: bool,
+    ) -> Response<Full<Bytes>> {
+        if let Err(ApiError::Request(Refusal::RateLimited(standing))) = &reply {
+            self.api.metrics().limited(standing.policy);
+        }
+        let reply = reply
+            .unwrap_or_else(|error| error.into_reply(self.request_id.to_str().unwrap_or_default()));
+        let mut response = reply.into_response();
+        let headers = response.headers_mut();
+        headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
+        if is_private {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        for (name, value) in self.standing.iter().flat_map(Standing::headers) {
+            // A refusal by a narrower limit has told of that one.
+            headers.entry(name).or_insert(value);
+        }
+        headers.insert(REQUEST_ID, self.request_id.clone());
+        // A 304 would have to tell the length of the answer that it stands for.
+        if is_head && response.status() != StatusCode::NOT_MODIFIED {
+            let length = hyper::body::Body::size_hint(response.body()).exact().unwrap_or_default();
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            *response.body_mut() = Full::default();
+        }
+        self.status = Some(response.status());
+        response
+    }
+}
+
+impl Drop for Told {
     /// Tells of those too that are dropped before they are answered, as hyper does when callers go.
     fn drop(&mut self) {
         let took = self.begun.elapsed();
         let status = self.status.map_or(UNANSWERED, |status| status.as_u16());
-        self.metrics.answered(&self.method, self.route, status, took);
+        self.api.metrics().answered(&self.method, self.route, status, took);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let request_id = self.request_id.to_str().unwrap_or_default();
         let (method, route) = (&self.method, self.route);
@@ -161,7 +198,7 @@ impl Api {
         auth: Authentication,
         cursor_key: SecretSlice<u8>,
     ) -> ApiBuilder {
-        ApiBuilder(Parts {
+        ApiBuilder(Shared {
             service,
             auth,
             clients: Clients::Known,
@@ -202,67 +239,55 @@ impl Api {
     }
 
     /// Answers a request that came from `peer`. It never fails: what goes wrong is an answer too.
-    pub async fn answer<B>(
+    pub fn answer<B>(
         &self,
         request: Request<B>,
         peer: Option<IpAddr>,
-    ) -> Response<Full<Bytes>>
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<B>
     where
         B: hyper::body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let is_head = request.method() == Method::HEAD;
+        // What needs no waiting is done first, so that what waits is small and need not be copied about.
+        let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
         // By its path, not its route: refusals on the way to a route are private too.
-        let is_private = request.uri().path().starts_with("/authentication");
+        let is_private = head.uri.path().starts_with("/authentication");
         let mut told = Told {
-            metrics: &self.0.metrics,
+            api: self.clone(),
             begun: Instant::now(),
-            method: request.method().clone(),
+            method: head.method.clone(),
             route: "none",
-            request_id: request_id(request.headers(), self.0.service.ids()),
+            request_id: request_id(&head.headers, self.0.service.ids()),
             standing: None,
             status: None,
         };
-        // A panic is an answer too, and ends nothing else.
-        let reply = AssertUnwindSafe(self.reply(request, peer, &mut told)).catch_unwind().await;
-        let reply = reply.unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")));
-        if let Err(ApiError::Request(Refusal::RateLimited(standing))) = &reply {
-            self.0.metrics.limited(standing.policy);
+        let entered = catch_unwind(AssertUnwindSafe(|| self.enter(head, peer, &mut told)));
+        let entered = entered.unwrap_or_else(|_| Err(ApiError::unforeseen("the gate panicked")));
+        async move {
+            let reply = match entered {
+                Err(refused) => Err(refused),
+                Ok(Entered::Answered(reply)) => Ok(reply),
+                Ok(Entered::Called(route, call, asks_from)) => {
+                    let from = [peer, asks_from];
+                    // A panic is an answer too, and ends nothing else.
+                    AssertUnwindSafe(reply(route, call, body, from, &mut told.standing))
+                        .catch_unwind()
+                        .await
+                        .unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")))
+                }
+            };
+            told.dress(reply, is_head, is_private)
         }
-        let reply = reply
-            .unwrap_or_else(|error| error.into_reply(told.request_id.to_str().unwrap_or_default()));
-        let mut response = reply.into_response();
-        let headers = response.headers_mut();
-        headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
-        if is_private {
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        }
-        for (name, value) in told.standing.iter().flat_map(Standing::headers) {
-            // A refusal by a narrower limit has told of that one.
-            headers.entry(name).or_insert(value);
-        }
-        headers.insert(REQUEST_ID, told.request_id.clone());
-        // A 304 would have to tell the length of the answer that it stands for.
-        if is_head && response.status() != StatusCode::NOT_MODIFIED {
-            let length = hyper::body::Body::size_hint(response.body()).exact().unwrap_or_default();
-            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            *response.body_mut() = Full::default();
-        }
-        told.status = Some(response.status());
-        response
     }
 
-    async fn reply<B>(
+    /// Lets a request in as far as its head tells.
+    fn enter(
         &self,
-        request: Request<B>,
+        head: Parts,
         peer: Option<IpAddr>,
-        told: &mut Told<'_>,
-    ) -> Result<Reply, ApiError>
-    where
-        B: hyper::body::Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let (head, body) = request.into_parts();
+        told: &mut Told,
+    ) -> Result<Entered, ApiError> {
         gate::check(&head.uri, head.version, &head.headers)?;
         let segments = gate::segments(head.uri.path())?;
         let found = routes::find(&head.method, &segments, |route| self.shows(route));
@@ -274,11 +299,13 @@ impl Api {
         }
         let (route, variables) = match found {
             Found::Route(route, variables) => (route, variables),
-            Found::OtherMethods(methods) => return options_or_refuse(&head.method, &methods),
+            Found::OtherMethods(methods) => {
+                return options_or_refuse(&head.method, &methods).map(Entered::Answered);
+            }
             Found::Nothing => return Err(Refusal::RouteUnknown.into()),
         };
         told.route = route.pattern;
-        let mut call = Call {
+        let call = Call {
             api: self.clone(),
             pattern: route.pattern,
             variables,
@@ -290,18 +317,7 @@ impl Api {
             token: None,
             ip: None,
         };
-        // Who calls is looked up in the store, which may hang as it may in a handler.
-        let admitted = self.admit(route, &mut call, [peer, asks_from], &mut told.standing);
-        within(self.0.timeouts.handler, admitted)
-            .await
-            .unwrap_or_else(|| Err(Refusal::Overloaded.into()))?;
-        if !route.is_list {
-            call.query.expect(&[], &[])?;
-        }
-        call.body = self.read(route, &call, body).await?;
-        let handler = (route.handler)(call);
-        let answer = within(self.0.timeouts.handler, handler).await;
-        answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
+        Ok(Entered::Called(route, Box::new(call), asks_from))
     }
 
     /// Sees to it that the caller has what the route needs.
@@ -365,28 +381,61 @@ impl Api {
     fn trusts(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.0.trusted_proxies.contains(&ip)
     }
+}
 
-    /// Reads the body of a route that takes one.
-    async fn read<B>(&self, route: &Route, call: &Call, body: B) -> Result<Bytes, ApiError>
-    where
-        B: hyper::body::Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        if !route.takes_body() {
-            return Ok(Bytes::new());
+/// A request that was let in as far as its head tells.
+enum Entered {
+    /// To a route, and from where.
+    Called(&'static Route, Box<Call>, Option<IpAddr>),
+    /// It asked for no more than the head of a path.
+    Answered(Reply),
+}
+
+/// What comes of a request to a route.
+async fn reply<B>(
+    route: &'static Route,
+    mut call: Box<Call>,
+    body: B,
+    from: [Option<IpAddr>; 2],
+    standing: &mut Option<Standing>,
+) -> Result<Reply, ApiError>
+where
+    B: hyper::body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let api = call.api.clone();
+    let timeouts = api.0.timeouts;
+    // Who calls is looked up in the store, which may hang as it may in a handler.
+    within(timeouts.handler, api.admit(route, &mut call, from, standing))
+        .await
+        .unwrap_or_else(|| Err(Refusal::Overloaded.into()))?;
+    if !route.is_list {
+        call.query.expect(&[], &[])?;
+    }
+    if route.takes_body() {
+        // Most requests have none, and should not be as large as the reading of one.
+        call.body = Box::pin(read(timeouts.body, &call.headers, body)).await?;
+    }
+    let answer = within(timeouts.handler, (route.handler)(call)).await;
+    answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
+}
+
+/// Reads a JSON body.
+async fn read<B>(time: Duration, headers: &HeaderMap, body: B) -> Result<Bytes, ApiError>
+where
+    B: hyper::body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if !gate::is_json(headers) {
+        return Err(Refusal::MediaType.into());
+    }
+    match within(time, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        None => Err(Refusal::TooSlow.into()),
+        Some(Ok(body)) => Ok(body.to_bytes()),
+        Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Refusal::BodyTooLarge.into())
         }
-        if !gate::is_json(&call.headers) {
-            return Err(Refusal::MediaType.into());
-        }
-        let whole = Limited::new(body, BODY_BYTES_MAX).collect();
-        match within(self.0.timeouts.body, whole).await {
-            None => Err(Refusal::TooSlow.into()),
-            Some(Ok(body)) => Ok(body.to_bytes()),
-            Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(Refusal::BodyTooLarge.into())
-            }
-            Some(Err(_)) => Err(Refusal::BodyUnreadable.into()),
-        }
+        Some(Err(_)) => Err(Refusal::BodyUnreadable.into()),
     }
 }
 
@@ -425,15 +474,6 @@ impl Call {
     }
 }
 
-/// What comes of something, unless it takes too long; a timer is set only for what is not there at once.
-async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    if let Some(done) = future.as_mut().now_or_never() {
-        return Some(done);
-    }
-    tokio::time::timeout(time, future).await.ok()
-}
-
 /// Tells which methods a path takes, if that is the question, or that it does not take this one.
 fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
     let mut names: Vec<&str> = Vec::new();
@@ -454,7 +494,7 @@ fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Rep
 }
 
 /// The caller's id for the request if it is a sound one, else a new one.
-fn request_id(headers: &http::HeaderMap, ids: &dyn IdSource) -> HeaderValue {
+fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> HeaderValue {
     let sound = |value: &&HeaderValue| {
         (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
     };

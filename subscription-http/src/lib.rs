@@ -55,6 +55,7 @@ mod rendered;
 mod reply;
 mod routes;
 mod server;
+mod within;
 
 pub use api::{Api, ApiBuilder, Timeouts};
 pub use fetch::{FetchSettings, HttpFetch};

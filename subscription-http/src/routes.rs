@@ -40,7 +40,7 @@ pub(crate) struct Route {
     pub(crate) needs: Needs,
     /// Its handler reads the query; all others take none.
     pub(crate) is_list: bool,
-    pub(crate) handler: fn(Call) -> Answer,
+    pub(crate) handler: fn(Box<Call>) -> Answer,
 }
 
 impl std::fmt::Debug for Route {
@@ -62,23 +62,23 @@ impl Route {
     }
 }
 
-const fn get(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+const fn get(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
     Route { method: Method::GET, pattern, needs, is_list: false, handler }
 }
 
-const fn list(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+const fn list(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
     Route { method: Method::GET, pattern, needs, is_list: true, handler }
 }
 
-const fn post(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+const fn post(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
     Route { method: Method::POST, pattern, needs, is_list: false, handler }
 }
 
-const fn put(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+const fn put(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
     Route { method: Method::PUT, pattern, needs, is_list: false, handler }
 }
 
-const fn delete(pattern: &'static str, needs: Needs, handler: fn(Call) -> Answer) -> Route {
+const fn delete(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
     Route { method: Method::DELETE, pattern, needs, is_list: false, handler }
 }
 

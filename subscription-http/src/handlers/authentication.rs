@@ -1,49 +1,93 @@
 //! `/authentication`.
 
+use std::net::IpAddr;
+
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use subscription_core::auth::{
     Authentication, ProofOfIdentity, RefreshRequest, Session, SignIn, SignedIn, User,
 };
+use subscription_core::{Email, SessionId, Slug, Text, Timestamp, UserId};
 
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::reply::Reply;
 
-fn user_body(user: &User) -> Value {
-    json!({ "id": user.id, "email": user.email, "created_at": user.created_at })
+/// A user as they see themselves.
+#[derive(Serialize)]
+struct UserBody<'a> {
+    id: UserId,
+    email: &'a Email,
+    created_at: Timestamp,
+}
+
+impl<'a> From<&'a User> for UserBody<'a> {
+    fn from(user: &'a User) -> Self {
+        Self { id: user.id, email: &user.email, created_at: user.created_at }
+    }
 }
 
 /// A session as its user sees it; nothing of its tokens.
-fn session_body(session: &Session, current: &Session) -> Value {
-    json!({
-        "id": session.id,
-        "current": session.id == current.id,
-        "client": session.client_id,
-        "issuer": session.issuer,
-        "created_at": session.created_at,
-        "auth_time": session.auth_time,
-        "last_refreshed_at": session.rotated_at,
-        "last_seen_at": session.last_seen_at,
-        "expires_at": session.expires_at,
-        "idle_expires_at": session.idle_expires_at,
-        "ip": session.origin.ip,
-        "user_agent": session.origin.user_agent,
-    })
+#[derive(Serialize)]
+struct SessionBody<'a> {
+    id: SessionId,
+    current: bool,
+    client: &'a Slug,
+    issuer: &'a str,
+    created_at: Timestamp,
+    auth_time: Timestamp,
+    last_refreshed_at: Timestamp,
+    last_seen_at: Timestamp,
+    expires_at: Timestamp,
+    idle_expires_at: Timestamp,
+    ip: Option<IpAddr>,
+    user_agent: Option<&'a str>,
+}
+
+impl<'a> SessionBody<'a> {
+    fn new(session: &'a Session, current: &Session) -> Self {
+        Self {
+            id: session.id,
+            current: session.id == current.id,
+            client: &session.client_id,
+            issuer: session.issuer.as_str(),
+            created_at: session.created_at,
+            auth_time: session.auth_time,
+            last_refreshed_at: session.rotated_at,
+            last_seen_at: session.last_seen_at,
+            expires_at: session.expires_at,
+            idle_expires_at: session.idle_expires_at,
+            ip: session.origin.ip,
+            user_agent: session.origin.user_agent.as_ref().map(Text::as_str),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SignedInBody<'a> {
+    access_token: &'a str,
+    token_type: &'static str,
+    expires_in: u64,
+    refresh_token: &'a str,
+    refresh_expires_in: u64,
+    auth_id: UserId,
+    session_id: SessionId,
+    user: UserBody<'a>,
 }
 
 fn signed_in(status: StatusCode, signed_in: &SignedIn) -> Result<Reply, ApiError> {
     use secrecy::ExposeSecret as _;
-    let body = json!({
-        "access_token": signed_in.access_token.expose_secret(),
-        "token_type": "Bearer",
-        "expires_in": signed_in.expires_in.as_secs(),
-        "refresh_token": signed_in.refresh_token.expose_secret(),
-        "refresh_expires_in": signed_in.refresh_expires_in.as_secs(),
-        "auth_id": signed_in.user.id,
-        "session_id": signed_in.session.id,
-        "user": user_body(&signed_in.user),
-    });
+    let body = SignedInBody {
+        access_token: signed_in.access_token.expose_secret(),
+        token_type: "Bearer",
+        expires_in: signed_in.expires_in.as_secs(),
+        refresh_token: signed_in.refresh_token.expose_secret(),
+        refresh_expires_in: signed_in.refresh_expires_in.as_secs(),
+        auth_id: signed_in.user.id,
+        session_id: signed_in.session.id,
+        user: UserBody::from(&*signed_in.user),
+    };
     Ok(Reply::json(status, &body)?.no_store())
 }
 
@@ -55,15 +99,15 @@ impl Call {
     }
 }
 
-pub(crate) async fn sign_in(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn sign_in(call: Box<Call>) -> Result<Reply, ApiError> {
     signed_in(StatusCode::OK, &call.auth().sign_in(call.sign_in()?).await?)
 }
 
-pub(crate) async fn sign_up(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn sign_up(call: Box<Call>) -> Result<Reply, ApiError> {
     signed_in(StatusCode::CREATED, &call.auth().sign_up(call.sign_in()?).await?)
 }
 
-pub(crate) async fn refresh_token(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn refresh_token(call: Box<Call>) -> Result<Reply, ApiError> {
     let request = call.json(RefreshRequest::from_json)?;
     call.limiters().session(request.claimed_session())?;
     let refreshed = call.auth().refresh(&call.client()?.id, &request.refresh_token).await?;
@@ -71,28 +115,37 @@ pub(crate) async fn refresh_token(call: Call) -> Result<Reply, ApiError> {
     signed_in(StatusCode::OK, &refreshed)
 }
 
-pub(crate) async fn user_logged_in(call: Call) -> Result<Reply, ApiError> {
+#[derive(Serialize)]
+struct LoggedInBody<'a> {
+    logged_in: bool,
+    auth_id: UserId,
+    user: UserBody<'a>,
+    session: SessionBody<'a>,
+}
+
+pub(crate) async fn user_logged_in(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let user = call.auth().user(caller).await?;
-    let body = json!({
-        "logged_in": true,
-        "auth_id": user.id,
-        "user": user_body(&user),
-        "session": session_body(&caller.session, &caller.session),
-    });
+    let body = LoggedInBody {
+        logged_in: true,
+        auth_id: user.id,
+        user: UserBody::from(&*user),
+        session: SessionBody::new(&caller.session, &caller.session),
+    };
     Ok(Reply::ok(&body)?.no_store())
 }
 
-pub(crate) async fn delete_my_account(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
     let auth_id: String = call.path("auth_id")?;
     call.auth().delete_account(call.caller()?, &auth_id).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).no_store())
 }
 
-pub(crate) async fn tokens(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn tokens(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let sessions = call.auth().sessions(caller).await?;
-    let data: Vec<_> = sessions.iter().map(|s| session_body(s, &caller.session)).collect();
+    let data = sessions.iter().map(|session| SessionBody::new(session, &caller.session));
+    let data: Vec<_> = data.collect();
     Ok(Reply::ok(&json!({ "data": data }))?.no_store())
 }
 
@@ -100,18 +153,18 @@ fn revoked(sessions: usize) -> Result<Reply, ApiError> {
     Ok(Reply::ok(&json!({ "revoked": sessions }))?.no_store())
 }
 
-pub(crate) async fn logout(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn logout(call: Box<Call>) -> Result<Reply, ApiError> {
     revoked(call.auth().logout(&call.client()?.id, call.token()?).await?)
 }
 
-pub(crate) async fn revoke_all(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn revoke_all(call: Box<Call>) -> Result<Reply, ApiError> {
     revoked(call.auth().revoke_all(call.caller()?).await?)
 }
 
-pub(crate) async fn revoke_all_except_current(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn revoke_all_except_current(call: Box<Call>) -> Result<Reply, ApiError> {
     revoked(call.auth().revoke_all_except_current(call.caller()?).await?)
 }
 
-pub(crate) async fn public_keys(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
     Reply::ok(&Authentication::public_keys(call.auth()))
 }

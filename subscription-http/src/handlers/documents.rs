@@ -34,11 +34,11 @@ fn hash(element: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(inner)))
 }
 
-pub(crate) async fn openapi(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn openapi(call: Box<Call>) -> Result<Reply, ApiError> {
     prepared(&call, "application/json", openapi::document())
 }
 
-pub(crate) async fn docs(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
     let (page, policy) = &*DOCS;
     let mut reply = prepared(&call, "text/html; charset=utf-8", page)?;
     reply.set(header::CONTENT_SECURITY_POLICY, policy.clone());

@@ -7,12 +7,12 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::reply::Reply;
 
-pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let payment = call.service().payment(call.path("payment_id")?).await?;
     call.record(&payment)
 }
 
-pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.json(NewPayment::from_json)?;
     let created = call.service().create_payment(new, call.idempotency()?).await?;
     let made = &created.record;
@@ -20,14 +20,14 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     Ok(reply.location(&format!("subscription-payments/{}", made.id)).replayed(created.replayed))
 }
 
-pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("payment_id")?, call.json(PaymentChanges::from_json)?);
     let update = |version| call.service().update_payment(id, changes.clone(), version);
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
-pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn delete(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("payment_id")?;
     call.if_match(|version| call.service().delete_payment(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

@@ -18,7 +18,7 @@ const ORDERS: [(&str, PlanOrder); 4] = [
     ("created_at", PlanOrder::CreatedAt),
 ];
 
-pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &[])?;
     let cursors = call.cursors()?;
@@ -36,12 +36,12 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
     call.page(&page)
 }
 
-pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let plan = call.service().plan(&call.slug()?).await?;
     call.record(&plan)
 }
 
-pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.json(NewPlan::from_json)?;
     let created = call.service().create_plan(new, call.idempotency()?).await?;
     let plan = &created.record;
@@ -49,14 +49,14 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     Ok(reply.location(&format!("subscription-plans/{}", plan.slug)).replayed(created.replayed))
 }
 
-pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let (slug, changes) = (call.slug()?, call.json(PlanChanges::from_json)?);
     let update = |version| call.service().update_plan(&slug, changes.clone(), version);
     let plan = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &plan)
 }
 
-pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn delete(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
     call.if_match(|version| call.service().delete_plan(&slug, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

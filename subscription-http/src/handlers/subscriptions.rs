@@ -26,7 +26,7 @@ const PARAMETERS: [&str; 10] = [
 const ORDERS: [(&str, SubscriptionOrder); 2] =
     [("created_at", SubscriptionOrder::CreatedAt), ("renews_at", SubscriptionOrder::RenewsAt)];
 
-pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &["status"])?;
     let cursors = call.cursors()?;
@@ -48,7 +48,7 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
     call.page(&page)
 }
 
-pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let subscription = call.service().subscription(call.path("id")?).await?;
     // Access ends by itself, without a write and so without a new version: the caller may have read
     // the same version before that.
@@ -59,7 +59,7 @@ pub(crate) async fn show(call: Call) -> Result<Reply, ApiError> {
     call.record(&subscription)
 }
 
-pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.json(NewSubscription::from_json)?;
     let created = call.service().create_subscription(new, call.idempotency()?).await?;
     let made = &created.record;
@@ -67,14 +67,14 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     Ok(reply.location(&format!("subscriptions/{}", made.id)).replayed(created.replayed))
 }
 
-pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("id")?, call.json(SubscriptionChanges::from_json)?);
     let update = |version| call.service().update_subscription(id, changes.clone(), version);
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
-pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
+pub(crate) async fn delete(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     call.if_match(|version| call.service().delete_subscription(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

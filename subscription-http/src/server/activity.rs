@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::Full;
 use tokio::time::Instant;
 
 /// The requests and answers of one connection.
@@ -89,16 +90,16 @@ impl UnderWay {
     ///
     /// The bytes and not the body: HTTP/2 takes a body as soon as one byte of it may be sent, and then
     /// keeps the rest for as long as the other side likes.
-    pub(super) fn answered(self, bytes: Bytes) -> Bytes {
-        if bytes.is_empty() {
-            return bytes;
-        }
+    pub(super) fn answered(self, body: Full<Bytes>) -> Full<Bytes> {
+        let Some(bytes) = body.into_inner().filter(|bytes| !bytes.is_empty()) else {
+            return Full::default();
+        };
         let mut state = self.0.state();
         let nth = state.answers;
         state.answers += 1;
         state.unfetched.push((nth, Instant::now()));
         drop(state);
-        Bytes::from_owner(Unfetched { bytes, nth, activity: self.0.clone() })
+        Full::new(Bytes::from_owner(Unfetched { bytes, nth, activity: self.0.clone() }))
     }
 }
 

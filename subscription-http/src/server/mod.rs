@@ -8,12 +8,12 @@ mod workers;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, Version, header};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::activity::{Activity, Over, UnderWay};
+use self::activity::{Activity, Over};
 use self::peers::Peers;
 use self::watched::{Ambiguous, Watched};
 use self::workers::Workers;
@@ -142,8 +142,8 @@ impl Server {
             };
             connections.spawn_on(served, &workers.next());
         }
-        drop(listener);
         stopping.send_replace(true);
+        drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
         let drained = tokio::time::timeout(limits.drain_timeout, drained).await.is_ok();
         // What is left is cut off before the threads that it runs on end.
@@ -169,6 +169,7 @@ struct Connection {
     peer: IpAddr,
     ambiguous: Ambiguous,
     activity: Activity,
+    stopped: watch::Receiver<bool>,
 }
 
 /// Serves one connection until it ends, idles too long, or everything stops.
@@ -183,14 +184,13 @@ async fn serve(
     stream.set_nodelay(true)?;
     let (stream, ambiguous) = Watched::new(stream);
     let activity = Activity::new();
-    let shared = Arc::new(Connection { api, peer, ambiguous, activity: activity.clone() });
+    let shared =
+        Connection { api, peer, ambiguous, activity: activity.clone(), stopped: stopped.clone() };
     let service = service_fn(move |request: Request<Incoming>| {
-        let (shared, under_way) = (Arc::clone(&shared), shared.activity.begin());
-        // A connection that idles has no room for a request's way through the service.
-        Box::pin(async move {
-            let answer = shared.answer(request).await;
-            Ok::<_, Infallible>(unfetched(answer, under_way).await)
-        })
+        let under_way = shared.activity.begin();
+        let answer = shared.answer(request);
+        // Not in an `async` block, which would keep two places for what it waits for.
+        answer.map(|answer| Ok::<_, Infallible>(answer.map(|body| under_way.answered(body))))
     });
     let builder = builder(limits);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -253,29 +253,25 @@ fn builder(limits: Limits) -> auto::Builder<TokioExecutor> {
 
 impl Connection {
     /// Answers a request, and nothing after one that a proxy before us may have read otherwise.
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let headers = request.headers();
-        let is_coded = headers.contains_key(header::TRANSFER_ENCODING);
+    fn answer(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<> {
+        let is_coded = request.headers().contains_key(header::TRANSFER_ENCODING);
         if is_coded && self.ambiguous.is_seen() {
             // As it was sent, for the gate to refuse.
             request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
         }
-        let unframed =
-            is_coded && request.version() <= Version::HTTP_11 && !gate::framed(request.headers());
-        let mut answer = self.api.answer(request, Some(self.peer)).await;
-        if unframed {
-            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        answer
+        let has_lines = request.version() <= Version::HTTP_11;
+        let unframed = is_coded && !gate::framed(request.headers());
+        let stopped = self.stopped.clone();
+        self.api.answer(request, Some(self.peer)).map(move |mut answer| {
+            if has_lines && (unframed || *stopped.borrow()) {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
+        })
     }
-}
-
-/// Has the bytes of an answer watched until they are fetched.
-async fn unfetched(answer: Response<Full<Bytes>>, under_way: UnderWay) -> Response<Full<Bytes>> {
-    let (head, body) = answer.into_parts();
-    // It is all there already.
-    let Ok(body) = body.collect().await;
-    Response::from_parts(head, Full::new(under_way.answered(body.to_bytes())))
 }
 
 /// Waits a little where accepting fails for want of something that others give back.

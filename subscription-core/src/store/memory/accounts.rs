@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::ById;
 use crate::auth::{Client, IdentityKey, Session, User};
 use crate::clock::Timestamp;
 use crate::id::{SessionId, UserId};
@@ -10,7 +11,7 @@ use crate::text::{Email, Slug};
 
 #[derive(Debug, Default)]
 pub(super) struct UserTable {
-    records: HashMap<UserId, Arc<User>>,
+    records: ById<UserId, Arc<User>>,
     by_identity: HashMap<IdentityKey, UserId>,
     by_email: HashMap<Email, UserId>,
 }
@@ -44,7 +45,7 @@ impl UserTable {
 
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
-    records: HashMap<SessionId, Arc<Session>>,
+    records: ById<SessionId, Arc<Session>>,
     by_user: BTreeSet<(UserId, SessionId)>,
     by_end: BTreeSet<(Timestamp, SessionId)>,
 }

@@ -11,7 +11,7 @@ mod scan;
 mod subscriptions;
 
 use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
@@ -35,6 +35,9 @@ use crate::plans::Plan;
 use crate::subscriptions::Subscription;
 use crate::text::{ExternalId, Slug};
 use crate::version::Version;
+
+/// Records by their ids, which callers cannot choose: a hash that is quick will do.
+type ById<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Keeps everything in memory, for tests and for services that need no more.
 ///

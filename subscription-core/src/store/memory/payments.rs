@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::ById;
 use super::scan::{self, Bucket, Found, Index};
 use crate::id::{PaymentId, SubscriptionId};
 use crate::payments::Payment;
@@ -11,7 +12,7 @@ use crate::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct PaymentTable {
-    records: HashMap<PaymentId, Arc<Payment>>,
+    records: ById<PaymentId, Arc<Payment>>,
     by_external_id: HashMap<ExternalId, PaymentId>,
     by_subscription: Index<SubscriptionId, ()>,
 }

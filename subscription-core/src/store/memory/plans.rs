@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::ById;
 use super::scan::{self, Bucket, Found, Index, Intersection, Walk};
 use crate::id::PlanId;
 use crate::plans::{BillingCycle, Plan, Tier};
@@ -11,7 +12,7 @@ use crate::text::{ExternalId, Slug};
 
 #[derive(Debug, Default)]
 pub(super) struct PlanTable {
-    records: HashMap<PlanId, Arc<Plan>>,
+    records: ById<PlanId, Arc<Plan>>,
     by_slug: HashMap<Slug, PlanId>,
     lists: Index<(PlanOrder, Facet), SortKey>,
 }

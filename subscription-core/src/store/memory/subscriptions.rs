@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::ById;
 use super::scan::{
     self, Bucket, Found, Gathered, Index, Intersection, Place, SortValue, Union, Walk,
 };
@@ -19,7 +20,7 @@ use crate::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionTable {
-    records: HashMap<SubscriptionId, Arc<Subscription>>,
+    records: ById<SubscriptionId, Arc<Subscription>>,
     by_external_id: HashMap<ExternalId, SubscriptionId>,
     by_creation: Lists<()>,
     by_renewal: Lists<i64>,
