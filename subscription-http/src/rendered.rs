@@ -31,18 +31,24 @@ struct Slot<T> {
 impl<T: Serialize> Rendered<T> {
     /// The JSON of a record.
     pub(crate) fn json(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
+        self.with(record, Bytes::clone)
+    }
+
+    /// Does something with the JSON of a record.
+    fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
+        let slot = self.slots.get(place(record));
         // Nobody else has it: it was read for this answer, and will not come again.
-        if Arc::strong_count(record) == 1 {
-            return written(record);
-        }
-        let Some(slot) = self.slots.get(place(record)) else { return written(record) };
+        let Some(slot) = slot.filter(|_| Arc::strong_count(record) > 1) else {
+            return Ok(act(&written(record)?));
+        };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
-            Some(known) if Arc::ptr_eq(&known.record, record) => Ok(known.json.clone()),
+            Some(known) if Arc::ptr_eq(&known.record, record) => Ok(act(&known.json)),
             Some(_) | None => {
                 let json = written(record)?;
-                *slot = Some(Slot { record: Arc::clone(record), json: json.clone() });
-                Ok(json)
+                let done = act(&json);
+                *slot = Some(Slot { record: Arc::clone(record), json });
+                Ok(done)
             }
         }
     }
@@ -55,14 +61,15 @@ impl<T: Serialize> Rendered<T> {
     ) -> Result<Vec<u8>, ApiError> {
         let mut page = b"{\"data\":[".to_vec();
         for (nth, record) in records.iter().enumerate() {
-            let json = self.json(record)?;
-            if nth == 0 {
-                // Records of a kind are about as long as each other.
-                page.reserve(records.len() * (json.len() + SPARE_BYTES));
-            } else {
-                page.push(b',');
-            }
-            page.extend_from_slice(&json);
+            self.with(record, |json| {
+                if nth == 0 {
+                    // Records of a kind are about as long as each other.
+                    page.reserve(records.len() * (json.len() + SPARE_BYTES));
+                } else {
+                    page.push(b',');
+                }
+                page.extend_from_slice(json);
+            })?;
         }
         let end = PageEnd { has_more: next_cursor.is_some(), next_cursor };
         let end = serde_json::to_vec(&end).map_err(ApiError::unforeseen)?;
