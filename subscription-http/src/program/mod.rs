@@ -1,6 +1,7 @@
 //! The program: what it is told, and what it does about it.
 
 mod clients;
+mod demo;
 mod identity;
 mod keys;
 mod moving;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
 use self::clients::ClientCommand;
+use self::demo::Demo;
 use self::keys::Keys;
 use self::settings::{Flags, KEYS_FILE, Settings};
 
@@ -56,6 +58,8 @@ enum Command {
         /// The file.
         file: PathBuf,
     },
+    /// Fill a database that is empty with two years of a small business that never was, to look around in.
+    Demo(Demo),
     /// Print the OpenAPI document.
     Openapi,
 }
@@ -123,6 +127,7 @@ impl Program {
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
             Command::Export { file } => moving::export(&settings, &file).await,
             Command::Import { file } => moving::import(&settings, &file).await,
+            Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 say(subscription_http::openapi_json());
                 Ok(())

@@ -96,7 +96,7 @@ fn sum(counts: &Counts) -> String {
 }
 
 /// A bar for people; machines see none.
-fn bar(bytes: Option<u64>) -> ProgressBar {
+pub(crate) fn bar(bytes: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

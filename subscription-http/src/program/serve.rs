@@ -196,7 +196,7 @@ async fn ready(
     }
 }
 
-fn authenticate(
+pub(crate) fn authenticate(
     settings: &Settings,
     service: &SubscriptionService,
     verifier: Arc<dyn IdentityVerifier>,

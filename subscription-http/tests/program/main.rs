@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails panics")]
 
 mod commands;
+mod demo;
 #[path = "../../../tests/it/wire/frames.rs"]
 mod frames;
 mod listeners;
