@@ -97,7 +97,8 @@
 //!
 //! # Stores
 //!
-//! A [`Store`] keeps records. [`MemoryStore`] is in the box. To bring your own, implement the trait:
+//! A [`Store`] keeps records. [`MemoryStore`] is in the box; features bring one over a file and one over a
+//! database server. To bring your own, implement the trait:
 //! reads, pages, and one write, [`Store::commit`], that takes a [`ChangeSet`](store::ChangeSet) whole
 //! or not at all. The contract is written at the trait, and with the feature `conformance` the macro
 //! `store_conformance!` tests your store by it, one named case after the other. The example
@@ -107,8 +108,8 @@
 //!
 //! | feature | brings |
 //! | --- | --- |
-//! | `sqlite` | `SqliteStore`: records in one file, for one process; needs tokio |
-//! | `postgres` | `PostgresStore`: records in a database, for many processes; needs tokio |
+//! | `sqlite` | `store::SqliteStore`: one file, one process; needs tokio, compiles SQLite |
+//! | `postgres` | `store::PostgresStore`: a database server, many processes; needs tokio |
 //! | `conformance` | `store_conformance!`, the suite that every store must pass; needs tokio |
 //!
 //! None is on by default.
@@ -155,5 +156,5 @@ pub use version::Version;
 
 /// The code in the README is compiled and run as well.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

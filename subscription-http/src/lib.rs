@@ -38,6 +38,12 @@
 //! request all come from it, and no route can be written without saying what it needs. What hyper lets
 //! through and the contract does not is refused before anything else looks at it. Handlers hold no rule
 //! of the domain; one place maps an error's kind to its status, and every error is `problem+json`.
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `program` | the binary, with both databases; on by default, and nothing that a library needs |
 
 mod api;
 mod call;
