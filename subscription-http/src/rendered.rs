@@ -39,13 +39,13 @@ impl<T: Serialize> Rendered<T> {
         let slot = self.slots.get(place(record));
         // Nobody else has it: it was read for this answer, and will not come again.
         let Some(slot) = slot.filter(|_| Arc::strong_count(record) > 1) else {
-            return Ok(act(&written(record)?));
+            return Ok(act(&written(&**record)?));
         };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Some(known) if Arc::ptr_eq(&known.record, record) => Ok(act(&known.json)),
             Some(_) | None => {
-                let json = written(record)?;
+                let json = written(&**record)?;
                 let done = act(&json);
                 *slot = Some(Slot { record: Arc::clone(record), json });
                 Ok(done)
