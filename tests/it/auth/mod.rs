@@ -8,7 +8,7 @@ mod accounts;
 mod cache;
 mod clients;
 mod constant_time;
-mod dice;
+pub(crate) mod dice;
 pub(crate) mod forge;
 mod identities;
 mod introspection;

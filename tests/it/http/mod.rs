@@ -11,6 +11,7 @@ mod forwarded;
 mod gate;
 mod lists;
 mod moods;
+mod mutations;
 mod openapi;
 mod payments;
 mod plans;
