@@ -59,6 +59,10 @@ async fn compare() {
         let ceiling = Running::start(Server::Hyper, Some(&answer));
         pair(what, "bare hyper, the same bytes", (&ours, request), (&ceiling, request)).await;
     }
+    let logging = Running::start(Server::Logging, None);
+    let logged = Request::get("/subscription-plans/pro", &logging.world());
+    pair("a plan, with the log on", "with it off", (&logging, &logged), (&ours, &plan)).await;
+    drop(logging);
     pair("a plan by its slug", "axum CRUD", (&ours, &plan), (&axum, &plan)).await;
     let created = Request::post("/subscriptions", &world.subscription, &world);
     pair("a new subscription", "axum into a map", (&ours, &created), (&axum, &created)).await;

@@ -23,6 +23,8 @@ use crate::world;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Server {
     Ours,
+    /// With a line of JSON for each request on standard error, which is thrown away.
+    Logging,
     Hyper,
     Axum,
 }
@@ -48,10 +50,14 @@ impl Running {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let name = match server {
             Server::Ours => "ours",
+            Server::Logging => "logging",
             Server::Hyper => "hyper",
             Server::Axum => "axum",
         };
         command.args(["--serve", name]).stdout(Stdio::piped());
+        if matches!(server, Server::Logging) {
+            command.stderr(Stdio::null());
+        }
         if let Some(body) = body {
             command.arg(String::from_utf8(body.to_vec()).unwrap());
         }
@@ -90,6 +96,10 @@ pub(crate) fn serve(name: &str, body: Option<&String>) {
     runtime.block_on(async {
         match name {
             "ours" => ours().await,
+            "logging" => {
+                tracing_subscriber::fmt().json().with_writer(std::io::stderr).init();
+                ours().await;
+            }
             "axum" => axum_crud().await,
             _ => hyper_static(Bytes::from(body.cloned().unwrap_or_default())).await,
         }

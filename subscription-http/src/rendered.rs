@@ -9,8 +9,8 @@ use subscription_core::{Payment, Plan, Subscription, Version};
 
 use crate::error::ApiError;
 
-/// How many records of a kind are remembered, at the most.
-const SLOTS: usize = 4_096;
+/// How many records of a kind are remembered, at the most: two to the power of this.
+const SLOTS_LOG2: u32 = 12;
 
 /// Room for each record of a page beyond the length of the first.
 const SPARE_BYTES: usize = 32;
@@ -36,21 +36,35 @@ impl<T: Serialize> Rendered<T> {
 
     /// Does something with the JSON of a record.
     fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
-        let slot = self.slots.get(place(record));
         // Nobody else has it: it was read for this answer, and will not come again.
-        let Some(slot) = slot.filter(|_| Arc::strong_count(record) > 1) else {
+        if Arc::strong_count(record) == 1 {
             return Ok(act(&written(&**record)?));
-        };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*slot {
-            Some(known) if Arc::ptr_eq(&known.record, record) => Ok(act(&known.json)),
-            Some(_) | None => {
-                let json = written(&**record)?;
-                let done = act(&json);
-                *slot = Some(Slot { record: Arc::clone(record), json });
-                Ok(done)
+        }
+        // Two that belong to the same slot have another beside it, or each would push out the other for
+        // ever on a page that both are on.
+        let place = place(record);
+        let slots = [place, place ^ 1].map(|place| self.slots.get(place));
+        for slot in slots.into_iter().flatten() {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*slot {
+                Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
+                // Still in use elsewhere.
+                Some(known) if Arc::strong_count(&known.record) > 1 => {}
+                Some(_) | None => {
+                    let json = written(&**record)?;
+                    let done = act(&json);
+                    *slot = Some(Slot { record: Arc::clone(record), json });
+                    return Ok(done);
+                }
             }
         }
+        let json = written(&**record)?;
+        let done = act(&json);
+        if let [Some(slot), _] = slots {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            *slot = Some(Slot { record: Arc::clone(record), json });
+        }
+        Ok(done)
     }
 
     /// The JSON of a page of records, with where the next one begins.
@@ -90,15 +104,16 @@ fn written(record: &impl Serialize) -> Result<Bytes, ApiError> {
     Ok(serde_json::to_vec(record).map_err(ApiError::unforeseen)?.into())
 }
 
-/// Spreads addresses, whose lowest bits are all alike, over the slots (Fibonacci hashing).
+/// Spreads addresses, whose lowest bits are all alike, over the slots (Fibonacci hashing: the upper bits
+/// are the ones that are spread).
 fn place<T>(record: &Arc<T>) -> usize {
     let spread = Arc::as_ptr(record).addr().wrapping_mul(0x9E37_79B9_7F4A_7C15_usize);
-    (spread >> 32) % SLOTS
+    spread >> (usize::BITS - SLOTS_LOG2)
 }
 
 impl<T> Default for Rendered<T> {
     fn default() -> Self {
-        Self { slots: (0..SLOTS).map(|_| Mutex::default()).collect() }
+        Self { slots: (0..1 << SLOTS_LOG2).map(|_| Mutex::default()).collect() }
     }
 }
 
