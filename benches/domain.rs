@@ -1,0 +1,182 @@
+//! What the rules themselves cost, in the process of whoever embeds them: inputs, steps, periods, amounts,
+//! entitlement.
+//!
+//! Run with `cargo bench --bench domain`; about a minute. Stores are in memory.
+
+#![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
+
+#[expect(dead_code, reason = "lists are for other benches")]
+#[path = "../tests/databases/million.rs"]
+mod million;
+#[expect(dead_code, reason = "files are for other benches")]
+mod records;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use subscription_core::store::{ChangeSet, Idempotency, Write};
+use subscription_core::{
+    Amount, BillingCycle, Field, ManualClock, MemoryStore, NewPlan, NewSubscription, Plan, PlanId,
+    RandomIds, Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId,
+    SubscriptionService, SubscriptionStatus, UserId,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::records::at;
+
+const SUBSCRIPTIONS: u64 = 100_000;
+
+const PLAN: &[u8] =
+    br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly","tier":3,
+    "description":"For teams","node_quota":5,"features":"sso,audit","most_popular":true}"#;
+/// Six faults.
+const BAD_PLAN: &[u8] =
+    br#"{"name":"","slug":"Not a slug","price":-1,"billing_cycle":"never","tier":"x",
+    "colour":"red"}"#;
+
+fn inputs(c: &mut Criterion) {
+    let mut group = c.benchmark_group("input");
+    let (user, plan) = (records::user(1), records::plan(1));
+    let subscription = format!(
+        r#"{{"user_id":"{user}","subscription_plan_id":"{plan}","starts_at":"2025-01-31T00:00:00Z",
+            "external_subscription_id":"sub_4711","billing_cycle":"monthly"}}"#
+    );
+    group.bench_function("a new plan", |b| b.iter(|| NewPlan::from_json(black_box(PLAN)).unwrap()));
+    group.bench_function("a new subscription", |b| {
+        b.iter(|| NewSubscription::from_json(black_box(subscription.as_bytes())).unwrap());
+    });
+    group.bench_function("a plan with six faults", |b| {
+        b.iter(|| NewPlan::from_json(black_box(BAD_PLAN)).unwrap_err());
+    });
+    group.bench_function("an amount, read and written", |b| {
+        b.iter(|| black_box("19.90").parse::<Amount>().unwrap().to_string());
+    });
+    group.finish();
+}
+
+fn rules(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rule");
+    let now = at("2025-01-31T12:00:00Z");
+    let user = UserId::new(now, &RandomIds).unwrap();
+    let new = NewSubscription::new(user, PlanId::new(now, &RandomIds).unwrap());
+    let id = SubscriptionId::new(now, &RandomIds).unwrap();
+    let held = Subscription::create(new.clone(), BillingCycle::MONTHLY, id, now).unwrap();
+    group.bench_function("a subscription made", |b| {
+        b.iter(|| Subscription::create(black_box(new.clone()), BillingCycle::MONTHLY, id, now));
+    });
+    let cancelled = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
+    group.bench_function("a subscription cancelled", |b| {
+        b.iter(|| black_box(&held).change(cancelled.clone(), now).unwrap());
+    });
+    // 31 January and on: clamped in every second month.
+    let schedule = Schedule::new(now, BillingCycle::MONTHLY);
+    let at_month_end = at("2031-02-28T11:59:59Z");
+    group.bench_function("the next period after a month's end, in the 73rd month", |b| {
+        b.iter(|| schedule.next_after(black_box(at_month_end)).unwrap());
+    });
+    group.finish();
+}
+
+/// Fifty plans and what [`SUBSCRIPTIONS`] have of them.
+async fn full() -> SubscriptionService {
+    let store = Arc::new(MemoryStore::default());
+    let now = at("2024-12-31T00:00:00Z");
+    let plans = (1..=50).map(|nth| {
+        let (name, slug) = (format!("Plan {nth}"), format!("plan-{nth}"));
+        let price = "19.90".parse().unwrap();
+        let cycle = BillingCycle::MONTHLY;
+        let new = NewPlan::new(name.parse().unwrap(), slug.parse().unwrap(), price, cycle);
+        Write::Plan(Plan::create(new, PlanId::from(million::other_id(nth)), now).unwrap())
+    });
+    store.commit(ChangeSet { writes: plans.collect(), ..ChangeSet::default() }).await.unwrap();
+    records::fill(&*store, 0..SUBSCRIPTIONS).await;
+    SubscriptionService::new(store)
+}
+
+fn entitlement(c: &mut Criterion, runtime: &Runtime) {
+    let service = runtime.block_on(full());
+    // What has ended is put aside by the first who ask.
+    for _ in 0..=SUBSCRIPTIONS / 10_000 {
+        runtime.block_on(service.entitlement(records::user(0))).unwrap();
+    }
+    let mut group = c.benchmark_group("entitlement");
+    let entitled = |nth| {
+        let user = records::user(nth);
+        let service = &service;
+        async move { service.entitlement(user).await.unwrap().has_access() }
+    };
+    let one = (0..64).find(|nth| runtime.block_on(entitled(*nth))).unwrap();
+    group.bench_function("the same user again", |b| {
+        b.iter_custom(|times| runtime.block_on(timed(times, |_| entitled(black_box(one)))));
+    });
+    group.bench_function("any of 50,000 users", |b| {
+        let any = |nth| entitled(nth * 15_485_863 % SUBSCRIPTIONS);
+        b.iter_custom(|times| runtime.block_on(timed(times, any)));
+    });
+    group.finish();
+}
+
+/// How long so many take, inside one call of the runtime: to enter it takes as long as some of them.
+async fn timed<T, F: Future<Output = T> + Send>(
+    times: u64,
+    once: impl Fn(u64) -> F + Send,
+) -> Duration {
+    let begun = Instant::now();
+    for nth in 0..times {
+        black_box(once(nth).await);
+    }
+    begun.elapsed()
+}
+
+/// A subscription that renews twelve times, by a clock that is turned.
+async fn year() {
+    let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
+    let store = Arc::new(MemoryStore::default());
+    let service = SubscriptionService::builder(store).clock(clock.clone()).build();
+    let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap(), None).await.unwrap().record;
+    let user = UserId::new(service.now(), &RandomIds).unwrap();
+    let new = NewSubscription::new(user, plan.id);
+    let mut held = service.create_subscription(new, None).await.unwrap().record;
+    for month in 1..=12 {
+        clock.set(held.renews_at.unwrap());
+        let renews_at = held.schedule().start_of(month + 1).unwrap();
+        let changes =
+            SubscriptionChanges { renews_at: Field::Value(renews_at), ..Default::default() };
+        held = service.update_subscription(held.id, changes, None).await.unwrap();
+        assert!(service.entitlement(user).await.unwrap().has_access());
+    }
+}
+
+fn service(c: &mut Criterion, runtime: &Runtime) {
+    let mut group = c.benchmark_group("service");
+    group.bench_function("a year of a subscription", |b| b.iter(|| runtime.block_on(year())));
+    let service = SubscriptionService::new(Arc::new(MemoryStore::default()));
+    let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap(), None);
+    let plan = runtime.block_on(plan).unwrap().record;
+    let new = NewSubscription::new(records::user(1), plan.id);
+    let once = Idempotency { client: "shop".to_owned(), key: "order-4711".parse().unwrap() };
+    group.bench_function("a request repeated under its key", |b| {
+        let again = |_| service.create_subscription(new.clone(), Some(once.clone()));
+        b.iter_custom(|times| runtime.block_on(timed(times, again)));
+    });
+    group.finish();
+}
+
+fn main() {
+    // Who only wants to know that it builds does not wait for it.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    inputs(&mut criterion);
+    rules(&mut criterion);
+    entitlement(&mut criterion, &runtime);
+    service(&mut criterion, &runtime);
+    criterion.final_summary();
+}

@@ -1,0 +1,99 @@
+//! Answers as callers grow, and memory as connections idle.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::callers::{self, Connections, Request};
+use crate::middle;
+use crate::plot::{self, Line, grouped};
+use crate::servers::{Running, Server};
+
+const CALLERS: [u32; 4] = [1, 10, 100, 1_000];
+const SLICES: usize = 30;
+const IDLE: [u32; 3] = [100, 1_000, 10_000];
+/// Files that a process needs beside its connections.
+const FILES: u32 = 100;
+
+/// Plans by their slug, asked for by more and more callers, of ours and of a bare hyper.
+pub(crate) async fn answers() {
+    println!("\n| callers | ours, requests/s | bare hyper | ratio | middle half |");
+    println!("| ---: | ---: | ---: | ---: | --- |");
+    let mut lines = ["ours", "bare hyper"]
+        .map(|name| Line { name: format!("{name}, requests/s"), points: Vec::new() });
+    for callers in CALLERS {
+        // New ones each time: an address may have a thousand connections.
+        let ours = Running::start(Server::Ours, None);
+        let request = Request::get("/subscription-plans/pro", &ours.world());
+        let body = callers::one(ours.address, &request).await;
+        let hyper = Running::start(Server::Hyper, Some(&body));
+        let count = usize::try_from(callers).unwrap();
+        let mut first = Connections::open(ours.address, count, &request).await;
+        let mut second = Connections::open(hyper.address, count, &request).await;
+        first.slice().await;
+        second.slice().await;
+        let (mut left, mut right, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..SLICES {
+            let (one, two) = (first.slice().await, second.slice().await);
+            left.push(one);
+            right.push(two);
+            ratios.push(one / two);
+        }
+        let (left, right) = (middle(left).0, middle(right).0);
+        let (ratio, low, high) = middle(ratios);
+        let (told, other) = (grouped(left), grouped(right));
+        println!("| {callers} | {told} | {other} | {ratio:.2} | {low:.2} to {high:.2} |");
+        for (line, value) in lines.iter_mut().zip([left, right]) {
+            line.points.push((f64::from(callers), value));
+        }
+    }
+    plot::lines("Growth over connections: a plan by its slug", "callers at once", grouped, &lines);
+}
+
+/// What idle connections hold.
+pub(crate) async fn idle() {
+    println!("\n| idle connections | resident, MiB | KiB for each |");
+    println!("| ---: | ---: | ---: |");
+    let server = Running::start(Server::Ours, None);
+    let at_rest = server.resident();
+    println!("| 0 | {:.1} | |", at_rest as f64 / 1024.0);
+    let most = open_files().saturating_sub(FILES);
+    let mut open = Vec::new();
+    for wanted in IDLE {
+        let count = wanted.min(most);
+        while open.len() < usize::try_from(count).unwrap() {
+            open.push(connection(server.address, open.len()).await);
+        }
+        let resident = server.resident();
+        let each = (resident - at_rest) as f64 / f64::from(count);
+        println!("| {} | {:.1} | {each:.1} |", grouped(count.into()), resident as f64 / 1024.0);
+        if count < wanted {
+            println!(
+                "\n{wanted} were not possible: a process here may open {} files",
+                open_files()
+            );
+            break;
+        }
+    }
+}
+
+/// One that has had its answer. The server takes a thousand from one address, so each 500 have their own.
+async fn connection(server: SocketAddr, nth: usize) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    let from = Ipv4Addr::new(127, 0, 0, u8::try_from(2 + nth / 500).unwrap());
+    socket.bind((from, 0).into()).unwrap();
+    let mut stream = socket.connect(server).await.unwrap();
+    stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = [0; 1_024];
+    let read = stream.read(&mut answer).await.unwrap();
+    assert!(answer[..read].starts_with(b"HTTP/1.1 200"), "the server hung up");
+    stream
+}
+
+fn open_files() -> u32 {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    // "unlimited" is more than is asked for.
+    line.split_ascii_whitespace().next().unwrap().parse().unwrap_or(u32::MAX)
+}

@@ -1,0 +1,76 @@
+//! What grows with what: costs with records, memory with records and connections, answers with callers.
+//!
+//! `cargo bench --bench growth` prints tables and draws `benches/plots`; under eight minutes. Ten million
+//! subscriptions in memory take part of 10 GB and are left out where there are none, and said so. Name
+//! one or more of `start`, `connections`, `idle`, `memory` and `sqlite` for these alone.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench that fails panics, and it tells"
+)]
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "times, not money")]
+#![expect(clippy::indexing_slicing, reason = "of bytes that were just read")]
+
+#[expect(dead_code, reason = "callers here only read")]
+#[path = "../load/callers.rs"]
+mod callers;
+mod connections;
+#[expect(dead_code, reason = "lists are for the tests")]
+#[path = "../../tests/databases/million.rs"]
+mod million;
+mod over_records;
+#[expect(dead_code, reason = "bars are for another bench")]
+#[path = "../plot/mod.rs"]
+mod plot;
+#[path = "../records/mod.rs"]
+mod records;
+#[expect(dead_code, reason = "not all are asked here")]
+#[path = "../load/servers.rs"]
+mod servers;
+mod start;
+#[path = "../world/mod.rs"]
+mod world;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    // Servers are this program once more.
+    if let Some(at) = arguments.iter().position(|argument| argument == "--serve") {
+        servers::serve(&arguments[at + 1], arguments.get(at + 2));
+        return;
+    }
+    // Who only wants to know that it builds does not wait for it.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return;
+    }
+    let named: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|named| *named == name);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if wanted("start") {
+        start::tell();
+    }
+    if wanted("connections") {
+        runtime.block_on(connections::answers());
+    }
+    if wanted("idle") {
+        runtime.block_on(connections::idle());
+    }
+    let memory = wanted("memory").then(|| runtime.block_on(over_records::memory()));
+    let sqlite = wanted("sqlite").then(|| runtime.block_on(over_records::sqlite()));
+    if let (Some(memory), Some(sqlite)) = (memory, sqlite) {
+        let lines: Vec<_> = memory.into_iter().chain(sqlite).collect();
+        plot::lines(
+            "Growth over records: the cost of one",
+            "subscriptions in the store",
+            plot::time,
+            &lines,
+        );
+    }
+}
+
+/// The middle one, and the quarters around it.
+fn middle(mut numbers: Vec<f64>) -> (f64, f64, f64) {
+    numbers.sort_by(f64::total_cmp);
+    let at = |part: usize| numbers[numbers.len() * part / 4];
+    (at(2), at(1), at(3))
+}

@@ -1,0 +1,207 @@
+//! What a commit, a record by its id and a page of 50 cost, by how many subscriptions there are.
+//!
+//! Run with `cargo bench --bench stores`; under three minutes. The promise: a page costs the same at 1,000
+//! and at 1,000,000 records, on the first page, in the middle and on the last. In memory every kind of
+//! list is asked for; in SQLite `tests/databases` holds those, and a commit is flushed to the disk.
+
+#![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
+
+#[expect(dead_code, reason = "lists are for the tests")]
+#[path = "../tests/databases/million.rs"]
+mod million;
+mod records;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode};
+use subscription_core::store::{
+    ChangeSet, Direction, PlanFilter, PlanOrder, PlanQuery, SubscriptionFilter, SubscriptionOrder,
+    SubscriptionQuery, Write,
+};
+use subscription_core::{
+    BillingCycle, MemoryStore, NewPlan, Plan, PlanId, Store, SubscriptionStatus, Timestamp,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::records::subscription;
+
+const SIZES: [u64; 3] = [1_000, 100_000, 1_000_000];
+/// Commits between two clearings.
+const COMMITS: u64 = 64;
+
+fn newest() -> SubscriptionQuery {
+    SubscriptionQuery { now: million::now(), ..SubscriptionQuery::default() }
+}
+
+/// The first page of the newest, one from the middle, and the last.
+fn pages(size: u64) -> [(&'static str, SubscriptionQuery); 3] {
+    let after = |nth| Some(SubscriptionOrder::CreatedAt.position(&subscription(nth)));
+    [
+        ("first page of 50", newest()),
+        ("middle page of 50", SubscriptionQuery { after: after(size / 2), ..newest() }),
+        ("last page of 50", SubscriptionQuery { after: after(50), ..newest() }),
+    ]
+}
+
+/// What is asked of every store.
+fn each(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    runtime: &Runtime,
+    store: &impl Store,
+    size: u64,
+) {
+    group.bench_function(BenchmarkId::new("commit", size), |b| {
+        b.iter_custom(|times| {
+            let mut taken = Duration::ZERO;
+            for done in (0..times).step_by(usize::try_from(COMMITS).unwrap()) {
+                let numbers = size..size + COMMITS.min(times - done);
+                taken += runtime.block_on(records::commits(store, numbers));
+            }
+            taken
+        });
+    });
+    let mut nth = 0;
+    group.bench_function(BenchmarkId::new("by id", size), |b| {
+        b.iter(|| {
+            nth = (nth + 15_485_863) % size;
+            let found = runtime.block_on(store.subscription(records::id(nth)));
+            black_box(found.unwrap().unwrap())
+        });
+    });
+    for (name, query) in pages(size) {
+        page(group, runtime, store, name, size, &query);
+    }
+}
+
+fn page(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    runtime: &Runtime,
+    store: &impl Store,
+    name: &str,
+    size: u64,
+    query: &SubscriptionQuery,
+) {
+    let full = runtime.block_on(store.subscriptions(query)).unwrap().items.len();
+    assert_eq!(full, 50, "{name} at {size}");
+    group.bench_function(BenchmarkId::new(name, size), |b| {
+        b.iter(|| runtime.block_on(store.subscriptions(black_box(query))).unwrap());
+    });
+}
+
+/// Every kind of list.
+fn lists() -> Vec<(&'static str, SubscriptionQuery)> {
+    let filter = |filter: SubscriptionFilter| SubscriptionQuery { filter, ..newest() };
+    let of_plan = SubscriptionFilter {
+        subscription_plan_id: Some(records::plan(0)),
+        ..SubscriptionFilter::default()
+    };
+    let active = SubscriptionFilter { is_active: Some(true), ..SubscriptionFilter::default() };
+    let (order, direction) = (SubscriptionOrder::RenewsAt, Direction::Ascending);
+    vec![
+        ("by renewal", SubscriptionQuery { order, direction, ..newest() }),
+        ("of a plan", filter(of_plan.clone())),
+        ("of a plan and active", filter(SubscriptionFilter { is_active: Some(true), ..of_plan })),
+        (
+            "active once a sixth has ended",
+            SubscriptionQuery { now: Timestamp::MAX, ..filter(active) },
+        ),
+        (
+            "renewing in a quarter",
+            filter(SubscriptionFilter {
+                renews_before: Some(records::at("2026-09-01T00:00:00Z")),
+                ..SubscriptionFilter::default()
+            }),
+        ),
+        (
+            "in two states",
+            filter(SubscriptionFilter {
+                statuses: vec![SubscriptionStatus::PastDue, SubscriptionStatus::Unpaid],
+                ..SubscriptionFilter::default()
+            }),
+        ),
+    ]
+}
+
+fn memory(c: &mut Criterion, runtime: &Runtime) {
+    let mut group = c.benchmark_group("memory");
+    for size in SIZES {
+        let store = MemoryStore::default();
+        runtime.block_on(records::fill(&store, 0..size));
+        each(&mut group, runtime, &store, size);
+        for (name, query) in lists() {
+            page(&mut group, runtime, &store, name, size, &query);
+        }
+    }
+    group.finish();
+}
+
+fn plan(nth: u64) -> Write {
+    let at = subscription(nth).created_at;
+    let cycle = if nth.is_multiple_of(4) { BillingCycle::YEARLY } else { BillingCycle::MONTHLY };
+    let (name, slug) = (format!("Plan {nth}"), format!("plan-{nth}"));
+    let price = "19.99".parse().unwrap();
+    let mut new = NewPlan::new(name.parse().unwrap(), slug.parse().unwrap(), price, cycle);
+    new.tier = (nth % 100).try_into().unwrap();
+    Write::Plan(Plan::create(new, PlanId::from(million::id(nth)), at).unwrap())
+}
+
+fn plans_in_memory(c: &mut Criterion, runtime: &Runtime) {
+    let mut group = c.benchmark_group("memory, plans");
+    for size in SIZES {
+        let store = MemoryStore::default();
+        let mut writes = (0..size).map(plan).peekable();
+        while writes.peek().is_some() {
+            let writes = writes.by_ref().take(ChangeSet::RECORDS_MAX).collect();
+            runtime.block_on(store.commit(ChangeSet { writes, ..ChangeSet::default() })).unwrap();
+        }
+        let yearly =
+            PlanFilter { billing_cycle: Some(BillingCycle::YEARLY), ..PlanFilter::default() };
+        let queries = [
+            ("by tier", PlanQuery::default()),
+            ("by name", PlanQuery { order: PlanOrder::Name, ..PlanQuery::default() }),
+            (
+                "yearly by price",
+                PlanQuery { filter: yearly, order: PlanOrder::Price, ..PlanQuery::default() },
+            ),
+        ];
+        for (name, query) in queries {
+            group.bench_with_input(BenchmarkId::new(name, size), &query, |b, query| {
+                b.iter(|| runtime.block_on(store.plans(black_box(query))).unwrap());
+            });
+        }
+    }
+    group.finish();
+}
+
+fn sqlite(c: &mut Criterion, runtime: &Runtime) {
+    let mut group = c.benchmark_group("SQLite");
+    group.sampling_mode(SamplingMode::Flat);
+    for size in SIZES {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-stores").join("store.db");
+        let store = runtime.block_on(records::sqlite(&file, size));
+        each(&mut group, runtime, &store, size);
+        runtime.block_on(store.close());
+        std::fs::remove_file(file).unwrap();
+    }
+    group.finish();
+}
+
+fn main() {
+    // Who only wants to know that it builds does not wait for it.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut criterion = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .configure_from_args();
+    memory(&mut criterion, &runtime);
+    plans_in_memory(&mut criterion, &runtime);
+    sqlite(&mut criterion, &runtime);
+    criterion.final_summary();
+}
