@@ -60,7 +60,7 @@ fn main() {
     if let (Some(memory), Some(sqlite)) = (memory, sqlite) {
         let lines: Vec<_> = memory.into_iter().chain(sqlite).collect();
         plot::lines(
-            "Growth over records: the cost of one",
+            "Growth over records: what one operation costs",
             "subscriptions in the store",
             plot::time,
             &lines,

@@ -91,16 +91,18 @@ fn draw(store: &str, told: &[(u64, [f64; 4])]) -> Vec<Line> {
 
 pub(crate) async fn memory() -> Vec<Line> {
     let store = MemoryStore::default();
-    let (mut filled, mut told, mut resident) = (0, Vec::new(), Vec::new());
+    let (mut filled, mut told, mut bytes) = (0, Vec::new(), Vec::new());
     head("memory");
     for size in SIZES {
         if size > 1_000_000 && kib("/proc/meminfo", "MemAvailable:") < ROOM {
             println!("\n{} were left out: they need 10 GiB", grouped(size as f64));
             break;
         }
+        let before = kib("/proc/self/status", "VmRSS:");
         records::fill(&store, filled..size).await;
+        let grown = kib("/proc/self/status", "VmRSS:").saturating_sub(before);
+        bytes.push((size, grown as f64 * 1024.0 / (size - filled) as f64));
         filled = size;
-        resident.push((size, kib("/proc/self/status", "VmRSS:")));
         let costs = costs(&store, size).await;
         row(size, costs);
         told.push((size, costs));
@@ -108,12 +110,15 @@ pub(crate) async fn memory() -> Vec<Line> {
     let own = records::subscription(500_000);
     let text = own.external_subscription_id.map_or(0, |id| id.as_str().len());
     let own = size_of::<Subscription>() + text;
-    let at = |wanted| resident.iter().find(|(size, _)| *size == wanted).unwrap().1 as f64;
-    let each = (at(1_000_000) - at(100_000)) * 1024.0 / 900_000.0;
-    println!(
-        "\na subscription takes {each:.0} bytes with all indexes, {own} of them its own: {:.2} times",
-        each / own as f64
-    );
+    println!();
+    for (size, each) in bytes.into_iter().filter(|(size, _)| *size >= 1_000_000) {
+        println!(
+            "a subscription takes {each:.0} bytes with all indexes on the way to {}, {own} of them \
+             its own: {:.1} times",
+            grouped(size as f64),
+            each / own as f64,
+        );
+    }
     draw("memory", &told)
 }
 

@@ -16,6 +16,9 @@
 #![expect(clippy::indexing_slicing, reason = "of bytes that were just read")]
 
 mod callers;
+#[expect(dead_code, reason = "lines are for another bench")]
+#[path = "../plot/mod.rs"]
+mod plot;
 mod servers;
 #[path = "../world/mod.rs"]
 mod world;
@@ -50,27 +53,39 @@ async fn compare() {
     let plan = Request::get("/subscription-plans/pro", &world);
     let page = Request::get("/subscriptions?limit=50", &world);
     let logged_in = Request::post("/authentication/user-logged-in", "", &world);
-    for (what, request) in [
-        ("a plan by its slug", &plan),
-        ("a page of 50 subscriptions", &page),
-        ("user-logged-in", &logged_in),
+    let mut bars = Vec::new();
+    for (what, request, label, goal) in [
+        ("a plan by its slug", &plan, "a plan by its slug, to bare hyper", 0.9),
+        ("a page of 50 subscriptions", &page, "a page of 50 subscriptions, to bare hyper", 0.6),
+        ("user-logged-in", &logged_in, "user-logged-in, to bare hyper", 0.75),
     ] {
         let answer = callers::one(ours.address, request).await;
         let ceiling = Running::start(Server::Hyper, Some(&answer));
-        pair(what, "bare hyper, the same bytes", (&ours, request), (&ceiling, request)).await;
+        let against = "bare hyper, the same bytes";
+        let ratio = pair(what, against, (&ours, request), (&ceiling, request)).await;
+        bars.push((label, ratio, goal));
     }
     let logging = Running::start(Server::Logging, None);
     let logged = Request::get("/subscription-plans/pro", &logging.world());
     pair("a plan, with the log on", "with it off", (&logging, &logged), (&ours, &plan)).await;
     drop(logging);
-    pair("a plan by its slug", "axum CRUD", (&ours, &plan), (&axum, &plan)).await;
+    let ratio = pair("a plan by its slug", "axum CRUD", (&ours, &plan), (&axum, &plan)).await;
+    bars.push(("a plan by its slug, to a CRUD on axum", ratio, 1.4));
     let created = Request::post("/subscriptions", &world.subscription, &world);
-    pair("a new subscription", "axum into a map", (&ours, &created), (&axum, &created)).await;
+    let (first, second) = ((&ours, &created), (&axum, &created));
+    let ratio = pair("a new subscription", "axum into a map", first, second).await;
+    bars.push(("a new subscription, to axum into a map", ratio, 1.0));
+    plot::bars("Load: requests a second, as a ratio", &bars);
     memory(&ours).await;
 }
 
-/// Takes slices of both in turn, and tells.
-async fn pair(what: &str, against: &str, ours: (&Running, &Request), other: (&Running, &Request)) {
+/// Takes slices of both in turn, tells, and gives the ratio.
+async fn pair(
+    what: &str,
+    against: &str,
+    ours: (&Running, &Request),
+    other: (&Running, &Request),
+) -> f64 {
     let mut first = Connections::open(ours.0.address, CONNECTIONS, ours.1).await;
     let mut second = Connections::open(other.0.address, CONNECTIONS, other.1).await;
     // Caches, buffers and branches are warm in a service.
@@ -95,6 +110,7 @@ async fn pair(what: &str, against: &str, ours: (&Running, &Request), other: (&Ru
         at(&mut ratios, 1),
         at(&mut ratios, 3),
     );
+    at(&mut ratios, 2)
 }
 
 /// What a server at rest holds, and what it holds more for each connection that idles.

@@ -114,6 +114,11 @@ fn file_name(title: &str) -> String {
     format!("{}.svg", short.trim().to_lowercase().replace(' ', "-"))
 }
 
+/// 1, 2, 5, 10, 20 and on.
+fn steps() -> impl Iterator<Item = f64> {
+    (0..13).flat_map(|tens| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(tens)))
+}
+
 /// Lines over what grows by tens, in values that may grow by tens too.
 ///
 /// `unit` writes a value at its place on the axis.
@@ -121,29 +126,34 @@ pub(crate) fn lines(title: &str, over: &str, unit: impl Fn(f64) -> String, lines
     let (left, right, top, bottom) = (92.0_f64, 560.0, 64.0, 380.0);
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let span = |values: &mut dyn Iterator<Item = f64>| {
-        let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| {
-            (low.min(value.log10()), high.max(value.log10()))
-        });
-        let low = (low + 1e-9).floor();
-        (low, (high - 1e-9).ceil().max(low + 1.0))
+        let (low, high) = values
+            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+        let low = steps().take_while(|step| *step <= low * 1.001).last().unwrap_or(1.0);
+        let high = steps().find(|step| *step >= high * 0.999).unwrap_or(high);
+        (low.log10(), high.log10())
     };
     let across = span(&mut all().map(|(x, _)| x));
     let up = span(&mut all().map(|(_, y)| y));
     let share = |value: f64, (low, high): (f64, f64)| (value.log10() - low) / (high - low);
     let x_of = |value: f64| left + (right - left) * share(value, across);
     let y_of = |value: f64| bottom - (bottom - top) * share(value, up);
-    let tens = |(low, high): (f64, f64)| {
-        std::iter::successors(Some(low), move |at| (at + 1.0 <= high).then_some(at + 1.0))
-            .map(|at| 10_f64.powf(at))
+    // Where there is room between the tens, 2 and 5 are marked too.
+    let marks = |(low, high): (f64, f64)| {
+        let every = if high - low < 2.5 { 1 } else { 3 };
+        let (low, high) = (10_f64.powf(low) * 0.999, 10_f64.powf(high) * 1.001);
+        steps()
+            .step_by(every)
+            .filter(move |step| *step >= low)
+            .take_while(move |step| *step <= high)
     };
 
     let mut paper = Paper::new(436.0, title);
-    for value in tens(up) {
+    for value in marks(up) {
         let y = y_of(value);
         paper.line((left, y), (right, y), GRID, 1.0);
         paper.text(left - 10.0, y + 4.5, &Style::pale("end"), &unit(value));
     }
-    for value in tens(across) {
+    for value in marks(across) {
         let x = x_of(value);
         paper.line((x, bottom), (x, bottom + 5.0), PALE, 1.0);
         paper.text(x, bottom + 21.0, &Style::pale("middle"), &grouped(value));

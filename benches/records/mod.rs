@@ -122,6 +122,8 @@ pub(crate) async fn sqlite(file: &Path, count: u64) -> SqliteStore {
         sqlx::raw_sql(AssertSqlSafe(step)).execute(&mut connection).await.unwrap();
     }
     sqlx::Connection::close(connection).await.unwrap();
+    // Or the first commits would wait for it.
+    std::fs::File::open(file).unwrap().sync_all().unwrap();
     Sqlite::file(file).open().await.unwrap()
 }
 

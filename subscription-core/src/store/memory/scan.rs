@@ -138,6 +138,11 @@ impl<'a, B: Ord + Clone, V: SortValue> Bucket<'a, B, V> {
         }
     }
 
+    /// True if no more than so many places are ahead.
+    pub(super) fn has_at_most(&self, places: usize) -> bool {
+        self.ahead.clone().nth(places).is_none()
+    }
+
     fn step(&mut self) {
         let entry = match self.direction {
             Direction::Ascending => self.ahead.next(),

@@ -224,7 +224,13 @@ impl<V: SortValue> Lists<V> {
         let (filter, direction) = (&query.filter, query.direction);
         let mut walks: Vec<Box<dyn Walk<V> + 'a>> = Vec::new();
         if let Some(user) = filter.user_id {
-            walks.push(Box::new(Bucket::new(&self.by_user, user, direction, from)));
+            let walk = Bucket::new(&self.by_user, user, direction, from);
+            // Each record is looked at in the end, and few are sooner looked at than found in lists.
+            let are_few = walk.has_at_most(FEW);
+            walks.push(Box::new(walk));
+            if are_few {
+                return walks;
+            }
         }
         if let Some(plan) = filter.subscription_plan_id {
             walks.push(Box::new(Bucket::new(&self.by_plan, plan, direction, from)));
@@ -242,6 +248,9 @@ impl<V: SortValue> Lists<V> {
         walks
     }
 }
+
+/// So many of a user's are looked at one by one, whatever else is asked of them.
+const FEW: usize = 32;
 
 /// How many are listed anew in one go: the lock must not be held for long.
 const SWEPT_AT_ONCE: usize = 10_000;
