@@ -15,7 +15,7 @@ const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const ROOM: u64 = 10 * 1024 * 1024;
 /// How long one number is measured.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Larger files take minutes to make.
+/// Larger files were not tried: to make this one takes a good part of the time there is.
 const FILE_MAX: u64 = 1_000_000;
 
 const WHAT: [&str; 4] = ["by id", "page of 50", "of a user", "commit"];
