@@ -30,17 +30,8 @@ impl Cluster {
 
     /// Starts a server with further settings.
     pub(crate) fn start_with(durable: bool, settings: &'static str) -> Result<Self, String> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let binaries = binaries()?;
-        // A path to a socket is short, so it is not below the target folder.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("subscription-pg-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        if let Some((user, group)) = owner() {
-            chown(&folder, Some(user), Some(group)).map_err(|error| error.to_string())?;
-        }
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let folder = own_folder()?;
         let mut cluster = Self { folder, binaries, durable, settings, running: None };
         let mut initdb = cluster.command(cluster.binaries.join("initdb"));
         initdb.args([
@@ -61,6 +52,40 @@ impl Cluster {
         }
         cluster.start_again();
         Ok(cluster)
+    }
+
+    /// Starts another server that follows this one, and has every commit here wait until it is there too.
+    pub(crate) async fn standby(&self) -> Result<Self, String> {
+        let folder = own_folder()?;
+        let Self { binaries, durable, settings, .. } = self;
+        let mut standby =
+            Self { folder, binaries: binaries.clone(), durable: *durable, settings, running: None };
+        let mut copy = self.command(self.binaries.join("pg_basebackup"));
+        copy.args(["-U", "postgres", "-c", "fast", "--no-sync", "-R", "-h"]).arg(&self.folder);
+        let made = copy.arg("-D").arg(standby.folder.join("data")).output();
+        let made = made.map_err(|error| format!("pg_basebackup: {error}"))?;
+        if !made.status.success() {
+            return Err(format!("pg_basebackup: {}", String::from_utf8_lossy(&made.stderr)));
+        }
+        standby.start_again();
+        let mut to = PgConnection::connect(&self.url()).await.unwrap();
+        for step in ["ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"]
+        {
+            sqlx::raw_sql(step).execute(&mut to).await.unwrap();
+        }
+        Ok(standby)
+    }
+
+    /// Makes a server that follows another the one that is written to.
+    pub(crate) async fn promote(&self) {
+        let mut to = PgConnection::connect(&self.url()).await.unwrap();
+        sqlx::raw_sql("ALTER SYSTEM RESET synchronous_standby_names").execute(&mut to).await.ok();
+        sqlx::raw_sql("SELECT pg_promote()").execute(&mut to).await.unwrap();
+    }
+
+    /// Where its socket is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Starts the server after it was stopped or killed.
@@ -159,6 +184,21 @@ impl Drop for Cluster {
         self.end("\n");
         fs::remove_dir_all(&self.folder).ok();
     }
+}
+
+/// An empty folder that a server may have for its own.
+fn own_folder() -> Result<PathBuf, String> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // A path to a socket is short, so it is not below the target folder.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("subscription-pg-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    if let Some((user, group)) = owner() {
+        chown(&folder, Some(user), Some(group)).map_err(|error| error.to_string())?;
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    Ok(folder)
 }
 
 /// The processes that a process has started, where that can be told.

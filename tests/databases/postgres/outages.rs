@@ -1,6 +1,7 @@
 //! A database that goes away and comes back.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use subscription_core::Store as _;
@@ -15,6 +16,7 @@ pub(crate) fn stories() -> Vec<Story> {
         a_restart_of_the_database_is_survived,
         a_killed_database_keeps_what_was_answered,
         a_store_opens_before_its_database_is_up,
+        a_standby_takes_over_with_all_that_was_answered,
     ]
 }
 
@@ -51,6 +53,87 @@ async fn a_killed_database_keeps_what_was_answered() {
     cluster.start_again();
 
     assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+}
+
+/// The address of a database that another can take over, as a proxy or a floating address does.
+struct Address(std::path::PathBuf);
+
+impl Address {
+    fn of(cluster: &Cluster) -> Self {
+        let address = Self(cluster.folder().with_extension("address"));
+        address.leads_to(cluster);
+        address
+    }
+
+    fn leads_to(&self, cluster: &Cluster) {
+        let next = self.0.with_extension("next");
+        std::os::unix::fs::symlink(cluster.folder(), &next).unwrap();
+        std::fs::rename(next, &self.0).unwrap();
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://postgres@localhost/postgres?host={}", self.0.display())
+    }
+}
+
+impl Drop for Address {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+async fn a_standby_takes_over_with_all_that_was_answered() {
+    let mut first = Cluster::start(false).unwrap();
+    let address = Address::of(&first);
+    let store = Arc::new(Postgres::url(&address.url()).unwrap().open().await.unwrap());
+    let standby = first.standby().await.unwrap();
+    let answered = Arc::new(Mutex::new(Vec::new()));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for writer in 0..8 {
+        let (store, answered) = (Arc::clone(&store), Arc::clone(&answered));
+        let is_over = Arc::clone(&is_over);
+        writers.push(tokio::spawn(async move {
+            let mut refused = 0;
+            for nth in 0.. {
+                let plan = plan(&format!("plan-{writer}-{nth}"));
+                match put(&store, &plan).await {
+                    Ok(()) => answered.lock().unwrap().push(plan),
+                    Err(StoreError::Unavailable(_)) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            refused
+        }));
+    }
+    let so_many = async |many: usize| {
+        while answered.lock().unwrap().len() < many {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    so_many(200).await;
+
+    first.kill();
+    standby.promote().await;
+    address.leads_to(&standby);
+
+    let before = answered.lock().unwrap().len();
+    so_many(before + 200).await;
+    is_over.store(true, Ordering::SeqCst);
+    let mut refused = 0;
+    for writer in writers {
+        refused += writer.await.unwrap();
+    }
+    let answered = answered.lock().unwrap().clone();
+    println!("{} plans, {before} of them before; {refused} were refused", answered.len());
+    assert!(refused > 0, "nobody noticed");
+    for plan in answered {
+        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(&plan));
+    }
 }
 
 async fn a_store_opens_before_its_database_is_up() {
