@@ -16,7 +16,7 @@ use crate::faults::{FaultCode, InvalidValue};
 
 /// A version 7 UUID whose first 60 bits that are free hold `at` to the microsecond.
 fn time_ordered(at: Timestamp, source: &dyn IdSource) -> Result<Uuid, RandomnessUnavailable> {
-    let mut bytes = [0; 10];
+    let mut bytes = [0; NAME_BYTES];
     source.fill(&mut bytes)?;
     let micros = at.micros().unsigned_abs();
     let (millis, sub_millis) = (micros / 1_000, micros % 1_000);
@@ -149,6 +149,9 @@ impl<I: IdSource + ?Sized> IdSource for Arc<I> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 
+/// As many random bytes as an id has.
+const NAME_BYTES: usize = 10;
+
 /// Random bytes that were fetched, how many of them are left, and no byte that was given away.
 struct Fetched {
     bytes: [u8; 512],
@@ -167,17 +170,20 @@ impl Fetched {
             getrandom::fill(&mut self.bytes).map_err(RandomnessUnavailable::new)?;
             self.left = self.bytes.len();
         }
-        for (byte, fetched) in into.iter_mut().zip(self.bytes.iter_mut().take(self.left).rev()) {
-            *byte = std::mem::take(fetched);
+        let rest = self.left - into.len();
+        if let Some(fetched) = self.bytes.get_mut(rest..self.left) {
+            into.copy_from_slice(fetched);
+            fetched.fill(0);
         }
-        self.left -= into.len();
+        self.left = rest;
         Ok(())
     }
 }
 
 impl IdSource for RandomIds {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        let few = bytes.len() <= 64;
+        // Longer ones are secrets, of which nobody else may have a copy, not even a fork of this process.
+        let few = bytes.len() <= NAME_BYTES;
         let fetched = FETCHED.try_with(|fetched| match fetched.try_borrow_mut() {
             Ok(mut fetched) if few => Some(fetched.fill(bytes)),
             Ok(_) | Err(_) => None,

@@ -258,7 +258,7 @@ impl Api {
             begun: Instant::now(),
             method: head.method.clone(),
             route: "none",
-            request_id: request_id(&head.headers, self.0.service.ids()),
+            request_id: HeaderValue::from_static("none"),
             standing: None,
             status: None,
         };
@@ -288,6 +288,7 @@ impl Api {
         peer: Option<IpAddr>,
         told: &mut Told,
     ) -> Result<Entered, ApiError> {
+        told.request_id = request_id(&head.headers, self.0.service.ids());
         gate::check(&head.uri, head.version, &head.headers)?;
         let segments = gate::segments(head.uri.path())?;
         let found = routes::find(&head.method, &segments, |route| self.shows(route));
@@ -501,7 +502,8 @@ fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> HeaderValue {
     headers.get(REQUEST_ID).filter(sound).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
         // Told apart, not guessed: without randomness they are all alike, and requests go on.
-        ids.fill(&mut bytes).ok();
+        // In halves, as names are short and secrets are not.
+        bytes.chunks_mut(8).try_for_each(|half| ids.fill(half)).ok();
         let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
         let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));
         id.unwrap_or(HeaderValue::from_static("none"))

@@ -107,8 +107,8 @@ fn written(record: &impl Serialize) -> Result<Bytes, ApiError> {
 /// Spreads addresses, whose lowest bits are all alike, over the slots (Fibonacci hashing: the upper bits
 /// are the ones that are spread).
 fn place<T>(record: &Arc<T>) -> usize {
-    let spread = Arc::as_ptr(record).addr().wrapping_mul(0x9E37_79B9_7F4A_7C15_usize);
-    spread >> (usize::BITS - SLOTS_LOG2)
+    let spread = (Arc::as_ptr(record).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(spread >> (u64::BITS - SLOTS_LOG2)).unwrap_or_default()
 }
 
 impl<T> Default for Rendered<T> {

@@ -52,7 +52,7 @@ impl Reply {
 
     /// Adds the record's version as its `ETag`.
     pub(crate) fn version(mut self, version: Version) -> Self {
-        if let Ok(tag) = HeaderValue::try_from(format!("\"{version}\"")) {
+        if let Some(tag) = tag(version) {
             self.set(header::ETAG, tag);
         }
         self
@@ -91,5 +91,33 @@ impl Reply {
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
         response
+    }
+}
+
+/// A version in quotes. Formatting it takes four times as long.
+fn tag(version: Version) -> Option<HeaderValue> {
+    // Twenty digits at the most, filled from the right.
+    let mut tag = [b'"'; 22];
+    let (mut begin, mut rest) = (tag.len() - 1, version.get());
+    loop {
+        begin -= 1;
+        *tag.get_mut(begin)? = b'0' + u8::try_from(rest % 10).ok()?;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    HeaderValue::from_bytes(tag.get(begin - 1..)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_the_version_in_quotes() {
+        for version in [0, 1, 9, 10, 1_234_567, u64::MAX] {
+            assert_eq!(tag(version.into()).unwrap(), format!("\"{version}\""));
+        }
     }
 }

@@ -25,6 +25,9 @@ const CLEAR_EVERY: Duration = Duration::from_mins(1);
 /// How many open files are neither for callers nor for connections to the database.
 const FILES_KEPT: usize = 64;
 
+/// How many open files a thread of connections has for itself.
+const FILES_PER_WORKER: usize = 4;
+
 pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     if settings.mode == Mode::Development {
         check_development(settings)?;
@@ -111,7 +114,9 @@ async fn bind(api: Api, address: SocketAddr, limits: Limits) -> Result<Server, F
 /// No more connections than the system lets us have open files, with some left for the store: one that
 /// cannot open its own would fail requests, where callers could as well have waited.
 fn allowed(settings: &Settings) -> Limits {
-    let (limits, kept) = (settings.connections, FILES_KEPT + settings.database_connections);
+    let workers = FILES_PER_WORKER * cores().get();
+    let (limits, kept) =
+        (settings.connections, FILES_KEPT + workers + settings.database_connections);
     let files = std::fs::read_to_string("/proc/self/limits").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
         line.split_whitespace().next()?.parse::<usize>().ok()

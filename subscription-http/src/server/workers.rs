@@ -5,6 +5,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tokio::runtime::{Builder, Handle};
@@ -31,14 +32,22 @@ impl Workers {
         let mut workers = Self::none();
         workers.ended = Some(ended);
         for nth in 0..count.get() {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            workers.handles.push(runtime.handle().clone());
             let mut end = end.clone();
+            let (tell, told) = mpsc::channel();
             let thread = std::thread::Builder::new().name(format!("connections-{nth}"));
             workers.threads.push(thread.spawn(move || {
+                let runtime = match Builder::new_current_thread().enable_all().build() {
+                    Ok(runtime) => runtime,
+                    Err(error) => return drop(tell.send(Err(error))),
+                };
+                tell.send(Ok(runtime.handle().clone())).ok();
                 // It never changes: it ends.
                 runtime.block_on(end.changed()).ok();
+                // Whoever still waits, for a name to be resolved for instance, is not waited for.
+                runtime.shutdown_background();
             })?);
+            let handle = told.recv().map_err(|_| io::Error::other("a thread ended at once"))??;
+            workers.handles.push(handle);
         }
         Ok(workers)
     }
