@@ -79,7 +79,10 @@ fn no_connections_at_all_are_no_setting() {
 fn fewer_open_files_than_connections_are_told_and_kept_to() {
     let mut shell = bare("sh", &folder());
     let program = env!("CARGO_BIN_EXE_subscription-http");
-    shell.args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\"", program]);
+    // Each thread of connections has four for itself.
+    let files = 100 + 4 * std::thread::available_parallelism().unwrap().get();
+    let limited = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+    shell.args(["-c", &limited, program]);
     let mut running = Running::start_as(shell, |_| {});
 
     let told = running.log_line("the system allows fewer open files");
