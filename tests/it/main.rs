@@ -6,6 +6,7 @@ mod auth;
 mod decimals;
 mod entitlement;
 mod fetch;
+mod fields;
 mod http;
 mod idempotency;
 mod inputs;
