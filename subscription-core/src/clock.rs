@@ -100,8 +100,7 @@ impl FromStr for Timestamp {
 const TEXT: &[u8; 27] = b"0000-00-00T00:00:00.000000Z";
 
 impl Timestamp {
-    /// Its text, on the stack: a page of records has hundreds of them, and chrono's own takes ten times
-    /// as long.
+    /// Its text, on the stack: a page of records has hundreds of them, and chrono's own is made on the heap.
     fn text(self, text: &mut [u8; TEXT.len()]) -> &str {
         let moment = DateTime::<Utc>::from(self).naive_utc();
         let (year, micros) =

@@ -144,8 +144,8 @@ impl<I: IdSource + ?Sized> IdSource for Arc<I> {
     }
 }
 
-/// The random numbers of the operating system, fetched a few hundred bytes at a time: to ask for each
-/// id costs more than all else about it.
+/// The random numbers of the operating system, for ids fetched a few hundred bytes at a time: to ask for
+/// each is a call of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 

@@ -25,7 +25,7 @@ pub struct CreatedClient {
 }
 
 /// Which credentials clients have accepted, by hash, and the client as it was then: to make the keyed hash
-/// of a key anew costs as much as all the rest of a small request.
+/// of a key anew was the dearest part of a small request.
 #[derive(Debug)]
 pub(super) struct Accepted(Cache<[u8; 32], Arc<Client>>);
 

@@ -1,7 +1,7 @@
 //! Threads that serve connections, each with a runtime of its own.
 //!
 //! A connection stays with its thread: no thread wakes another, or takes over another's work, for a
-//! request. Over one runtime for all it is a tenth more requests.
+//! request.
 
 use std::io;
 use std::num::NonZeroUsize;
