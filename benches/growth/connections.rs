@@ -5,8 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::callers::{self, Connections, Request};
-use crate::middle;
+use crate::callers::{self, Compared, Connections, Request, middle};
 use crate::plot::{self, Line, grouped};
 use crate::servers::{Running, Server};
 
@@ -29,19 +28,11 @@ pub(crate) async fn answers() {
         let body = callers::one(ours.address, &request).await;
         let hyper = Running::start(Server::Hyper, Some(&body));
         let count = usize::try_from(callers).unwrap();
-        let mut first = Connections::open(ours.address, count, &request).await;
-        let mut second = Connections::open(hyper.address, count, &request).await;
-        first.slice().await;
-        second.slice().await;
-        let (mut left, mut right, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..SLICES {
-            let (one, two) = (first.slice().await, second.slice().await);
-            left.push(one);
-            right.push(two);
-            ratios.push(one / two);
-        }
-        let (left, right) = (middle(left).0, middle(right).0);
-        let (ratio, low, high) = middle(ratios);
+        let first = Connections::open(ours.address, count, &request).await;
+        let second = Connections::open(hyper.address, count, &request).await;
+        let compared = Compared::of(first, second, SLICES).await;
+        let (left, right) = (middle(compared.first).0, middle(compared.second).0);
+        let (ratio, low, high) = middle(compared.ratios);
         let (told, other) = (grouped(left), grouped(right));
         println!("| {callers} | {told} | {other} | {ratio:.2} | {low:.2} to {high:.2} |");
         for (line, value) in lines.iter_mut().zip([left, right]) {

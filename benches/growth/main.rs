@@ -67,10 +67,3 @@ fn main() {
         );
     }
 }
-
-/// The middle one, and the quarters around it.
-fn middle(mut numbers: Vec<f64>) -> (f64, f64, f64) {
-    numbers.sort_by(f64::total_cmp);
-    let at = |part: usize| numbers[numbers.len() * part / 4];
-    (at(2), at(1), at(3))
-}

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
 use subscription_core::{MemoryStore, Store, Subscription};
 
+use crate::callers::middle;
 use crate::plot::{Line, grouped, time};
-use crate::{middle, million, records};
+use crate::{million, records};
 
 const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 /// KiB that ten million in memory must find free.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::middle;
+use crate::callers::middle;
 
 const TIMES: usize = 15;
 

@@ -111,3 +111,33 @@ impl Connections {
         f64::from(answers) / begun.elapsed().as_secs_f64()
     }
 }
+
+/// Answers a second of two servers, and their ratios, slice by slice in turn.
+pub(crate) struct Compared {
+    pub(crate) first: Vec<f64>,
+    pub(crate) second: Vec<f64>,
+    pub(crate) ratios: Vec<f64>,
+}
+
+impl Compared {
+    pub(crate) async fn of(mut first: Connections, mut second: Connections, slices: usize) -> Self {
+        // Caches, buffers and branches are warm in a service.
+        first.slice().await;
+        second.slice().await;
+        let mut compared = Self { first: Vec::new(), second: Vec::new(), ratios: Vec::new() };
+        for _ in 0..slices {
+            let (one, two) = (first.slice().await, second.slice().await);
+            compared.first.push(one);
+            compared.second.push(two);
+            compared.ratios.push(one / two);
+        }
+        compared
+    }
+}
+
+/// The median, and the ends of the middle half.
+pub(crate) fn middle(mut numbers: Vec<f64>) -> (f64, f64, f64) {
+    numbers.sort_by(f64::total_cmp);
+    let at = |part: usize| numbers[numbers.len() * part / 4];
+    (at(2), at(1), at(3))
+}

@@ -23,7 +23,7 @@ mod servers;
 #[path = "../world/mod.rs"]
 mod world;
 
-use callers::{Connections, Request};
+use callers::{Compared, Connections, Request, middle};
 use servers::{Running, Server};
 
 const CONNECTIONS: usize = 64;
@@ -86,31 +86,13 @@ async fn pair(
     ours: (&Running, &Request),
     other: (&Running, &Request),
 ) -> f64 {
-    let mut first = Connections::open(ours.0.address, CONNECTIONS, ours.1).await;
-    let mut second = Connections::open(other.0.address, CONNECTIONS, other.1).await;
-    // Caches, buffers and branches are warm in a service.
-    first.slice().await;
-    second.slice().await;
-    let (mut left, mut right, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..SLICES {
-        let (one, two) = (first.slice().await, second.slice().await);
-        left.push(one);
-        right.push(two);
-        ratios.push(one / two);
-    }
-    let at = |numbers: &mut Vec<f64>, part: usize| {
-        numbers.sort_by(f64::total_cmp);
-        numbers[numbers.len() * part / 4]
-    };
-    println!(
-        "| {what} | {against} | {:.0} | {:.0} | {:.2} | {:.2} to {:.2} |",
-        at(&mut left, 2),
-        at(&mut right, 2),
-        at(&mut ratios, 2),
-        at(&mut ratios, 1),
-        at(&mut ratios, 3),
-    );
-    at(&mut ratios, 2)
+    let first = Connections::open(ours.0.address, CONNECTIONS, ours.1).await;
+    let second = Connections::open(other.0.address, CONNECTIONS, other.1).await;
+    let compared = Compared::of(first, second, SLICES).await;
+    let (one, two) = (middle(compared.first).0, middle(compared.second).0);
+    let (ratio, low, high) = middle(compared.ratios);
+    println!("| {what} | {against} | {one:.0} | {two:.0} | {ratio:.2} | {low:.2} to {high:.2} |");
+    ratio
 }
 
 /// What a server at rest holds, and what it holds more for each connection that idles.

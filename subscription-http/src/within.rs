@@ -31,22 +31,19 @@ impl<F: Future> Future for Within<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let parts = self.project();
         // First, so that nothing can use up the time of the task before it is looked at.
-        if let Some(timer) = parts.timer.as_mut()
-            && timer.as_mut().poll(context).is_ready()
-        {
-            // What is done by now is not too late.
-            return Poll::Ready(match parts.future.poll(context) {
-                Poll::Ready(done) => Some(done),
-                Poll::Pending => None,
-            });
-        }
+        let is_late =
+            parts.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
+        // What is done by now is not too late.
         if let Poll::Ready(done) = parts.future.poll(context) {
             return Poll::Ready(Some(done));
         }
-        if parts.timer.is_some() {
-            return Poll::Pending;
+        if is_late {
+            return Poll::Ready(None);
         }
-        let timer = parts.timer.insert(Box::pin(tokio::time::sleep(*parts.time)));
-        timer.as_mut().poll(context).map(|()| None)
+        if parts.timer.is_none() {
+            let timer = parts.timer.insert(Box::pin(tokio::time::sleep(*parts.time)));
+            return timer.as_mut().poll(context).map(|()| None);
+        }
+        Poll::Pending
     }
 }
