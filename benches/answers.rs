@@ -133,7 +133,7 @@ fn count(runtime: &Runtime, world: &World, endpoints: &[Endpoint], name: &str, t
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let world = runtime.block_on(World::with(1_000));
+    let world = runtime.block_on(World::with(1_000, false));
     let endpoints = runtime.block_on(endpoints(&world));
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, "--count", name, often, ..] => {

@@ -65,6 +65,13 @@ async fn compare() {
         let ratio = pair(what, against, (&ours, request), (&ceiling, request)).await;
         bars.push((label, ratio, goal));
     }
+    let cached = Running::start(Server::Cached, None);
+    let plan_cached = Request::get("/subscription-plans/pro", &cached.world());
+    let ceiling = Running::start(Server::Hyper, Some(&callers::one(ours.address, &plan).await));
+    let (what, against) = ("a plan, from the cache of a database", "bare hyper, the same bytes");
+    let ratio = pair(what, against, (&cached, &plan_cached), (&ceiling, &plan_cached)).await;
+    bars.push(("a plan from the cache of a database, to bare hyper", ratio, 0.9));
+    drop((cached, ceiling));
     let logging = Running::start(Server::Logging, None);
     let logged = Request::get("/subscription-plans/pro", &logging.world());
     pair("a plan, with the log on", "with it off", (&logging, &logged), (&ours, &plan)).await;

@@ -23,6 +23,8 @@ use crate::world;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Server {
     Ours,
+    /// Behind the cache that there is in front of a database.
+    Cached,
     /// With a line of JSON for each request on standard error, which is thrown away.
     Logging,
     Hyper,
@@ -50,6 +52,7 @@ impl Running {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let name = match server {
             Server::Ours => "ours",
+            Server::Cached => "cached",
             Server::Logging => "logging",
             Server::Hyper => "hyper",
             Server::Axum => "axum",
@@ -95,10 +98,11 @@ pub(crate) fn serve(name: &str, body: Option<&String>) {
     let runtime = builder.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         match name {
-            "ours" => ours().await,
+            "ours" => ours(world::World::with(1_000, false).await).await,
+            "cached" => ours(world::World::with(1_000, true).await).await,
             "logging" => {
                 tracing_subscriber::fmt().json().with_writer(std::io::stderr).init();
-                ours().await;
+                ours(world::World::with(1_000, false).await).await;
             }
             "axum" => axum_crud().await,
             _ => hyper_static(Bytes::from(body.cloned().unwrap_or_default())).await,
@@ -106,8 +110,7 @@ pub(crate) fn serve(name: &str, body: Option<&String>) {
     });
 }
 
-async fn ours() {
-    let world = world::World::with(1_000).await;
+async fn ours(world: world::World) {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
     let server = server.await.unwrap().workers(NonZeroUsize::new(2).unwrap()).unwrap();

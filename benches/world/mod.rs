@@ -27,14 +27,19 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// One plan, one user, and so many subscriptions.
-    pub(crate) async fn with(subscriptions: usize) -> Self {
-        let store = Arc::new(MemoryStore::default());
-        let store = CachedStore::new(store, CachedStore::<MemoryStore>::LAG);
-        let memory = store.memory().clone();
-        let store = Arc::new(MeteredStore::new(Arc::new(store), Some(memory)));
-        let watched: Arc<dyn Store> = Arc::<MeteredStore>::clone(&store);
-        let service = SubscriptionService::builder(watched).check_users().build();
+    /// One plan, one user, and so many subscriptions in memory, behind the cache that there is in front of
+    /// a database or not.
+    pub(crate) async fn with(subscriptions: usize, is_cached: bool) -> Self {
+        let metered = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
+        let metrics = metered.metrics().clone();
+        let (store, metrics): (Arc<dyn Store>, _) = if is_cached {
+            let cached = CachedStore::new(metered, CachedStore::<MeteredStore>::LAG);
+            let metrics = metrics.cached(cached.memory());
+            (Arc::new(cached), metrics)
+        } else {
+            (metered, metrics)
+        };
+        let service = SubscriptionService::builder(store).check_users().build();
         let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into()).unwrap());
         let server_keys = ServerKeys::new(1, vec![2; 32].into()).unwrap();
         let verifier = Arc::new(DevelopmentIdentities);
@@ -67,7 +72,7 @@ impl World {
         let limits = RateLimits { client: Some(much), address: Some(much), ..RateLimits::NONE };
         let api = Api::builder(service, auth, vec![3; 32].into())
             .rate_limits(&limits)
-            .store_metrics(store.metrics())
+            .store_metrics(&metrics)
             .build();
         let (client, token) = (made.credential, signed_in.access_token);
         Self { api, client, token, user, plan: plan.id }

@@ -127,7 +127,7 @@ struct Told {
     api: Api,
     begun: Instant,
     method: Method,
-    route: &'static str,
+    route: Option<&'static Route>,
     request_id: HeaderValue,
     /// Where the caller stands with the limit of the route, if it has one.
     standing: Option<Standing>,
@@ -181,7 +181,8 @@ impl Drop for Told {
         self.api.metrics().answered(&self.method, self.route, status, took);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let request_id = self.request_id.to_str().unwrap_or_default();
-        let (method, route) = (&self.method, self.route);
+        let route = self.route.map_or(Route::NONE, |route| route.pattern);
+        let method = &self.method;
         if self.status.is_some() {
             tracing::info!(%method, route, status, micros, request_id, "answered");
         } else {
@@ -257,7 +258,7 @@ impl Api {
             api: self.clone(),
             begun: Instant::now(),
             method: head.method.clone(),
-            route: "none",
+            route: None,
             request_id: HeaderValue::from_static("none"),
             standing: None,
             status: None,
@@ -271,7 +272,7 @@ impl Api {
                 Ok(Entered::Called(route, call, asks_from)) => {
                     let from = [peer, asks_from];
                     // A panic is an answer too, and ends nothing else.
-                    AssertUnwindSafe(reply(route, call, body, from, &mut told.standing))
+                    AssertUnwindSafe(reply(&told.api, route, call, body, from, &mut told.standing))
                         .catch_unwind()
                         .await
                         .unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")))
@@ -298,18 +299,18 @@ impl Api {
             // Those who look for what there is are counted too.
             self.0.limiters.address(asks_from)?;
         }
-        let (route, variables) = match found {
-            Found::Route(route, variables) => (route, variables),
+        let (route, variable) = match found {
+            Found::Route(route, variable) => (route, variable),
             Found::OtherMethods(methods) => {
                 return options_or_refuse(&head.method, &methods).map(Entered::Answered);
             }
             Found::Nothing => return Err(Refusal::RouteUnknown.into()),
         };
-        told.route = route.pattern;
+        told.route = Some(route);
         let call = Call {
             api: self.clone(),
             pattern: route.pattern,
-            variables,
+            variable,
             query: Query::parse(head.uri.query().unwrap_or_default())?,
             headers: head.headers,
             body: Bytes::new(),
@@ -394,6 +395,7 @@ enum Entered {
 
 /// What comes of a request to a route.
 async fn reply<B>(
+    api: &Api,
     route: &'static Route,
     mut call: Box<Call>,
     body: B,
@@ -404,7 +406,6 @@ where
     B: hyper::body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let api = call.api.clone();
     let timeouts = api.0.timeouts;
     // Who calls is looked up in the store, which may hang as it may in a handler.
     within(timeouts.handler, api.admit(route, &mut call, from, standing))
@@ -456,14 +457,18 @@ impl Call {
         self.whole_record(StatusCode::OK, record)
     }
 
+    /// The JSON of a record.
+    pub(crate) fn written<T: Shown>(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
+        T::shelf(&self.api.0.rendered).json(record)
+    }
+
     /// A record, whatever the caller has.
     pub(crate) fn whole_record<T: Shown>(
         &self,
         status: StatusCode,
         record: &Arc<T>,
     ) -> Result<Reply, ApiError> {
-        let json = T::shelf(&self.api.0.rendered).json(record)?;
-        Ok(Reply::written(status, json).version(record.version()))
+        Ok(Reply::written(status, self.written(record)?).version(record.version()))
     }
 
     /// A page of records.

@@ -14,6 +14,7 @@ use crate::api::Api;
 use crate::error::{ApiError, Refusal};
 use crate::query::Query;
 use crate::rate::Limiters;
+use crate::routes::Variable;
 
 /// A request on its way through a handler.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Call {
     pub(crate) api: Api,
     /// The route's pattern, which names the list that a cursor is for.
     pub(crate) pattern: &'static str,
-    pub(crate) variables: Vec<(&'static str, String)>,
+    pub(crate) variable: Variable,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -46,7 +47,7 @@ impl Call {
 
     /// A variable of the path, if it is of the form that it must have; else there is no such record.
     pub(crate) fn path<T: std::str::FromStr>(&self, name: &str) -> Result<T, ApiError> {
-        let found = self.variables.iter().find(|(variable, _)| *variable == name);
+        let found = self.variable.as_ref().filter(|(variable, _)| *variable == name);
         found.and_then(|(_, value)| value.parse().ok()).ok_or_else(|| Refusal::NotFound.into())
     }
 
@@ -54,7 +55,7 @@ impl Call {
     pub(crate) fn slug(&self) -> Result<Slug, ApiError> {
         let slug: Slug = self.path("slug")?;
         // An input is trimmed, a path is not: a plan has one path.
-        let is_whole = self.variables.iter().any(|(_, sent)| slug.as_str() == sent);
+        let is_whole = self.variable.as_ref().is_some_and(|(_, sent)| slug.as_str() == sent);
         if is_whole { Ok(slug) } else { Err(Refusal::NotFound.into()) }
     }
 

@@ -21,6 +21,9 @@ use subscription_core::{
 };
 
 /// A store that tells how long it takes, how often it fails, and how sessions come and go.
+///
+/// A cache belongs in front of it: what is in memory takes no time that is worth telling, and would
+/// hide how long the rest takes.
 #[derive(Debug)]
 pub struct MeteredStore {
     inner: Arc<dyn Store>,
@@ -93,6 +96,13 @@ const BUCKETS: [f64; 12] =
     [0.00002, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
 
 impl StoreMetrics {
+    /// Tells as well what a cache in front of the store has in memory.
+    #[must_use]
+    pub fn cached(mut self, memory: &Memory) -> Self {
+        self.memory = Some(memory.clone());
+        self
+    }
+
     fn took<T>(&self, nth: usize, took: Duration, done: &Result<T, StoreError>) {
         if let Some(seconds) = self.timed.get(nth) {
             seconds.observe(took.as_secs_f64());
@@ -142,8 +152,8 @@ impl prometheus_client::collector::Collector for CacheCollector {
 }
 
 impl MeteredStore {
-    /// Puts a watch on a store, and on what a cache in it has in memory.
-    pub fn new(inner: Arc<dyn Store>, memory: Option<Memory>) -> Self {
+    /// Puts a watch on a store.
+    pub fn new(inner: Arc<dyn Store>) -> Self {
         let seconds =
             Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         let timed =
@@ -154,7 +164,7 @@ impl MeteredStore {
             failures: Family::default(),
             opened: Counter::default(),
             revoked: Counter::default(),
-            memory,
+            memory: None,
         };
         Self { inner, metrics }
     }

@@ -1,6 +1,7 @@
 //! What is counted and timed.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,6 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::metered::StoreMetrics;
+use crate::routes::{ROUTES, Route};
 
 /// Requests by route and status, how long they took, and which came too often.
 pub(crate) struct Metrics {
@@ -18,7 +20,20 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<Served, Histogram>,
     limited: Family<Limited, Counter>,
+    /// The series of each of [`ROUTES`] in its order, as far as there are any.
+    at_hand: Box<[AtHand]>,
 }
+
+/// The series that nearly every request to a route is counted in. To find them by their names takes
+/// longer than to find the route.
+#[derive(Default)]
+struct AtHand {
+    seconds: OnceLock<Histogram>,
+    requests: [OnceLock<Counter>; STATUSES.len()],
+}
+
+/// The usual statuses.
+const STATUSES: [u16; 10] = [200, 201, 204, 304, 400, 401, 404, 409, 422, 429];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -54,7 +69,8 @@ impl Metrics {
         registry.register("request_seconds", "How long answers took", seconds.clone());
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
-        Self { registry, requests, seconds, limited }
+        let at_hand = ROUTES.iter().map(|_| AtHand::default()).collect();
+        Self { registry, requests, seconds, limited, at_hand }
     }
 
     /// Shows what a store has counted as well.
@@ -71,16 +87,30 @@ impl Metrics {
     pub(crate) fn answered(
         &self,
         method: &http::Method,
-        route: &'static str,
+        route: Option<&'static Route>,
         status: u16,
         took: Duration,
     ) {
-        // Methods that nobody has heard of must not make new series without end.
-        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
-        let method = known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other");
-        let answered = Answered { method, route, status };
-        self.requests.get_or_create(&answered).inc();
-        self.seconds.get_or_create(&Served { route }).observe(took.as_secs_f64());
+        let name = route.map_or(Route::NONE, |route| route.pattern);
+        let nth = route.and_then(|route| ROUTES.iter().position(|one| std::ptr::eq(one, route)));
+        let at_hand = nth.and_then(|nth| self.at_hand.get(nth));
+        let seconds = || self.seconds.get_or_create(&Served { route: name }).clone();
+        let took = took.as_secs_f64();
+        match at_hand {
+            Some(at_hand) => at_hand.seconds.get_or_init(seconds).observe(took),
+            None => seconds().observe(took),
+        }
+        let requests = || {
+            let answered = Answered { method: known(method), route: name, status };
+            self.requests.get_or_create(&answered).clone()
+        };
+        // What is at hand is of the route's own method: HEAD is counted for itself.
+        let at_hand = at_hand.filter(|_| route.is_some_and(|route| route.method == *method));
+        let usual = STATUSES.iter().position(|usual| *usual == status);
+        match at_hand.zip(usual).and_then(|(at_hand, nth)| at_hand.requests.get(nth)) {
+            Some(counter) => counter.get_or_init(requests).inc(),
+            None => requests().inc(),
+        };
     }
 
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {
@@ -88,6 +118,12 @@ impl Metrics {
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
+}
+
+/// A method's name. Methods that nobody has heard of must not make new series without end.
+fn known(method: &http::Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+    known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
 impl fmt::Debug for Metrics {

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
+use subscription_core::auth::{Session, User};
 use subscription_core::{Payment, Plan, Subscription, Version};
 
 use crate::error::ApiError;
+use crate::handlers::authentication::{SessionBody, UserBody};
 
 /// How many records of a kind are remembered, at the most: two to the power of this.
 const SLOTS_LOG2: u32 = 12;
@@ -28,7 +30,7 @@ struct Slot<T> {
     json: Bytes,
 }
 
-impl<T: Serialize> Rendered<T> {
+impl<T: Shown> Rendered<T> {
     /// The JSON of a record.
     pub(crate) fn json(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
         self.with(record, Bytes::clone)
@@ -38,7 +40,7 @@ impl<T: Serialize> Rendered<T> {
     fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
         // Nobody else has it: it was read for this answer, and will not come again.
         if Arc::strong_count(record) == 1 {
-            return Ok(act(&written(&**record)?));
+            return Ok(act(&record.written()?));
         }
         // Two that belong to the same slot have another beside it, or each would push out the other for
         // ever on a page that both are on.
@@ -51,14 +53,14 @@ impl<T: Serialize> Rendered<T> {
                 // Still in use elsewhere.
                 Some(known) if Arc::strong_count(&known.record) > 1 => {}
                 Some(_) | None => {
-                    let json = written(&**record)?;
+                    let json = record.written()?;
                     let done = act(&json);
                     *slot = Some(Slot { record: Arc::clone(record), json });
                     return Ok(done);
                 }
             }
         }
-        let json = written(&**record)?;
+        let json = record.written()?;
         let done = act(&json);
         if let [Some(slot), _] = slots {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,10 +102,6 @@ struct PageEnd {
     next_cursor: Option<String>,
 }
 
-fn written(record: &impl Serialize) -> Result<Bytes, ApiError> {
-    Ok(serde_json::to_vec(record).map_err(ApiError::unforeseen)?.into())
-}
-
 /// Spreads addresses, whose lowest bits are all alike, over the slots (Fibonacci hashing: the upper bits
 /// are the ones that are spread).
 fn place<T>(record: &Arc<T>) -> usize {
@@ -129,15 +127,29 @@ pub(crate) struct Shelves {
     plans: Rendered<Plan>,
     subscriptions: Rendered<Subscription>,
     payments: Rendered<Payment>,
+    users: Rendered<User>,
+    sessions: Rendered<Session>,
 }
 
 /// A record that callers are shown.
-pub(crate) trait Shown: Serialize + Sized {
+pub(crate) trait Shown: Sized {
+    /// What callers are shown of it.
+    type Body<'a>: Serialize + From<&'a Self>
+    where
+        Self: 'a;
+
     fn version(&self) -> Version;
     fn shelf(shelves: &Shelves) -> &Rendered<Self>;
+
+    fn written(&self) -> Result<Bytes, ApiError> {
+        let body = Self::Body::from(self);
+        Ok(serde_json::to_vec(&body).map_err(ApiError::unforeseen)?.into())
+    }
 }
 
 impl Shown for Plan {
+    type Body<'a> = &'a Self;
+
     fn version(&self) -> Version {
         self.version
     }
@@ -148,6 +160,8 @@ impl Shown for Plan {
 }
 
 impl Shown for Subscription {
+    type Body<'a> = &'a Self;
+
     fn version(&self) -> Version {
         self.version
     }
@@ -158,11 +172,37 @@ impl Shown for Subscription {
 }
 
 impl Shown for Payment {
+    type Body<'a> = &'a Self;
+
     fn version(&self) -> Version {
         self.version
     }
 
     fn shelf(shelves: &Shelves) -> &Rendered<Self> {
         &shelves.payments
+    }
+}
+
+impl Shown for User {
+    type Body<'a> = UserBody<'a>;
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
+        &shelves.users
+    }
+}
+
+impl Shown for Session {
+    type Body<'a> = SessionBody<'a>;
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
+        &shelves.sessions
     }
 }

@@ -50,6 +50,9 @@ impl std::fmt::Debug for Route {
 }
 
 impl Route {
+    /// What a log line and a metric call a request that leads to no route.
+    pub(crate) const NONE: &'static str = "none";
+
     /// True if a request brings a JSON body.
     pub(crate) fn takes_body(&self) -> bool {
         let bodyless = matches!(self.needs, Bearer | BearerOnce);
@@ -148,11 +151,14 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/docs", Nothing, |call| Box::pin(documents::docs(call))),
 ];
 
+/// The variable of a pattern with what stands for it, if it has one; none has two.
+pub(crate) type Variable = Option<(&'static str, String)>;
+
 /// Where a path leads.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// To a route, with what stands for its variables.
-    Route(&'static Route, Vec<(&'static str, String)>),
+    /// To a route, with what stands for its variable.
+    Route(&'static Route, Variable),
     /// To a path that is known, but not with this method.
     OtherMethods(Vec<&'static Method>),
     /// Nowhere.
@@ -175,8 +181,8 @@ pub(crate) fn find(
     // What GET answers, HEAD answers without its body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     for route in ROUTES.iter().filter(|route| route.method == *wanted && is_shown(route)) {
-        if let Some(variables) = matches(route.pattern, segments) {
-            return Found::Route(route, variables);
+        if let Some(variable) = matches(route.pattern, segments) {
+            return Found::Route(route, variable);
         }
     }
     let others = ROUTES.iter().filter(|route| is_shown(route));
@@ -185,12 +191,9 @@ pub(crate) fn find(
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }
 
-/// What stands for a pattern's variables, if the segments match it.
-fn matches(
-    pattern: &'static str,
-    segments: &[Cow<'_, str>],
-) -> Option<Vec<(&'static str, String)>> {
-    let mut variables = Vec::new();
+/// What stands for a pattern's variable, if the segments match it.
+fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable> {
+    let mut found = None;
     let mut rest = pattern;
     for segment in segments {
         // Also that the segment before ended here, in the pattern as in the path.
@@ -200,12 +203,12 @@ fn matches(
             Some(_) if segment.is_empty() => return None,
             Some(variable) => {
                 let (name, after) = variable.split_once('}')?;
-                variables.push((name, segment.to_string()));
+                found = Some((name, segment.to_string()));
                 rest = after;
             }
         }
     }
-    rest.is_empty().then_some(variables)
+    rest.is_empty().then_some(found)
 }
 
 #[cfg(test)]
@@ -222,12 +225,16 @@ mod tests {
             let path = route.pattern.replace(['{', '}'], "");
             let path = segments(&path);
 
-            let Found::Route(found, variables) = find(&route.method, &path, |_| true) else {
+            let Found::Route(found, variable) = find(&route.method, &path, |_| true) else {
                 panic!("{route:?} is not found");
             };
 
             assert_eq!(format!("{found:?}"), format!("{route:?}"));
-            assert_eq!(variables.len(), route.pattern.matches('{').count(), "{route:?}");
+            assert_eq!(
+                usize::from(variable.is_some()),
+                route.pattern.matches('{').count(),
+                "{route:?}"
+            );
         }
     }
 

@@ -1,17 +1,15 @@
 //! Tokens that were found good a moment ago.
 //!
-//! With `token.rs` and `clients.rs` the only use of `moka` beside the stores. A revocation on this
-//! instance is seen at once: it stamps the session's slot, and an entry counts only while its slot has
-//! the stamp that was read before the session was.
+//! A revocation on this instance is seen at once: it stamps the session's slot, and an entry counts only
+//! while its slot has the stamp that was read before the session was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::sync::Cache;
-use secrecy::{ExposeSecret as _, SecretString};
-use sha2::{Digest as _, Sha256};
+use secrecy::SecretString;
 
+use super::known::{Known, hash};
 use super::sessions::Authenticated;
 use crate::clock::Timestamp;
 use crate::id::SessionId;
@@ -21,7 +19,7 @@ const SLOTS: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct AuthCache {
-    entries: Cache<[u8; 32], Entry>,
+    entries: Known<Entry>,
     stamps: Box<[AtomicU64]>,
     lag: Duration,
 }
@@ -34,14 +32,14 @@ struct Entry {
 }
 
 impl AuthCache {
-    pub(super) fn new(entries: u64, lag: Duration) -> Self {
+    pub(super) fn new(entries: usize, lag: Duration) -> Self {
         let stamps = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { entries: Cache::new(entries), stamps, lag }
+        Self { entries: Known::of(entries), stamps, lag }
     }
 
     /// What a token was found to be, if that is recent enough and its session was not touched here.
     pub(super) fn get(&self, token: &SecretString, now: Timestamp) -> Option<Arc<Authenticated>> {
-        let entry = self.entries.get(&key(token))?;
+        let entry = self.entries.get(&hash(token))?;
         let recent = entry.checked_at <= now && now < entry.checked_at.saturating_add(self.lag);
         let untouched = self.stamp(entry.found.session.id) == entry.stamp;
         (recent && untouched).then_some(entry.found)
@@ -54,7 +52,7 @@ impl AuthCache {
         checked_at: Timestamp,
         stamp: u64,
     ) {
-        self.entries.insert(key(token), Entry { found, checked_at, stamp });
+        self.entries.put(hash(token), Entry { found, checked_at, stamp });
     }
 
     /// The stamp of a session's slot; read it before the session.
@@ -75,8 +73,4 @@ impl AuthCache {
         let number = u16::from_be_bytes(*bytes.last_chunk()?);
         self.stamps.get(usize::from(number) % SLOTS)
     }
-}
-
-fn key(token: &SecretString) -> [u8; 32] {
-    Sha256::digest(token.expose_secret()).into()
 }

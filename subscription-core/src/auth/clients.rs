@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use moka::sync::Cache;
-use secrecy::{ExposeSecret as _, SecretString};
-use sha2::{Digest as _, Sha256};
+use secrecy::SecretString;
 
 use super::Authentication;
 use super::client::{Client, ClientCredential, ClientKind, NewClient, Scope};
+use super::known::{Known, hash};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::found;
@@ -27,14 +26,14 @@ pub struct CreatedClient {
 /// Which credentials clients have accepted, by hash, and the client as it was then: to make the keyed hash
 /// of a key anew was the dearest part of a small request.
 #[derive(Debug)]
-pub(super) struct Accepted(Cache<[u8; 32], Arc<Client>>);
+pub(super) struct Accepted(Known<Arc<Client>>);
 
 /// Credentials that are remembered, at the most.
-const ACCEPTED_MAX: u64 = 10_000;
+const ACCEPTED_MAX: usize = 10_000;
 
 impl Default for Accepted {
     fn default() -> Self {
-        Self(Cache::new(ACCEPTED_MAX))
+        Self(Known::of(ACCEPTED_MAX))
     }
 }
 
@@ -161,7 +160,7 @@ impl Authentication {
         credential: &SecretString,
     ) -> Result<Arc<Client>, Error> {
         let unknown = || Error::from(Unauthenticated::ClientUnknown);
-        let hash = Sha256::digest(credential.expose_secret()).into();
+        let hash = hash(credential);
         if let Some(accepting) = self.0.accepted.0.get(&hash) {
             let client = self.store().client(&accepting.id).await.map_err(Error::Store)?;
             // As it is now: it may have been given another key since, or shut out.
@@ -175,7 +174,7 @@ impl Authentication {
         let credential = ClientCredential::parse(credential).ok_or_else(unknown)?;
         match self.store().client(&credential.id).await.map_err(Error::Store)? {
             Some(client) if client.accepts(&credential, &self.0.server_keys) => {
-                self.0.accepted.0.insert(hash, Arc::clone(&client));
+                self.0.accepted.0.put(hash, Arc::clone(&client));
                 Ok(client)
             }
             Some(_) => Err(unknown()),

@@ -12,6 +12,7 @@ mod identity;
 mod input;
 mod jws;
 mod keys;
+mod known;
 mod provider;
 mod refresh;
 mod session;
@@ -120,9 +121,9 @@ impl AuthenticationBuilder {
         self
     }
 
-    /// Remembers up to `entries` tokens that [`Authentication::authenticate_cached`] found good, for
-    /// `lag` at the most.
-    pub fn cache(mut self, entries: u64, lag: Duration) -> Self {
+    /// Remembers about `entries` tokens, and never twice as many, that
+    /// [`Authentication::authenticate_cached`] found good, for `lag` at the most.
+    pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
         self.0.cache = Some(AuthCache::new(entries, lag));
         self
     }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::jws::{Compact, read_object};
 use super::keys::KeyRing;
+use super::known::{Known, hash};
 use super::session::Session;
 use crate::clock::Timestamp;
 use crate::error::Error;
@@ -23,7 +22,7 @@ const TOKEN_TYPE: &str = "at+jwt";
 const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// Tokens of which is remembered that they are ours, at the most.
-const SIGNED_MAX: u64 = 10_000;
+const SIGNED_MAX: usize = 10_000;
 
 /// How far two clocks may be apart.
 pub(crate) const LEEWAY_SECONDS: u64 = 30;
@@ -72,7 +71,7 @@ pub(crate) enum TokenRefused {
 }
 
 /// Makes and checks access tokens.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct AccessTokens {
     pub(crate) keys: KeyRing,
     pub(crate) issuer: String,
@@ -83,12 +82,12 @@ pub(crate) struct AccessTokens {
 
 /// What tokens say whose signatures were found good before: to check one anew costs as much as all the
 /// rest of a request. Only that is remembered which time does not change.
-#[derive(Debug, Clone)]
-pub(crate) struct Signed(Cache<[u8; 32], Arc<AccessClaims>>);
+#[derive(Debug)]
+pub(crate) struct Signed(Known<Arc<AccessClaims>>);
 
 impl Default for Signed {
     fn default() -> Self {
-        Self(Cache::new(SIGNED_MAX))
+        Self(Known::of(SIGNED_MAX))
     }
 }
 
@@ -125,7 +124,7 @@ impl AccessTokens {
         token: &SecretString,
         now: Timestamp,
     ) -> Result<Arc<AccessClaims>, TokenRefused> {
-        let claims = self.read(token.expose_secret()).ok_or(TokenRefused::Invalid)?;
+        let claims = self.read(token).ok_or(TokenRefused::Invalid)?;
         let from_the_future = claims.iat > seconds(now).saturating_add(LEEWAY_SECONDS);
         if claims.iss != self.issuer || claims.aud != self.audience || from_the_future {
             return Err(TokenRefused::Invalid);
@@ -136,17 +135,17 @@ impl AccessTokens {
         Ok(claims)
     }
 
-    fn read(&self, token: &str) -> Option<Arc<AccessClaims>> {
+    fn read(&self, token: &SecretString) -> Option<Arc<AccessClaims>> {
         // Before anything else is done with it: its hash takes longer, the longer it is.
-        if token.len() > TOKEN_BYTES_MAX {
+        if token.expose_secret().len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let hash = Sha256::digest(token).into();
+        let hash = hash(token);
         if let Some(claims) = self.signed.0.get(&hash) {
             return Some(claims);
         }
-        let claims = Arc::new(self.check(token)?);
-        self.signed.0.insert(hash, Arc::clone(&claims));
+        let claims = Arc::new(self.check(token.expose_secret())?);
+        self.signed.0.put(hash, Arc::clone(&claims));
         Some(claims)
     }
 

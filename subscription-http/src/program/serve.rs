@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use subscription_core::SubscriptionService;
 use subscription_core::auth::{
     AuthSettings, Authentication, DevelopmentIdentities, IdentityVerifier,
 };
-use subscription_core::{Store, SubscriptionService};
-use subscription_http::{Api, Limits, MeteredStore, Server};
+use subscription_http::{Api, Limits, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::clients::{configure, configured};
@@ -43,9 +43,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let store = Arc::new(MeteredStore::new(Arc::clone(&opened.store), opened.memory.clone()));
-    let watched: Arc<dyn Store> = Arc::<MeteredStore>::clone(&store);
-    let service = SubscriptionService::builder(watched).check_users().build();
+    let service = SubscriptionService::builder(Arc::clone(&opened.store)).check_users().build();
     let auth = authenticate(settings, &service, verifier, &keys)?;
     if let Err(failure) = configure(clients, &auth).await {
         opened.close().await;
@@ -54,7 +52,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .trust_proxies(settings.trusted_proxies.clone())
         .rate_limits(&settings.limits)
-        .store_metrics(store.metrics());
+        .store_metrics(&opened.metrics);
     if settings.mode == Mode::Development {
         api = api.believe_every_client();
     }

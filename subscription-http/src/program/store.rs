@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use subscription_core::store::{CachedStore, Memory, Postgres, PostgresStore, Sqlite, SqliteStore};
+use subscription_core::store::{CachedStore, Postgres, PostgresStore, Sqlite, SqliteStore};
 use subscription_core::{MemoryStore, Store};
+use subscription_http::{MeteredStore, StoreMetrics};
 
 use super::Failure;
 use super::settings::{Database, Settings};
@@ -12,8 +13,7 @@ use super::settings::{Database, Settings};
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// What a cache in front of it has in memory.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) metrics: StoreMetrics,
     kept: Kept,
 }
 
@@ -24,20 +24,28 @@ pub(crate) enum Kept {
     Postgres(Arc<PostgresStore>),
 }
 
+/// A cache in front of a store that is watched.
+fn cached(store: Arc<dyn Store>) -> (CachedStore<MeteredStore>, StoreMetrics) {
+    let metered = Arc::new(MeteredStore::new(store));
+    let store = CachedStore::new(Arc::clone(&metered), CachedStore::<MeteredStore>::LAG);
+    let metrics = metered.metrics().clone().cached(store.memory());
+    (store, metrics)
+}
+
 impl Opened {
     /// Opens the store, for a `patient` server or for a command: a server waits for a database that is out
     /// of reach, and hears of what others change.
     pub(crate) async fn new(settings: &Settings, patient: bool) -> Result<Self, Failure> {
         match &settings.database {
             Database::Memory => {
-                let store = Arc::new(MemoryStore::default());
-                Ok(Self { store, memory: None, kept: Kept::Nowhere })
+                let store = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
+                let metrics = store.metrics().clone();
+                Ok(Self { store, metrics, kept: Kept::Nowhere })
             }
             Database::Sqlite(path) => {
                 let kept = Arc::new(Sqlite::file(path).open().await?);
-                let store = CachedStore::new(Arc::clone(&kept), CachedStore::<SqliteStore>::LAG);
-                let memory = Some(store.memory().clone());
-                Ok(Self { store: Arc::new(store), memory, kept: Kept::Sqlite(kept) })
+                let (store, metrics) = cached(Arc::<SqliteStore>::clone(&kept));
+                Ok(Self { store: Arc::new(store), metrics, kept: Kept::Sqlite(kept) })
             }
             Database::Postgres(url) => {
                 let postgres = Postgres::url(url)?.connections(settings.database_connections);
@@ -47,12 +55,11 @@ impl Opened {
                     postgres.open().await
                 };
                 let kept = Arc::new(opened?);
-                let store = CachedStore::new(Arc::clone(&kept), CachedStore::<PostgresStore>::LAG);
+                let (store, metrics) = cached(Arc::<PostgresStore>::clone(&kept));
                 if patient {
                     kept.listen(store.memory());
                 }
-                let memory = Some(store.memory().clone());
-                Ok(Self { store: Arc::new(store), memory, kept: Kept::Postgres(kept) })
+                Ok(Self { store: Arc::new(store), metrics, kept: Kept::Postgres(kept) })
             }
         }
     }

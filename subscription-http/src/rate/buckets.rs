@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     pub(super) fn new(quota: Quota, time: Time) -> Self {
         let shards = Shards {
             parts: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
+            hasher: foldhash::fast::RandomState::default(),
         };
         Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
     }
@@ -91,7 +91,8 @@ struct Ask<K> {
 /// When each bucket is full again; one that is not here is full.
 struct Shards<K> {
     parts: Vec<Mutex<HashMap<K, Nanos>>>,
-    hasher: RandomState,
+    /// Which part a key is in; the parts themselves have a hash that nobody can aim at.
+    hasher: foldhash::fast::RandomState,
 }
 
 impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
