@@ -1,7 +1,7 @@
 //! The server under load, against what it stands on and against what one would write instead.
 //!
 //! `cargo bench --bench load` starts everything itself, each server as a process of its own with two
-//! workers: ours with all that production has, over memory; a bare hyper that answers the same bytes from
+//! workers: ours with all that production has, its log too, over memory; a bare hyper that answers the same bytes from
 //! a static (the ceiling); and a CRUD on axum as one would write it. 64 connections ask in short slices,
 //! one server after the other, so that whatever else the machine does is shared. Every answer is
 //! checked. Told are medians, and the ratio of each pair of slices with the middle half of its spread.
@@ -72,10 +72,11 @@ async fn compare() {
     let ratio = pair(what, against, (&cached, &plan_cached), (&ceiling, &plan_cached)).await;
     bars.push(("a plan from the cache of a database, to bare hyper", ratio, 0.9));
     drop((cached, ceiling));
-    let logging = Running::start(Server::Logging, None);
-    let logged = Request::get("/subscription-plans/pro", &logging.world());
-    pair("a plan, with the log on", "with it off", (&logging, &logged), (&ours, &plan)).await;
-    drop(logging);
+    let silent = Running::start(Server::Silent, None);
+    let unlogged = Request::get("/subscription-plans/pro", &silent.world());
+    pair("a plan by its slug", "the same without a log", (&ours, &plan), (&silent, &unlogged))
+        .await;
+    drop(silent);
     let ratio = pair("a plan by its slug", "axum CRUD", (&ours, &plan), (&axum, &plan)).await;
     bars.push(("a plan by its slug, to a CRUD on axum", ratio, 1.4));
     let created = Request::post("/subscriptions", &world.subscription, &world);

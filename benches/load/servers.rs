@@ -1,5 +1,9 @@
 //! Who is asked: each server in a process of its own.
 
+#[expect(dead_code, unused_imports, reason = "its tests are run where it belongs")]
+#[path = "../../subscription-http/src/program/json_lines.rs"]
+mod json_lines;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader};
@@ -17,16 +21,18 @@ use serde_json::{Value, json};
 use subscription_http::Limits;
 use tokio::net::TcpListener;
 
+use self::json_lines::JsonLines;
 use crate::world;
 
 /// Which server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Server {
-    Ours,
-    /// Behind the cache that there is in front of a database.
-    Cached,
     /// With a line of JSON for each request on standard error, which is thrown away.
-    Logging,
+    Ours,
+    /// The same behind the cache that there is in front of a database.
+    Cached,
+    /// Without a log.
+    Silent,
     Hyper,
     Axum,
 }
@@ -53,12 +59,12 @@ impl Running {
         let name = match server {
             Server::Ours => "ours",
             Server::Cached => "cached",
-            Server::Logging => "logging",
+            Server::Silent => "silent",
             Server::Hyper => "hyper",
             Server::Axum => "axum",
         };
         command.args(["--serve", name]).stdout(Stdio::piped());
-        if matches!(server, Server::Logging) {
+        if matches!(server, Server::Ours | Server::Cached) {
             command.stderr(Stdio::null());
         }
         if let Some(body) = body {
@@ -98,19 +104,28 @@ pub(crate) fn serve(name: &str, body: Option<&String>) {
     let runtime = builder.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         match name {
-            "ours" => ours(world::World::with(1_000, false).await).await,
-            "cached" => ours(world::World::with(1_000, true).await).await,
-            "logging" => {
-                tracing_subscriber::fmt().json().with_writer(std::io::stderr).init();
-                ours(world::World::with(1_000, false).await).await;
+            "ours" => {
+                start_log();
+                ours(false).await;
             }
+            "cached" => {
+                start_log();
+                ours(true).await;
+            }
+            "silent" => ours(false).await,
             "axum" => axum_crud().await,
             _ => hyper_static(Bytes::from(body.cloned().unwrap_or_default())).await,
         }
     });
 }
 
-async fn ours(world: world::World) {
+fn start_log() {
+    let log = tracing_subscriber::fmt().event_format(JsonLines);
+    log.with_writer(std::io::stderr).init();
+}
+
+async fn ours(is_cached: bool) {
+    let world = world::World::with(1_000, is_cached).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
     let server = server.await.unwrap().workers(NonZeroUsize::new(2).unwrap()).unwrap();

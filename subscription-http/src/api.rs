@@ -182,11 +182,11 @@ impl Drop for Told {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let request_id = self.request_id.to_str().unwrap_or_default();
         let route = self.route.map_or(Route::NONE, |route| route.pattern);
-        let method = &self.method;
+        let method = self.method.as_str();
         if self.status.is_some() {
-            tracing::info!(%method, route, status, micros, request_id, "answered");
+            tracing::info!(method, route, status, micros, request_id, "answered");
         } else {
-            tracing::info!(%method, route, status, micros, request_id, "left unanswered");
+            tracing::info!(method, route, status, micros, request_id, "left unanswered");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod clients;
 mod demo;
 mod identity;
+mod json_lines;
 mod keys;
 mod moving;
 mod serve;
@@ -17,6 +18,7 @@ use tracing::level_filters::LevelFilter;
 
 use self::clients::ClientCommand;
 use self::demo::Demo;
+use self::json_lines::JsonLines;
 use self::keys::Keys;
 use self::settings::{Flags, KEYS_FILE, Settings};
 
@@ -182,7 +184,7 @@ pub(crate) fn start_log(level: LevelFilter) {
     if std::io::stderr().is_terminal() {
         registry.with(lines).init();
     } else {
-        registry.with(lines.json().flatten_event(true)).init();
+        registry.with(lines.event_format(JsonLines)).init();
     }
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }
