@@ -1,8 +1,8 @@
 //! What grows with what: costs with records, memory with records and connections, answers with callers.
 //!
-//! `cargo bench --bench growth` prints tables and draws `benches/plots`; under eight minutes. Ten million
-//! subscriptions in memory take part of 10 GB and are left out where there are none, and said so. Name
-//! one or more of `start`, `connections`, `idle`, `memory` and `sqlite` for these alone.
+//! `cargo bench --bench growth` prints tables and draws `benches/plots`. Ten million subscriptions are
+//! left out, and said so, where there are no 10 GiB of memory or 16 GiB of disk for them. Name one or
+//! more of `start`, `connections`, `idle`, `memory` and `sqlite` for these alone.
 
 #![expect(
     clippy::unwrap_used,

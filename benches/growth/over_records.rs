@@ -1,6 +1,7 @@
 //! What a commit, a record by its id and a page cost, and what a record takes, as records grow.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const ROOM: u64 = 10 * 1024 * 1024;
 /// How long one number is measured.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Larger files were not tried: to make this one takes a good part of the time there is.
-const FILE_MAX: u64 = 1_000_000;
+/// KiB that ten million in a file, and the sorting of its indexes, must find free.
+const FILE_ROOM: u64 = 16 * 1024 * 1024;
 
 const WHAT: [&str; 4] = ["by id", "page of 50", "of a user", "commit"];
 
@@ -124,10 +125,16 @@ pub(crate) async fn memory() -> Vec<Line> {
 }
 
 pub(crate) async fn sqlite() -> Vec<Line> {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-growth").join("store.db");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-growth");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("store.db");
     let mut told = Vec::new();
     head("SQLite");
-    for size in SIZES.into_iter().filter(|size| *size <= FILE_MAX) {
+    for size in SIZES {
+        if size > 1_000_000 && free(&std::env::temp_dir()).min(free(&folder)) < FILE_ROOM {
+            println!("\n{} were left out: they need 16 GiB", grouped(size as f64));
+            break;
+        }
         let store = records::sqlite(&file, size).await;
         let costs = costs(&store, size).await;
         row(size, costs);
@@ -136,6 +143,13 @@ pub(crate) async fn sqlite() -> Vec<Line> {
     }
     std::fs::remove_file(file).ok();
     draw("SQLite", &told)
+}
+
+/// KiB that are free where a folder is.
+fn free(folder: &Path) -> u64 {
+    let told = Command::new("df").args(["-k", "--output=avail"]).arg(folder).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    told.lines().last().unwrap().trim().parse().unwrap()
 }
 
 /// A number that the kernel tells in KiB.
