@@ -1,13 +1,16 @@
 //! A store in the memory of the process.
 //!
-//! One lock over hash maps for the records and ordered sets for the lists. A commit is checked as a
-//! whole before anything of it is applied, so a refused one has nothing to undo.
+//! One lock over records in slots, hash tables to find them by and ordered indexes for the lists. A
+//! commit is checked as a whole before anything of it is applied, so a refused one has nothing to undo.
 
 mod accounts;
 mod idempotency;
+mod index;
 mod payments;
 mod plans;
+mod records;
 mod scan;
+mod standing;
 mod subscriptions;
 
 use std::borrow::Cow;
@@ -88,6 +91,7 @@ impl Tables {
 
     fn check(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         changes.check().map_err(StoreError::BadChangeSet)?;
+        self.check_room(changes)?;
         let unchanged = |key: &Key, version: Version| {
             if self.version(key) == version {
                 Ok(())
@@ -108,6 +112,13 @@ impl Tables {
         }
         self.check_unused(changes)?;
         self.check_unique(changes)
+    }
+
+    /// Slots have numbers of 32 bits.
+    fn check_room(&self, changes: &ChangeSet) -> Result<(), StoreError> {
+        let (plans, most) = (self.plans.len(), self.subscriptions.len().max(self.payments.len()));
+        let after = plans.max(most).saturating_add(changes.writes.len());
+        u32::try_from(after).map(|_| ()).map_err(|full| StoreError::Unavailable(full.into()))
     }
 
     fn check_unused(&self, changes: &ChangeSet) -> Result<(), StoreError> {

@@ -1,10 +1,12 @@
 //! The payments in memory: by id, by external id, and by subscription.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ById;
-use super::scan::{self, Bucket, Found, Index};
+use uuid::Uuid;
+
+use super::index::{Index, ReadOff};
+use super::records::{Record, Records};
+use super::scan::{self, Bucket, Found, Place, Stop};
 use crate::id::{PaymentId, SubscriptionId};
 use crate::payments::Payment;
 use crate::store::query::{Page, PaymentQuery};
@@ -12,35 +14,47 @@ use crate::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct PaymentTable {
-    records: ById<PaymentId, Arc<Payment>>,
-    by_external_id: HashMap<ExternalId, PaymentId>,
+    records: Records<Arc<Payment>>,
     by_subscription: Index<SubscriptionId, ()>,
 }
 
+impl Record for Arc<Payment> {
+    fn id(&self) -> Uuid {
+        self.id.uuid()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.external_payment_id.as_ref().map(ExternalId::as_str)
+    }
+}
+
+impl ReadOff<Arc<Payment>> for SubscriptionId {
+    fn read_off(record: &Arc<Payment>) -> Self {
+        record.subscription_id
+    }
+}
+
 impl PaymentTable {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     pub(super) fn get(&self, id: PaymentId) -> Option<&Arc<Payment>> {
-        self.records.get(&id)
+        self.records.by_id(id.uuid()).map(|(_, found)| found)
     }
 
     pub(super) fn by_external_id(&self, id: &ExternalId) -> Option<&Arc<Payment>> {
-        self.by_external_id.get(id).and_then(|id| self.records.get(id))
+        self.records.by_name(id.as_str()).map(|(_, found)| found)
     }
 
     pub(super) fn put(&mut self, payment: Payment) {
-        self.delete(payment.id);
-        if let Some(external_id) = &payment.external_payment_id {
-            self.by_external_id.insert(external_id.clone(), payment.id);
-        }
-        self.by_subscription.insert((payment.subscription_id, (), payment.id.uuid()));
-        self.records.insert(payment.id, Arc::new(payment));
+        let (slot, old) = self.records.put(Arc::new(payment));
+        self.by_subscription.relist(&self.records, slot, old.as_ref());
     }
 
     pub(super) fn delete(&mut self, id: PaymentId) {
-        let Some(payment) = self.records.remove(&id) else { return };
-        if let Some(external_id) = &payment.external_payment_id {
-            self.by_external_id.remove(external_id);
-        }
-        self.by_subscription.remove(&(payment.subscription_id, (), id.uuid()));
+        let Some((slot, old)) = self.records.remove(id.uuid()) else { return };
+        self.by_subscription.relist(&self.records, slot, Some(&old));
     }
 
     pub(super) fn page(&self, query: &PaymentQuery) -> Page<Arc<Payment>> {
@@ -48,9 +62,10 @@ impl PaymentTable {
         let Some(from) = scan::after(query.after.as_ref(), direction) else {
             return Page { items: Vec::new(), next: None };
         };
-        let bucket = query.subscription_id;
-        let mut walk = Bucket::new(&self.by_subscription, bucket, direction, &from);
-        let record = |((), id): &((), _)| match self.records.get(&PaymentId::from(*id)) {
+        let mut walk = Bucket::new(direction, &from, |from: &Place<()>| {
+            self.by_subscription.along(&self.records, query.subscription_id, direction, from)
+        });
+        let record = |stop: &Stop<()>| match self.records.at(stop.slot) {
             Some(payment) => Found::Item(Arc::clone(payment)),
             None => Found::Other,
         };

@@ -1,20 +1,35 @@
 //! The plans in memory: by id, by slug, and in every order by every filter.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ById;
-use super::scan::{self, Bucket, Found, Index, Intersection, Walk};
+use uuid::Uuid;
+
+use super::records::{Record, Records, Slot};
+use super::scan::{self, Bucket, Found, Intersection, Place, SortValue, Stop, Walk};
 use crate::id::PlanId;
 use crate::plans::{BillingCycle, Plan, Tier};
-use crate::store::query::{Page, PlanFilter, PlanOrder, PlanQuery, SortKey};
+use crate::store::query::{Direction, Page, PlanFilter, PlanOrder, PlanQuery, SortKey};
 use crate::text::{ExternalId, Slug};
 
 #[derive(Debug, Default)]
 pub(super) struct PlanTable {
-    records: ById<PlanId, Arc<Plan>>,
-    by_slug: HashMap<Slug, PlanId>,
-    lists: Index<(PlanOrder, Facet), SortKey>,
+    records: Records<Arc<Plan>>,
+    /// Plans are few, and each is in many lists: the keys are kept, not read off the records.
+    lists: BTreeMap<(List, SortKey, Uuid), Slot>,
+}
+
+/// A list by its order and by what is in it.
+type List = (PlanOrder, Facet);
+
+impl Record for Arc<Plan> {
+    fn id(&self) -> Uuid {
+        self.id.uuid()
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.slug.as_str())
+    }
 }
 
 /// What a plan can be found by.
@@ -58,26 +73,29 @@ impl Facet {
 }
 
 impl PlanTable {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     pub(super) fn get(&self, id: PlanId) -> Option<&Arc<Plan>> {
-        self.records.get(&id)
+        self.records.by_id(id.uuid()).map(|(_, found)| found)
     }
 
     pub(super) fn by_slug(&self, slug: &Slug) -> Option<&Arc<Plan>> {
-        self.by_slug.get(slug).and_then(|id| self.records.get(id))
+        self.records.by_name(slug.as_str()).map(|(_, found)| found)
     }
 
     pub(super) fn put(&mut self, plan: Plan) {
         self.delete(plan.id);
-        self.by_slug.insert(plan.slug.clone(), plan.id);
-        self.lists.extend(entries(&plan));
-        self.records.insert(plan.id, Arc::new(plan));
+        let plan = Arc::new(plan);
+        let (slot, _) = self.records.put(Arc::clone(&plan));
+        self.lists.extend(keys(&plan).map(|key| (key, slot)));
     }
 
     pub(super) fn delete(&mut self, id: PlanId) {
-        let Some(plan) = self.records.remove(&id) else { return };
-        self.by_slug.remove(&plan.slug);
-        for entry in entries(&plan) {
-            self.lists.remove(&entry);
+        let Some((_, plan)) = self.records.remove(id.uuid()) else { return };
+        for key in keys(&plan) {
+            self.lists.remove(&key);
         }
     }
 
@@ -87,21 +105,47 @@ impl PlanTable {
             return Page { items: Vec::new(), next: None };
         };
         let walks = Facet::asked_for(&query.filter).into_iter().map(|facet| {
-            let walk = Bucket::new(&self.lists, (order, facet), direction, &from);
-            Box::new(walk) as Box<dyn Walk<SortKey>>
+            let list = (order, facet);
+            let along = move |from: &Place<SortKey>| self.along(&list, direction, from);
+            Box::new(Bucket::new(direction, &from, along)) as Box<dyn Walk<SortKey>>
         });
         let mut walk = Intersection { walks: walks.collect() };
-        let record = |(_, id): &(SortKey, _)| match self.records.get(&PlanId::from(*id)) {
+        let record = |stop: &Stop<SortKey>| match self.records.at(stop.slot) {
             Some(plan) => Found::Item(Arc::clone(plan)),
             None => Found::Other,
         };
         let position = |plan: &Arc<Plan>| order.position(plan);
         scan::page(&mut walk, Some(from), direction, query.limit, record, position)
     }
+
+    /// The places of one list, from one place on.
+    fn along(
+        &self,
+        list: &List,
+        direction: Direction,
+        (key, id): &Place<SortKey>,
+    ) -> impl Iterator<Item = Stop<SortKey>> + Clone + use<'_> {
+        let from = (list.clone(), key.clone(), *id);
+        let mut range = match direction {
+            Direction::Ascending => {
+                self.lists.range(from..=(list.clone(), SortKey::HIGHEST, Uuid::max()))
+            }
+            Direction::Descending => {
+                self.lists.range((list.clone(), SortKey::LOWEST, Uuid::nil())..=from)
+            }
+        };
+        std::iter::from_fn(move || {
+            let entry = match direction {
+                Direction::Ascending => range.next(),
+                Direction::Descending => range.next_back(),
+            };
+            entry.map(|((_, key, id), slot)| Stop { place: (key.clone(), *id), slot: *slot })
+        })
+    }
 }
 
 /// Where a plan stands in the lists.
-fn entries(plan: &Plan) -> impl Iterator<Item = ((PlanOrder, Facet), SortKey, uuid::Uuid)> {
+fn keys(plan: &Plan) -> impl Iterator<Item = (List, SortKey, Uuid)> {
     PlanOrder::ALL.into_iter().flat_map(move |order| {
         Facet::of(plan).map(move |facet| ((order, facet), order.key(plan), plan.id.uuid()))
     })

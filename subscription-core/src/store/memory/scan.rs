@@ -1,16 +1,12 @@
 //! Walks along ordered indexes, and their joins.
 //!
-//! An index is a set of `(bucket, sort key, id)`: the records of one bucket (a user's, a plan's) lie
-//! side by side in order. A walk goes along one bucket and can jump ahead. Several buckets together
-//! are walked as their union; several filters together as their intersection, where each walk jumps
-//! to where the others are, so that the smallest decides what it costs.
-
-use std::collections::BTreeSet;
-use std::collections::btree_set;
-use std::ops::Bound;
+//! A walk goes along one bucket of an index (a user's records, a plan's) and can jump ahead. Several
+//! buckets together are walked as their union; several filters together as their intersection, where
+//! each walk jumps to where the others are, so that the smallest decides what it costs.
 
 use uuid::Uuid;
 
+use super::records::Slot;
 use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
 
 /// What an index sorts by, with a value below and one above all others.
@@ -60,13 +56,17 @@ impl SortValue for SortKey {
 /// A place along a walk.
 pub(super) type Place<V> = (V, Uuid);
 
-/// An index of records by bucket, each bucket in order.
-pub(super) type Index<B, V> = BTreeSet<(B, V, Uuid)>;
+/// A place where a record is.
+#[derive(Debug, Clone)]
+pub(super) struct Stop<V> {
+    pub(super) place: Place<V>,
+    pub(super) slot: Slot,
+}
 
 /// Goes through places in one direction.
 pub(super) trait Walk<V> {
-    /// The first place that is not before `from`; later calls never go back.
-    fn seek(&mut self, from: &Place<V>) -> Option<Place<V>>;
+    /// The first stop that is not before `from`; later calls never go back.
+    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>>;
 }
 
 /// True if `a` comes before `b`.
@@ -99,70 +99,47 @@ pub(super) fn start<V: SortValue>(direction: Direction) -> Place<V> {
 /// How many places are passed one by one before a jump is worth its search from the root.
 const STEPS_BEFORE_JUMP: usize = 4;
 
-/// A walk along one bucket.
-pub(super) struct Bucket<'a, B, V> {
-    index: &'a Index<B, V>,
-    name: B,
+/// A walk along one bucket. `open` gives its stops from a place on.
+pub(super) struct Bucket<V, O, S> {
+    open: O,
     direction: Direction,
-    ahead: btree_set::Range<'a, (B, V, Uuid)>,
-    at: Option<Place<V>>,
+    ahead: S,
+    at: Option<Stop<V>>,
 }
 
-impl<'a, B: Ord + Clone, V: SortValue> Bucket<'a, B, V> {
-    pub(super) fn new(
-        index: &'a Index<B, V>,
-        bucket: B,
-        direction: Direction,
-        from: &Place<V>,
-    ) -> Self {
-        let ahead = Self::ahead(index, &bucket, direction, from);
-        let mut walk = Self { index, name: bucket, direction, ahead, at: None };
-        walk.step();
-        walk
-    }
-
-    fn ahead(
-        index: &'a Index<B, V>,
-        bucket: &B,
-        direction: Direction,
-        (value, id): &Place<V>,
-    ) -> btree_set::Range<'a, (B, V, Uuid)> {
-        let from = Bound::Included((bucket.clone(), value.clone(), *id));
-        match direction {
-            Direction::Ascending => {
-                index.range((from, Bound::Included((bucket.clone(), V::HIGHEST, Uuid::max()))))
-            }
-            Direction::Descending => {
-                index.range((Bound::Included((bucket.clone(), V::LOWEST, Uuid::nil())), from))
-            }
-        }
+impl<V, O, S> Bucket<V, O, S>
+where
+    O: Fn(&Place<V>) -> S,
+    S: Iterator<Item = Stop<V>> + Clone,
+{
+    pub(super) fn new(direction: Direction, from: &Place<V>, open: O) -> Self {
+        let mut ahead = open(from);
+        let at = ahead.next();
+        Self { open, direction, ahead, at }
     }
 
     /// True if no more than so many places are ahead.
     pub(super) fn has_at_most(&self, places: usize) -> bool {
         self.ahead.clone().nth(places).is_none()
     }
-
-    fn step(&mut self) {
-        let entry = match self.direction {
-            Direction::Ascending => self.ahead.next(),
-            Direction::Descending => self.ahead.next_back(),
-        };
-        self.at = entry.map(|(_, value, id)| (value.clone(), *id));
-    }
 }
 
-impl<B: Ord + Clone, V: SortValue> Walk<V> for Bucket<'_, B, V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Place<V>> {
+impl<V, O, S> Walk<V> for Bucket<V, O, S>
+where
+    V: Ord + Clone,
+    O: Fn(&Place<V>) -> S,
+    S: Iterator<Item = Stop<V>> + Clone,
+{
+    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
         for _ in 0..STEPS_BEFORE_JUMP {
             match &self.at {
-                Some(at) if before(self.direction, at, from) => self.step(),
+                Some(at) if before(self.direction, &at.place, from) => self.at = self.ahead.next(),
                 Some(_) | None => return self.at.clone(),
             }
         }
-        if self.at.as_ref().is_some_and(|at| before(self.direction, at, from)) {
-            self.ahead = Self::ahead(self.index, &self.name, self.direction, from);
-            self.step();
+        if self.at.as_ref().is_some_and(|at| before(self.direction, &at.place, from)) {
+            self.ahead = (self.open)(from);
+            self.at = self.ahead.next();
         }
         self.at.clone()
     }
@@ -175,10 +152,10 @@ pub(super) struct Union<'a, V> {
 }
 
 impl<V: Ord> Walk<V> for Union<'_, V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Place<V>> {
+    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
         let direction = self.direction;
         let firsts = self.walks.iter_mut().filter_map(|walk| walk.seek(from));
-        firsts.reduce(|a, b| if before(direction, &b, &a) { b } else { a })
+        firsts.reduce(|a, b| if before(direction, &b.place, &a.place) { b } else { a })
     }
 }
 
@@ -188,42 +165,44 @@ pub(super) struct Intersection<'a, V> {
 }
 
 impl<V: Ord + Clone> Walk<V> for Intersection<'_, V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Place<V>> {
+    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
         let all = self.walks.len();
         let mut place = from.clone();
         let mut agreed = 0;
         // Round and round until every walk in turn has stopped at the same place.
-        while agreed < all || all == 0 {
+        loop {
             let walk = self.walks.first_mut()?;
             let found = walk.seek(&place)?;
-            agreed = if found == place { agreed + 1 } else { 1 };
-            place = found;
+            agreed = if found.place == place { agreed + 1 } else { 1 };
+            if agreed >= all {
+                return Some(found);
+            }
+            place = found.place;
             self.walks.rotate_left(1);
         }
-        Some(place)
     }
 }
 
-/// A walk over places that were gathered and sorted in its direction.
+/// A walk over stops that were gathered and sorted in its direction.
 pub(super) struct Gathered<V> {
-    places: std::iter::Peekable<std::vec::IntoIter<Place<V>>>,
+    stops: std::iter::Peekable<std::vec::IntoIter<Stop<V>>>,
     direction: Direction,
 }
 
 impl<V: Ord> Gathered<V> {
-    pub(super) fn new(mut places: Vec<Place<V>>, direction: Direction) -> Self {
-        places.sort_unstable();
-        if direction == Direction::Descending {
-            places.reverse();
-        }
-        Self { places: places.into_iter().peekable(), direction }
+    pub(super) fn new(mut stops: Vec<Stop<V>>, direction: Direction) -> Self {
+        stops.sort_unstable_by(|a, b| match direction {
+            Direction::Ascending => a.place.cmp(&b.place),
+            Direction::Descending => b.place.cmp(&a.place),
+        });
+        Self { stops: stops.into_iter().peekable(), direction }
     }
 }
 
 impl<V: Ord + Clone> Walk<V> for Gathered<V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Place<V>> {
-        while self.places.next_if(|place| before(self.direction, place, from)).is_some() {}
-        self.places.peek().cloned()
+    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
+        while self.stops.next_if(|stop| before(self.direction, &stop.place, from)).is_some() {}
+        self.stops.peek().cloned()
     }
 }
 
@@ -240,18 +219,18 @@ pub(super) fn successor<V>(direction: Direction, (value, id): Place<V>) -> Optio
 
 /// Collects a page along a walk.
 ///
-/// `record` gives what is at a place if it belongs on the page; `position` names where it stands.
+/// `record` gives what is at a stop if it belongs on the page; `position` names where it stands.
 pub(super) fn page<V: Clone, T>(
     walk: &mut dyn Walk<V>,
     mut from: Option<Place<V>>,
     direction: Direction,
     limit: PageLimit,
-    record: impl Fn(&Place<V>) -> Found<T>,
+    record: impl Fn(&Stop<V>) -> Found<T>,
     position: impl Fn(&T) -> Position,
 ) -> Page<T> {
     let mut items = Vec::with_capacity(limit.get());
-    while let Some(place) = from.and_then(|from| walk.seek(&from)) {
-        match record(&place) {
+    while let Some(stop) = from.and_then(|from| walk.seek(&from)) {
+        match record(&stop) {
             Found::End => break,
             Found::Other => {}
             Found::Item(_) if items.len() == limit.get() => {
@@ -260,12 +239,12 @@ pub(super) fn page<V: Clone, T>(
             }
             Found::Item(item) => items.push(item),
         }
-        from = successor(direction, place);
+        from = successor(direction, stop.place);
     }
     Page { items, next: None }
 }
 
-/// What is at a place.
+/// What is at a stop.
 pub(super) enum Found<T> {
     /// A record that belongs on the page.
     Item(T),
@@ -279,14 +258,27 @@ pub(super) enum Found<T> {
 mod tests {
     use super::*;
 
-    fn index(bucket: u8, ids: &[u128]) -> Index<u8, ()> {
-        ids.iter().map(|id| (bucket, (), Uuid::from_u128(*id))).collect()
+    fn stops(ids: impl IntoIterator<Item = u128>) -> Vec<Stop<()>> {
+        let stop = |id| Stop { place: ((), Uuid::from_u128(id)), slot: Slot(0) };
+        ids.into_iter().map(stop).collect()
+    }
+
+    fn bucket(ids: &[u128], direction: Direction) -> Box<dyn Walk<()>> {
+        let mut stops = stops(ids.iter().copied());
+        if direction == Direction::Descending {
+            stops.reverse();
+        }
+        let open = move |from: &Place<()>| {
+            let ahead = stops.iter().filter(|stop| !before(direction, &stop.place, from));
+            ahead.cloned().collect::<Vec<_>>().into_iter()
+        };
+        Box::new(Bucket::new(direction, &start(direction), open))
     }
 
     fn walked(walk: &mut dyn Walk<()>, direction: Direction) -> Vec<u128> {
         let mut ids = Vec::new();
         let mut from = Some(start(direction));
-        while let Some(place) = from.and_then(|from| walk.seek(&from)) {
+        while let Some(Stop { place, .. }) = from.and_then(|from| walk.seek(&from)) {
             ids.push(place.1.as_u128());
             from = successor(direction, place);
         }
@@ -297,17 +289,9 @@ mod tests {
     fn joins_agree_with_sets_in_both_directions() {
         let evens: Vec<u128> = (1..500).filter(|n| n % 2 == 0).collect();
         let threes: Vec<u128> = (1..500).filter(|n| n % 3 == 0).collect();
-        let (a, b, other) = (index(1, &evens), index(1, &threes), index(2, &[1, 5, 7]));
-        let both: Index<u8, ()> = a.union(&other).copied().collect();
 
         for direction in [Direction::Ascending, Direction::Descending] {
-            let walks = || -> Vec<Box<dyn Walk<()>>> {
-                let from = start(direction);
-                vec![
-                    Box::new(Bucket::new(&both, 1, direction, &from)),
-                    Box::new(Bucket::new(&b, 1, direction, &from)),
-                ]
-            };
+            let walks = || vec![bucket(&evens, direction), bucket(&threes, direction)];
             let in_direction = |mut ids: Vec<u128>| {
                 if direction == Direction::Descending {
                     ids.reverse();
@@ -329,12 +313,13 @@ mod tests {
 
     #[test]
     fn what_was_gathered_is_walked_in_order() {
-        let places = || [3, 1, 2].map(|id| ((), Uuid::from_u128(id))).to_vec();
-
         for (direction, expected) in
             [(Direction::Ascending, [1, 2, 3]), (Direction::Descending, [3, 2, 1])]
         {
-            assert_eq!(walked(&mut Gathered::new(places(), direction), direction), expected);
+            assert_eq!(
+                walked(&mut Gathered::new(stops([3, 1, 2]), direction), direction),
+                expected
+            );
         }
     }
 }

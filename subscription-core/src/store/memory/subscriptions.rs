@@ -1,49 +1,72 @@
 //! The subscriptions in memory: by id, by external id, and in both orders by every filter.
 
-use std::collections::{BTreeSet, HashMap};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ById;
+use super::index::{Index, ReadOff};
+use super::records::{Record, Records, Slot};
 use super::scan::{
-    self, Bucket, Found, Gathered, Index, Intersection, Place, SortValue, Union, Walk,
+    self, Bucket, Found, Gathered, Intersection, Place, SortValue, Stop, Union, Walk,
 };
+use super::standing::{Endings, Standing, standings};
 use crate::clock::Timestamp;
 use crate::id::{PlanId, SubscriptionId, UserId};
 use crate::store::query::{
     Direction, Page, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::Subscription;
 use crate::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionTable {
-    records: ById<SubscriptionId, Arc<Subscription>>,
-    by_external_id: HashMap<ExternalId, SubscriptionId>,
+    records: Records<Listed>,
     by_creation: Lists<()>,
     by_renewal: Lists<i64>,
     endings: Endings,
 }
 
-/// What decides whether access is granted.
-type Standing = (SubscriptionStatus, Access);
-
-/// What stands in the way of access, beside the status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Access {
-    Free,
-    Blocked,
-    /// Cancelled, and known to have ended.
-    Ended,
+/// A record with what it is listed by.
+#[derive(Debug, Clone)]
+struct Listed {
+    record: Arc<Subscription>,
+    /// As it was when the record was listed: time alone does not move it.
+    standing: Standing,
 }
 
-/// A record with where it is listed.
-#[derive(Clone, Copy)]
-struct Listed<'a> {
-    record: &'a Subscription,
-    standing: Standing,
+impl Record for Listed {
+    fn id(&self) -> Uuid {
+        self.record.id.uuid()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.record.external_subscription_id.as_ref().map(ExternalId::as_str)
+    }
+}
+
+impl ReadOff<Listed> for UserId {
+    fn read_off(listed: &Listed) -> Self {
+        listed.record.user_id
+    }
+}
+
+impl ReadOff<Listed> for PlanId {
+    fn read_off(listed: &Listed) -> Self {
+        listed.record.subscription_plan_id
+    }
+}
+
+impl ReadOff<Listed> for Standing {
+    fn read_off(listed: &Listed) -> Self {
+        listed.standing
+    }
+}
+
+/// The renewal.
+impl ReadOff<Listed> for i64 {
+    fn read_off(listed: &Listed) -> Self {
+        listed.record.renews_at.map_or(Self::HIGHEST, Timestamp::micros)
+    }
 }
 
 /// One order, by every filter.
@@ -56,46 +79,41 @@ struct Lists<V> {
 }
 
 impl SubscriptionTable {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     pub(super) fn get(&self, id: SubscriptionId) -> Option<&Arc<Subscription>> {
-        self.records.get(&id)
+        self.records.by_id(id.uuid()).map(|(_, found)| &found.record)
     }
 
     pub(super) fn by_external_id(&self, id: &ExternalId) -> Option<&Arc<Subscription>> {
-        self.by_external_id.get(id).and_then(|id| self.records.get(id))
+        self.records.by_name(id.as_str()).map(|(_, found)| &found.record)
     }
 
     /// The subscriptions to a plan.
     pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
-        let bucket = (plan, (), Uuid::nil())..=(plan, (), Uuid::max());
-        self.by_creation.by_plan.range(bucket).map(|(_, (), id)| SubscriptionId::from(*id))
+        let (direction, from) = (Direction::Ascending, scan::start(Direction::Ascending));
+        let stops = self.by_creation.by_plan.along(&self.records, plan, direction, &from);
+        stops.map(|Stop { place: ((), id), .. }| SubscriptionId::from(id))
     }
 
     pub(super) fn put(&mut self, new: Subscription) {
-        let old = self.records.remove(&new.id);
-        self.replace(old.as_deref(), Some(&new));
-        self.records.insert(new.id, Arc::new(new));
+        let standing = self.endings.standing(&new);
+        let (slot, old) = self.records.put(Listed { record: Arc::new(new), standing });
+        self.replaced(slot, old.as_ref());
     }
 
     pub(super) fn delete(&mut self, id: SubscriptionId) {
-        let old = self.records.remove(&id);
-        self.replace(old.as_deref(), None);
+        let Some((slot, old)) = self.records.remove(id.uuid()) else { return };
+        self.replaced(slot, Some(&old));
     }
 
-    fn replace(&mut self, old: Option<&Subscription>, new: Option<&Subscription>) {
-        if let Some(id) = old.and_then(|old| old.external_subscription_id.as_ref()) {
-            self.by_external_id.remove(id);
-        }
-        if let Some(new) = new
-            && let Some(id) = &new.external_subscription_id
-        {
-            self.by_external_id.insert(id.clone(), new.id);
-        }
-        if let Some(ending) = old.and_then(ending) {
-            self.endings.by_end.remove(&ending);
-        }
-        self.endings.by_end.extend(new.and_then(ending));
-        let listed = |record| Listed { record, standing: self.endings.standing(record) };
-        self.relist(old.map(listed), new.map(listed));
+    /// Takes in what a slot has now in place of `old`.
+    fn replaced(&mut self, slot: Slot, old: Option<&Listed>) {
+        let new = self.records.at(slot);
+        self.endings.replace(old.map(|old| &*old.record), new.map(|new| &*new.record));
+        self.relist(slot, old);
     }
 
     /// True if something is listed as live that has ended by `now`.
@@ -107,17 +125,17 @@ impl SubscriptionTable {
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let ended: Vec<_> = self.endings.overdue(now).take(SWEPT_AT_ONCE).copied().collect();
         for ending in ended {
-            let Some(record) = self.records.get(&ending.1).cloned() else { continue };
-            let listed = |standing| Some(Listed { record: &record, standing });
-            let before = self.endings.standing(&record);
+            let Some((_, listed)) = self.records.by_id(ending.1.uuid()) else { continue };
             self.endings.swept = Some(ending);
-            self.relist(listed(before), listed(self.endings.standing(&record)));
+            let standing = self.endings.standing(&listed.record);
+            let (slot, old) = self.records.put(Listed { standing, ..listed.clone() });
+            self.relist(slot, old.as_ref());
         }
     }
 
-    fn relist(&mut self, old: Option<Listed<'_>>, new: Option<Listed<'_>>) {
-        self.by_creation.relist(SubscriptionOrder::CreatedAt, old, new);
-        self.by_renewal.relist(SubscriptionOrder::RenewsAt, old, new);
+    fn relist(&mut self, slot: Slot, old: Option<&Listed>) {
+        self.by_creation.relist(&self.records, slot, old);
+        self.by_renewal.relist(&self.records, slot, old);
     }
 
     pub(super) fn page(&self, query: &SubscriptionQuery) -> Page<Arc<Subscription>> {
@@ -136,7 +154,7 @@ impl SubscriptionTable {
     }
 
     /// Walks along one order, inside a window of it; `walks` narrow it down further.
-    fn page_along<'a, V: SortValue>(
+    fn page_along<'a, V: SortValue + ReadOff<Listed>>(
         &'a self,
         lists: &'a Lists<V>,
         mut walks: Vec<Box<dyn Walk<V> + 'a>>,
@@ -154,20 +172,24 @@ impl SubscriptionTable {
         });
         let Some(from) = from else { return Page { items: Vec::new(), next: None } };
         if let Some(id) = &filter.external_subscription_id {
-            let found = self.by_external_id(id);
-            let place = found.map(|found| (V::of(&query.order.key(found)), found.id.uuid()));
-            walks.push(Box::new(Gathered::new(place.into_iter().collect(), direction)));
+            let stop = self.records.by_name(id.as_str()).map(|(slot, found)| {
+                let place = (V::read_off(found), found.id());
+                Stop { place, slot }
+            });
+            walks.push(Box::new(Gathered::new(stop.into_iter().collect(), direction)));
         }
-        walks.extend(lists.walks(query, &self.endings, &from));
+        walks.extend(lists.walks(self, query, &from));
         let mut walk = Intersection { walks };
         let is_past = |place: &Place<V>| match (&window, direction) {
             (Some((_, high)), Direction::Ascending) => place >= high,
             (Some((low, _)), Direction::Descending) => place < low,
             (None, _) => false,
         };
-        let record = |place: &Place<V>| match self.records.get(&SubscriptionId::from(place.1)) {
-            _ if is_past(place) => Found::End,
-            Some(found) if filter.admits(found, query.now) => Found::Item(Arc::clone(found)),
+        let record = |stop: &Stop<V>| match self.records.at(stop.slot) {
+            _ if is_past(&stop.place) => Found::End,
+            Some(Listed { record, .. }) if filter.admits(record, query.now) => {
+                Found::Item(Arc::clone(record))
+            }
             Some(_) | None => Found::Other,
         };
         let position = |found: &Arc<Subscription>| query.order.position(found);
@@ -176,15 +198,19 @@ impl SubscriptionTable {
 
     /// The subscriptions that renew in a window, if they are so few that sorting them costs less than
     /// passing by all the others in the order of creation.
-    fn gather(&self, (low, high): (i64, i64), limit: usize) -> Option<Vec<Place<()>>> {
+    fn gather(&self, (low, high): (i64, i64), limit: usize) -> Option<Vec<Stop<()>>> {
         if low >= high {
             return Some(Vec::new());
         }
-        let window = ((), low, Uuid::nil())..((), high, Uuid::nil());
         let few = self.records.len().saturating_mul(limit).isqrt();
-        let found = self.by_renewal.all.range(window).take(few + 1);
-        let found: Vec<_> = found.map(|((), _, id)| ((), *id)).collect();
-        (found.len() <= few).then_some(found)
+        let window = ((), low, Uuid::nil())..((), high, Uuid::nil());
+        if self.by_renewal.all.has_more_than(few, window) {
+            return None;
+        }
+        let (direction, from) = (Direction::Ascending, (low, Uuid::nil()));
+        let found = self.by_renewal.all.along(&self.records, (), direction, &from);
+        let found = found.take_while(|stop| stop.place.0 < high);
+        Some(found.map(|Stop { place: (_, id), slot }| Stop { place: ((), id), slot }).collect())
     }
 }
 
@@ -197,34 +223,26 @@ fn window(filter: &SubscriptionFilter) -> Option<(i64, i64)> {
     })
 }
 
-impl<V: SortValue> Lists<V> {
-    fn relist(
-        &mut self,
-        order: SubscriptionOrder,
-        old: Option<Listed<'_>>,
-        new: Option<Listed<'_>>,
-    ) {
-        let value = |listed: Listed<'_>| V::of(&order.key(listed.record));
-        let id = |listed: Listed<'_>| listed.record.id.uuid();
-        move_entry(&mut self.all, old, new, |l| ((), value(l), id(l)));
-        move_entry(&mut self.by_user, old, new, |l| (l.record.user_id, value(l), id(l)));
-        move_entry(&mut self.by_plan, old, new, |l| {
-            (l.record.subscription_plan_id, value(l), id(l))
-        });
-        move_entry(&mut self.by_standing, old, new, |l| (l.standing, value(l), id(l)));
+impl<V: SortValue + ReadOff<Listed>> Lists<V> {
+    fn relist(&mut self, records: &Records<Listed>, slot: Slot, old: Option<&Listed>) {
+        self.all.relist(records, slot, old);
+        self.by_user.relist(records, slot, old);
+        self.by_plan.relist(records, slot, old);
+        self.by_standing.relist(records, slot, old);
     }
 
     /// One walk for each filter that has a list; one over all if none has.
     fn walks<'a>(
         &'a self,
+        table: &'a SubscriptionTable,
         query: &SubscriptionQuery,
-        endings: &Endings,
         from: &Place<V>,
     ) -> Vec<Box<dyn Walk<V> + 'a>> {
-        let (filter, direction) = (&query.filter, query.direction);
+        let (filter, direction, records) = (&query.filter, query.direction, &table.records);
         let mut walks: Vec<Box<dyn Walk<V> + 'a>> = Vec::new();
         if let Some(user) = filter.user_id {
-            let walk = Bucket::new(&self.by_user, user, direction, from);
+            let along = move |from: &_| self.by_user.along(records, user, direction, from);
+            let walk = Bucket::new(direction, from, along);
             // Each record is looked at in the end, and few are sooner looked at than found in lists.
             let are_few = walk.has_at_most(FEW);
             walks.push(Box::new(walk));
@@ -233,17 +251,20 @@ impl<V: SortValue> Lists<V> {
             }
         }
         if let Some(plan) = filter.subscription_plan_id {
-            walks.push(Box::new(Bucket::new(&self.by_plan, plan, direction, from)));
+            let along = move |from: &_| self.by_plan.along(records, plan, direction, from);
+            walks.push(Box::new(Bucket::new(direction, from, along)));
         }
         if filter.is_active.is_some() || !filter.statuses.is_empty() {
-            let standings = standings(query, endings).map(|standing| {
-                let walk = Bucket::new(&self.by_standing, standing, direction, from);
-                Box::new(walk) as Box<dyn Walk<V> + 'a>
+            let standings = standings(query, &table.endings).map(|standing| {
+                let along =
+                    move |from: &_| self.by_standing.along(records, standing, direction, from);
+                Box::new(Bucket::new(direction, from, along)) as Box<dyn Walk<V> + 'a>
             });
             walks.push(Box::new(Union { walks: standings.collect(), direction }));
         }
         if walks.is_empty() {
-            walks.push(Box::new(Bucket::new(&self.all, (), direction, from)));
+            let along = move |from: &_| self.all.along(records, (), direction, from);
+            walks.push(Box::new(Bucket::new(direction, from, along)));
         }
         walks
     }
@@ -254,84 +275,3 @@ const FEW: usize = 32;
 
 /// How many are listed anew in one go: the lock must not be held for long.
 const SWEPT_AT_ONCE: usize = 10_000;
-
-/// When, and which.
-type Ending = (Timestamp, SubscriptionId);
-
-/// When what is cancelled ends, and how far that has been taken into the lists.
-#[derive(Debug, Default)]
-struct Endings {
-    by_end: BTreeSet<Ending>,
-    /// All up to this one are listed as ended.
-    swept: Option<Ending>,
-}
-
-impl Endings {
-    fn standing(&self, record: &Subscription) -> Standing {
-        let is_swept = |ending| self.swept.is_some_and(|swept| ending <= swept);
-        let access = if record.blocked {
-            Access::Blocked
-        } else if ending(record).is_some_and(is_swept) {
-            Access::Ended
-        } else {
-            Access::Free
-        };
-        (record.status, access)
-    }
-
-    /// What has ended by `now` and is not listed so.
-    fn overdue(&self, now: Timestamp) -> impl Iterator<Item = &Ending> {
-        let from = self.swept.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_end.range((from, Bound::Unbounded)).take_while(move |(end, _)| *end <= now)
-    }
-}
-
-/// When access ends, if that is a matter of time.
-fn ending(record: &Subscription) -> Option<Ending> {
-    let by_time = record.status == SubscriptionStatus::Cancelled && !record.blocked;
-    record.ends_at.filter(|_| by_time).map(|end| (end, record.id))
-}
-
-/// The standings that may hold what is asked for. While the lists are behind the time, or ahead of a
-/// clock that was turned back, there may be others among them.
-fn standings(query: &SubscriptionQuery, endings: &Endings) -> impl Iterator<Item = Standing> {
-    let (filter, now) = (&query.filter, query.now);
-    let is_behind = endings.overdue(now).next().is_some();
-    let is_ahead = endings.swept.is_some_and(|(end, _)| end > now);
-    let grants = move |status: SubscriptionStatus| status.grants_access(None, now);
-    let may_grant = move |(status, access)| match access {
-        Access::Free => grants(status),
-        Access::Blocked => false,
-        Access::Ended => is_ahead,
-    };
-    let must_grant = move |(status, access)| {
-        let ends = status == SubscriptionStatus::Cancelled;
-        access == Access::Free && grants(status) && !(ends && is_behind)
-    };
-    SubscriptionStatus::all()
-        .filter(|status| filter.statuses.is_empty() || filter.statuses.contains(status))
-        .flat_map(|status| {
-            [Access::Free, Access::Blocked, Access::Ended].map(|access| (status, access))
-        })
-        .filter(move |standing| match filter.is_active {
-            None => true,
-            Some(true) => may_grant(*standing),
-            Some(false) => !must_grant(*standing),
-        })
-}
-
-fn move_entry<B: Ord, V: Ord>(
-    index: &mut Index<B, V>,
-    old: Option<Listed<'_>>,
-    new: Option<Listed<'_>>,
-    entry: impl Fn(Listed<'_>) -> (B, V, Uuid),
-) {
-    let (old, new) = (old.map(&entry), new.map(&entry));
-    if old == new {
-        return;
-    }
-    if let Some(old) = old {
-        index.remove(&old);
-    }
-    index.extend(new);
-}
