@@ -1,6 +1,7 @@
 //! Answers as callers grow, and memory as connections idle.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -12,6 +13,8 @@ use crate::servers::{Running, Server};
 const CALLERS: [u32; 4] = [1, 10, 100, 1_000];
 const SLICES: usize = 30;
 const IDLE: [u32; 3] = [100, 1_000, 10_000];
+/// How long they idle before it is looked at what they hold.
+const IDLES: Duration = Duration::from_secs(3);
 /// Files that a process needs beside its connections.
 const FILES: u32 = 100;
 
@@ -42,31 +45,38 @@ pub(crate) async fn answers() {
     plot::lines("Growth over connections: a plan by its slug", "callers at once", grouped, &lines);
 }
 
-/// What idle connections hold.
+/// What idle connections hold, of ours and of a bare hyper.
 pub(crate) async fn idle() {
-    println!("\n| idle connections | resident, MiB | KiB for each |");
-    println!("| ---: | ---: | ---: |");
-    let server = Running::start(Server::Ours, None);
+    println!("\n| idle connections | ours, MiB | KiB for each | bare hyper, MiB | KiB for each |");
+    println!("| ---: | ---: | ---: | ---: | ---: |");
+    let ours = held(Server::Ours).await;
+    let hyper = held(Server::Hyper).await;
+    for ((count, ours), (_, hyper)) in ours.into_iter().zip(hyper) {
+        println!("| {} | {ours} | {hyper} |", grouped(count.into()));
+    }
+    let most = open_files();
+    if most < IDLE[IDLE.len() - 1] + FILES {
+        println!("\nmore were not possible: a process here may open {most} files");
+    }
+}
+
+/// MiB, and KiB for each, that a server holds with more and more connections that idle.
+async fn held(server: Server) -> Vec<(u32, String)> {
+    let server = Running::start(server, None);
     let at_rest = server.resident();
-    println!("| 0 | {:.1} | |", at_rest as f64 / 1024.0);
+    let mut told = vec![(0, format!("{:.1} |", at_rest as f64 / 1024.0))];
     let most = open_files().saturating_sub(FILES);
     let mut open = Vec::new();
-    for wanted in IDLE {
-        let count = wanted.min(most);
+    for count in IDLE.map(|wanted| wanted.min(most)) {
         while open.len() < usize::try_from(count).unwrap() {
             open.push(connection(server.address, open.len()).await);
         }
+        tokio::time::sleep(IDLES).await;
         let resident = server.resident();
         let each = (resident - at_rest) as f64 / f64::from(count);
-        println!("| {} | {:.1} | {each:.1} |", grouped(count.into()), resident as f64 / 1024.0);
-        if count < wanted {
-            println!(
-                "\n{wanted} were not possible: a process here may open {} files",
-                open_files()
-            );
-            break;
-        }
+        told.push((count, format!("{:.1} | {each:.1}", resident as f64 / 1024.0)));
     }
+    told
 }
 
 /// One that has had its answer. The server takes a thousand from one address, so each 500 have their own.

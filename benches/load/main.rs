@@ -23,11 +23,15 @@ mod servers;
 #[path = "../world/mod.rs"]
 mod world;
 
+use std::time::Duration;
+
 use callers::{Compared, Connections, Request, middle};
 use servers::{Running, Server};
 
 const CONNECTIONS: usize = 64;
 const SLICES: usize = 60;
+/// How long connections idle before it is looked at what they hold.
+const IDLES: Duration = Duration::from_secs(3);
 
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
@@ -109,6 +113,7 @@ async fn memory(ours: &Running) {
     let at_rest = fresh.resident();
     let request = Request::get("/health/live", &ours.world());
     let idle = Connections::open(fresh.address, 900, &request).await;
+    tokio::time::sleep(IDLES).await;
     let with_idle = fresh.resident();
     drop(idle);
     println!(

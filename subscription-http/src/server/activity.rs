@@ -1,5 +1,6 @@
-//! What goes on in a connection: requests under way, and answers that nobody has fetched yet.
+//! What goes on in a connection, told by all that take part: its requests, its stream, and hyper.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,81 +8,78 @@ use bytes::Bytes;
 use http_body_util::Full;
 use tokio::time::Instant;
 
-/// The requests and answers of one connection.
-#[derive(Debug, Clone)]
-pub(super) struct Activity(Arc<Mutex<State>>);
+/// What goes on in one connection.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    under_way: AtomicUsize,
+    /// Requests that were under way.
+    ended: AtomicUsize,
+    /// HTTP/1: hyper waits for a head.
+    pub(super) awaits_head: Flag,
+    /// The stream was given bytes and not yet told that these were all.
+    pub(super) unsent: Flag,
+    /// A head has come that can be read in two ways.
+    pub(super) ambiguous: Flag,
+    /// HTTP/2: answers whose bytes are still here.
+    unfetched: Mutex<Answers>,
+}
 
-#[derive(Debug)]
-struct State {
-    under_way: usize,
-    /// When the last request ended.
-    since: Instant,
-    /// When each answer was made whose bytes are still here, the oldest first; of HTTP/1 there is one.
+/// Yes or no.
+#[derive(Debug, Default)]
+pub(super) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(super) fn set(&self, is_set: bool) {
+        self.0.store(is_set, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Answers {
+    made: u64,
+    /// When each was made, the oldest first.
     unfetched: Vec<(u64, Instant)>,
-    answers: u64,
 }
 
 /// A request under way, until it is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Activity);
+pub(super) struct UnderWay(Arc<Activity>);
 
 /// The bytes of an answer, which whoever sends them lets go of once they are sent.
 #[derive(Debug)]
 struct Unfetched {
     bytes: Bytes,
     nth: u64,
-    activity: Activity,
-}
-
-/// Why a connection is of no use any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
-    /// No request was under way for too long.
-    Idle,
-    /// An answer waited for too long to be fetched.
-    Unfetched,
+    activity: Arc<Activity>,
 }
 
 impl Activity {
-    pub(super) fn new() -> Self {
-        let (since, unfetched) = (Instant::now(), Vec::new());
-        Self(Arc::new(Mutex::new(State { under_way: 0, since, unfetched, answers: 0 })))
+    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// True if nothing is left of what was asked: it is read to its end, answered, and sent.
+    ///
+    /// hyper waits for a head only after it has read a request to its end, and has made its answer. It
+    /// may do so before all of that is sent.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let is_under_way = self.under_way.load(Ordering::Acquire) > 0;
+        self.awaits_head.is_set() && !self.unsent.is_set() && !is_under_way
     }
 
-    pub(super) fn begin(&self) -> UnderWay {
-        self.state().under_way += 1;
-        UnderWay(self.clone())
+    /// How long the oldest answer has waited to be fetched.
+    pub(super) fn unfetched_for(&self) -> Duration {
+        let answers = self.answers();
+        answers.unfetched.first().map_or(Duration::ZERO, |(_, made)| made.elapsed())
     }
 
-    pub(super) fn touch(&self) {
-        self.state().since = Instant::now();
-    }
-
-    /// Ends when no request was under way for so long, or an answer was not fetched for twice that.
-    pub(super) async fn over(&self, patience: Duration) -> Over {
-        loop {
-            let (idle_at, unfetched_at) = self.ends(patience);
-            let now = Instant::now();
-            if unfetched_at <= now {
-                return Over::Unfetched;
-            }
-            if idle_at <= now {
-                return Over::Idle;
-            }
-            tokio::time::sleep_until(idle_at.min(unfetched_at)).await;
-        }
-    }
-
-    /// When it is over at the earliest, as it is now.
-    fn ends(&self, patience: Duration) -> (Instant, Instant) {
-        let (now, state) = (Instant::now(), self.state());
-        let idle_since = if state.under_way > 0 { now } else { state.since };
-        let oldest = state.unfetched.first().map_or(now, |(_, made)| *made);
-        (idle_since + patience, oldest + patience * 2)
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.unfetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,24 +88,25 @@ impl UnderWay {
     ///
     /// The bytes and not the body: HTTP/2 takes a body as soon as one byte of it may be sent, and then
     /// keeps the rest for as long as the other side likes.
-    pub(super) fn answered(self, body: Full<Bytes>) -> Full<Bytes> {
-        let Some(bytes) = body.into_inner().filter(|bytes| !bytes.is_empty()) else {
-            return Full::default();
-        };
-        let mut state = self.0.state();
-        let nth = state.answers;
-        state.answers += 1;
-        state.unfetched.push((nth, Instant::now()));
-        drop(state);
-        Full::new(Bytes::from_owner(Unfetched { bytes, nth, activity: self.0.clone() }))
+    pub(super) fn watch(&self, body: &mut Full<Bytes>) {
+        let bytes = std::mem::take(body).into_inner().unwrap_or_default();
+        if bytes.is_empty() {
+            return;
+        }
+        let mut answers = self.0.answers();
+        let nth = answers.made;
+        answers.made += 1;
+        answers.unfetched.push((nth, Instant::now()));
+        drop(answers);
+        let activity = Arc::clone(&self.0);
+        *body = Full::new(Bytes::from_owner(Unfetched { bytes, nth, activity }));
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.under_way -= 1;
-        state.since = Instant::now();
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+        self.0.under_way.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -119,6 +118,41 @@ impl AsRef<[u8]> for Unfetched {
 
 impl Drop for Unfetched {
     fn drop(&mut self) {
-        self.activity.state().unfetched.retain(|(nth, _)| *nth != self.nth);
+        self.activity.answers().unfetched.retain(|(nth, _)| *nth != self.nth);
+    }
+}
+
+/// How long a connection has had nothing to do, by one who looks at it from time to time.
+///
+/// It counts from the first look after the last request, so that requests look at no clock.
+#[derive(Debug)]
+pub(super) struct Idle {
+    since: Instant,
+    ended: usize,
+}
+
+impl Idle {
+    pub(super) fn new() -> Self {
+        Self { since: Instant::now(), ended: 0 }
+    }
+
+    /// Looks whether anything went on since the last time; how long there was nothing.
+    pub(super) fn look(&mut self, activity: &Activity) -> Duration {
+        let is_under_way = activity.under_way.load(Ordering::Acquire) > 0;
+        let ended = activity.ended.load(Ordering::Relaxed);
+        if is_under_way || ended != self.ended {
+            (self.since, self.ended) = (Instant::now(), ended);
+        }
+        self.lasts()
+    }
+
+    /// How long there was nothing when it was looked at, and since.
+    pub(super) fn lasts(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Counts anew.
+    pub(super) fn restart(&mut self) {
+        self.since = Instant::now();
     }
 }

@@ -141,7 +141,11 @@ impl Answer {
 
 impl Raw {
     pub(crate) async fn to(address: SocketAddr) -> Self {
-        Self { stream: within(TcpStream::connect(address)).await.unwrap(), read: Vec::new() }
+        Self::over(within(TcpStream::connect(address)).await.unwrap())
+    }
+
+    pub(crate) fn over(stream: TcpStream) -> Self {
+        Self { stream, read: Vec::new() }
     }
 
     /// Sends bytes; that nobody wants them any more shows in what comes back.
