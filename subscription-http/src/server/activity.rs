@@ -12,7 +12,6 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     under_way: AtomicUsize,
-    /// Requests that were under way.
     ended: AtomicUsize,
     /// HTTP/1: hyper waits for a head.
     pub(super) awaits_head: Flag,
@@ -70,6 +69,11 @@ impl Activity {
     pub(super) fn is_at_rest(&self) -> bool {
         let is_under_way = self.under_way.load(Ordering::Acquire) > 0;
         self.awaits_head.is_set() && !self.unsent.is_set() && !is_under_way
+    }
+
+    /// How many requests were under way and are not any more.
+    pub(super) fn ended(&self) -> usize {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// How long the oldest answer has waited to be fetched.
@@ -139,7 +143,7 @@ impl Idle {
     /// Looks whether anything went on since the last time; how long there was nothing.
     pub(super) fn look(&mut self, activity: &Activity) -> Duration {
         let is_under_way = activity.under_way.load(Ordering::Acquire) > 0;
-        let ended = activity.ended.load(Ordering::Relaxed);
+        let ended = activity.ended();
         if is_under_way || ended != self.ended {
             (self.since, self.ended) = (Instant::now(), ended);
         }

@@ -1,12 +1,16 @@
 //! One connection: the HTTP that it speaks, its requests, and its rest between them.
 //!
 //! hyper keeps its buffers, and room for an answer, for as long as it has a connection. So one that
-//! idles is taken from it, and rests as a bare stream until more comes; then hyper begins anew.
+//! idles is taken from it, and rests as a bare stream until more comes; then hyper begins anew. Those
+//! who ask often stay with hyper between their requests, and the others rest once they are answered:
+//! if many come at once, memory is not taken for all of them, which may never be given back.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,10 +33,10 @@ use super::watched::Watched;
 use crate::api::Api;
 use crate::gate;
 
-/// How long a connection idles before it rests: those who ask again and again never begin anew.
+/// How long a connection of one who asks often idles before it rests. Often is within this time.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
 
-/// The least part of its patience that a connection idles before it rests.
+/// The part of the time that a connection may idle after which it rests, if that is shorter.
 const RESTS_AFTER_PART: u32 = 16;
 
 /// The smallest buffer that hyper takes.
@@ -62,6 +66,8 @@ pub(super) struct Connection {
     stopped: watch::Receiver<bool>,
     activity: Arc<Activity>,
     idle: Idle,
+    /// Its last rest was short.
+    asks_often: bool,
     /// Its place among those of its address.
     _place: Place,
 }
@@ -82,7 +88,11 @@ impl Connection {
         place: Place,
     ) -> Self {
         let (activity, idle) = (Arc::default(), Idle::new());
-        Self { api, peer, limits, stopped, activity, idle, _place: place }
+        Self { api, peer, limits, stopped, activity, idle, asks_often: false, _place: place }
+    }
+
+    fn rests_after(&self) -> Duration {
+        RESTS_AFTER.min(self.limits.head_timeout / RESTS_AFTER_PART)
     }
 
     /// Serves it until it ends, idles too long, or everything stops.
@@ -107,16 +117,19 @@ impl Connection {
             }
             while let Some(rested) = Box::pin(self.http1(stream)).await {
                 stream = rested;
+                let begun = Instant::now();
                 if !self.rest(stream.socket()).await {
                     return;
                 }
+                self.asks_often = begun.elapsed() < self.rests_after();
             }
         }
     }
 
     /// Waits for more to come; false if it is not worth while any more.
     async fn rest(&mut self, stream: &TcpStream) -> bool {
-        let left = self.limits.head_timeout.saturating_sub(self.idle.lasts());
+        let idles = self.idle.look(&self.activity);
+        let left = self.limits.head_timeout.saturating_sub(idles);
         tokio::select! {
             biased;
             _ = self.stopped.wait_for(|stopped| *stopped) => false,
@@ -175,8 +188,9 @@ impl Connection {
         mut connection: Pin<&mut C>,
         shut: fn(Pin<&mut C>),
     ) -> Then {
-        let Self { limits, stopped, activity, idle, .. } = self;
-        let rests_after = RESTS_AFTER.min(limits.head_timeout / RESTS_AFTER_PART);
+        let rests_after = self.rests_after();
+        let Self { limits, stopped, activity, idle, asks_often, .. } = self;
+        let before = activity.ended();
         let (mut patience, mut closing, mut stopping) = (limits.head_timeout, false, false);
         let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
         let mut look = pin!(sleep(rests_after.min(patience.saturating_sub(idle.lasts()))));
@@ -195,7 +209,7 @@ impl Connection {
                         return Then::Rests;
                     }
                     if idles < patience {
-                        look.as_mut().reset(Instant::now() + rests_after.min(patience - idles));
+                        look.as_mut().reset(Instant::now() + rests_after.min(patience.saturating_sub(idles)));
                         continue;
                     }
                 }
@@ -210,6 +224,7 @@ impl Connection {
                     }
                     return Then::Ends;
                 }
+                () = answered(activity, before), if !*asks_often && !closing => return Then::Rests,
             }
             closing = true;
             idle.restart();
@@ -246,6 +261,13 @@ impl Connection {
             })
         })
     }
+}
+
+/// Ends when a request was answered since so many had been, and nothing is left to do; it is for hyper
+/// to wake the task.
+async fn answered(activity: &Activity, before: usize) {
+    let is_answered = || activity.ended() != before && activity.is_at_rest();
+    poll_fn(|_| if is_answered() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// True if nothing is answered after a request, because a proxy before us may have read it otherwise.
