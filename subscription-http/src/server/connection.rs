@@ -208,8 +208,9 @@ impl Connection {
                     if idles >= rests_after && at_rest && !closing {
                         return Then::Rests;
                     }
-                    if idles < patience {
-                        look.as_mut().reset(Instant::now() + rests_after.min(patience.saturating_sub(idles)));
+                    let left = patience.saturating_sub(idles);
+                    if !left.is_zero() {
+                        look.as_mut().reset(Instant::now() + rests_after.min(left));
                         continue;
                     }
                 }
