@@ -122,6 +122,35 @@ async fn once_settled_what_for_and_how_much_is_history() {
 }
 
 #[tokio::test]
+async fn a_payment_that_becomes_settled_is_history_from_then_on() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let payment = world.payment(subscription, |_| {}).await;
+    let update = async |changes| world.service.update_payment(payment.id, changes, None).await;
+
+    update(changes(|c| c.amount = Some(of("20.00")))).await.unwrap();
+    update(PaymentChanges::status(PaymentStatus::Succeeded)).await.unwrap();
+    let refused = update(changes(|c| c.amount = Some(of("21.00")))).await;
+
+    assert_eq!(wrong(refused), (ErrorKind::Conflict, "payment_settled"));
+}
+
+#[tokio::test]
+async fn events_tell_a_step_of_a_payment_from_another_change() {
+    let world = World::new();
+    let subscription = world.subscription(|_| {}).await.id;
+    let payment = world.payment(subscription, |_| {}).await;
+    let update = async |changes| world.service.update_payment(payment.id, changes, None).await;
+
+    update(changes(|c| c.amount = Some(of("20.00")))).await.unwrap();
+    update(PaymentChanges::status(PaymentStatus::Succeeded)).await.unwrap();
+    update(PaymentChanges::status(PaymentStatus::Succeeded)).await.unwrap();
+
+    let told = world.events().await.split_off(2);
+    assert_eq!(told, ["payment.created", "payment.updated", "payment.status_changed"]);
+}
+
+#[tokio::test]
 async fn the_same_settled_amount_with_other_digits_changes_nothing() {
     let world = World::new();
     let subscription = world.subscription(|_| {}).await.id;

@@ -110,6 +110,42 @@ async fn a_trial_of_another_length_anchors_the_periods_at_its_end() {
     assert_eq!(trial.schedule().start_of(1), Some(at("2025-03-14T00:00:00Z")));
 }
 
+#[tokio::test]
+async fn an_anchor_that_was_moved_keeps_its_day_though_months_are_short() {
+    let world = World::new();
+    let subscription = world
+        .subscription(|new: &mut NewSubscription| {
+            new.starts_at = Some(at("2025-01-10T00:00:00Z"));
+            new.renews_at = at("2025-01-31T00:00:00Z").into();
+        })
+        .await;
+
+    let february = at("2025-02-28T00:00:00Z");
+    let renew =
+        SubscriptionChanges { renews_at: february.into(), ..SubscriptionChanges::default() };
+    let renewed = world.service.update_subscription(subscription.id, renew, None).await.unwrap();
+
+    assert_eq!(renewed.schedule().next_after(february), Some(at("2025-03-31T00:00:00Z")));
+}
+
+#[tokio::test]
+async fn a_new_start_is_a_new_grid() {
+    let world = World::new();
+    let subscription = world
+        .subscription(|new: &mut NewSubscription| {
+            new.renews_at = at("2025-02-14T00:00:00Z").into();
+        })
+        .await;
+
+    let starts_at = at("2025-01-14T00:00:00Z");
+    let earlier =
+        SubscriptionChanges { starts_at: Some(starts_at), ..SubscriptionChanges::default() };
+    let moved = world.service.update_subscription(subscription.id, earlier, None).await.unwrap();
+
+    assert_eq!(subscription.schedule().start_of(0), subscription.renews_at);
+    assert_eq!(moved.schedule().start_of(0), Some(starts_at));
+}
+
 fn moments() -> impl Strategy<Value = Timestamp> {
     (0..4_102_444_800_000_000_i64).prop_map(|micros| Timestamp::from_micros(micros).unwrap())
 }

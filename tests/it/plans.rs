@@ -176,6 +176,15 @@ async fn too_many_variants_are_refused_from_code_as_from_json() {
     assert_eq!(faults(refused), ["variants too_long"]);
 }
 
+#[test]
+fn a_cycle_that_is_refused_tells_every_cycle_that_has_a_name() {
+    let refused = "fortnightly".parse::<BillingCycle>().unwrap_err().to_string();
+
+    let names = "daily, weekly, biweekly, monthly, bimonthly, quarterly, semiannual, yearly, \
+                 biennial, one_time";
+    assert!(refused.contains(names), "{refused}");
+}
+
 #[tokio::test]
 async fn lists_go_page_by_page_in_the_order_asked_for() {
     let world = World::new();

@@ -220,9 +220,13 @@ async fn times_before_the_start_are_refused_together_and_blamed_on_what_was_sent
         c.renews_at = early.into();
     }))
     .await;
+    let renewal = update(changes(|c| c.renews_at = early.into())).await;
+    let end = update(changes(|c| c.ends_at = early.into())).await;
     let start = update(changes(|c| c.starts_at = Some(at("2026-01-01T00:00:00Z")))).await;
 
     assert_eq!(faults(both), ["renews_at out_of_range", "ends_at out_of_range"]);
+    assert_eq!(faults(renewal), ["renews_at out_of_range"]);
+    assert_eq!(faults(end), ["ends_at out_of_range"]);
     assert_eq!(faults(start), ["starts_at out_of_range", "starts_at out_of_range"]);
 }
 

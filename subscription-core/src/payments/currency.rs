@@ -45,11 +45,9 @@ impl FromStr for Currency {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let text = text.trim();
-        let letters = text.len() == 3 && text.bytes().all(|b| b.is_ascii_alphabetic());
-        let code = letters.then(|| text.to_ascii_uppercase());
-        code.filter(|code| !WITHDRAWN.contains(&code.as_str()))
-            .and_then(|code| iso_currency::Currency::from_code(&code))
+        let code = text.trim().to_ascii_uppercase();
+        iso_currency::Currency::from_code(&code)
+            .filter(|code| !WITHDRAWN.contains(&code.code()))
             .and_then(|code| Some(Self { code, digits: code.exponent()? }))
             .ok_or_else(|| {
                 InvalidValue::new(
@@ -106,6 +104,7 @@ mod tests {
 
             assert_eq!(currency.digits(), digits, "{code}");
             assert_eq!(currency.to_string(), code.to_uppercase());
+            assert_eq!(format!("{currency:?}"), code.to_uppercase());
         }
     }
 
