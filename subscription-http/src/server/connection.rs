@@ -145,6 +145,8 @@ impl Connection {
             .timer(Heads::new(&self.activity))
             // It never rings.
             .header_read_timeout(Duration::ZERO)
+            // Answers are small: to copy one is quicker than to have the kernel gather it.
+            .writev(false)
             .max_buf_size(self.limits.head_bytes.max(HEAD_BYTES_MIN));
         let mut connection = builder.serve_connection(TokioIo::new(stream), self.service());
         let shut = http1::Connection::graceful_shutdown;
