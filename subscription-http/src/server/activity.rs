@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// What goes on in one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Activity {
+    /// True once everything stops.
+    stopped: watch::Receiver<bool>,
     under_way: AtomicUsize,
     ended: AtomicUsize,
     /// HTTP/1: hyper waits for a head.
@@ -57,6 +60,18 @@ struct Unfetched {
 }
 
 impl Activity {
+    pub(super) fn new(stopped: watch::Receiver<bool>) -> Self {
+        Self {
+            stopped,
+            under_way: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+            awaits_head: Flag::default(),
+            unsent: Flag::default(),
+            ambiguous: Flag::default(),
+            unfetched: Mutex::default(),
+        }
+    }
+
     pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
@@ -88,6 +103,11 @@ impl Activity {
 }
 
 impl UnderWay {
+    /// True if everything has stopped meanwhile.
+    pub(super) fn is_stopped(&self) -> bool {
+        *self.0.stopped.borrow()
+    }
+
     /// Watches the bytes of an answer until they are sent.
     ///
     /// The bytes and not the body: HTTP/2 takes a body as soon as one byte of it may be sent, and then

@@ -87,7 +87,7 @@ impl Connection {
         stopped: watch::Receiver<bool>,
         place: Place,
     ) -> Self {
-        let (activity, idle) = (Arc::default(), Idle::new());
+        let (activity, idle) = (Arc::new(Activity::new(stopped.clone())), Idle::new());
         Self { api, peer, limits, stopped, activity, idle, asks_often: false, _place: place }
     }
 
@@ -252,7 +252,8 @@ impl Connection {
             let is_last = is_last(&mut request, activity.ambiguous.is_set());
             // Not in an `async` block, which would keep two places for what it waits for.
             api.answer(request, Some(peer)).map(move |mut answer| {
-                if is_last {
+                // A stop that came while the answer was made is told by nobody else.
+                if is_last || !is_http2 && under_way.is_stopped() {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(header::CONNECTION, close);
                 }
