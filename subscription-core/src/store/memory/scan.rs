@@ -66,7 +66,7 @@ pub(super) struct Stop<V> {
 /// Goes through places in one direction.
 pub(super) trait Walk<V> {
     /// The first stop that is not before `from`; later calls never go back.
-    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>>;
+    fn seek(&mut self, from: &Place<V>) -> Option<&Stop<V>>;
 }
 
 /// True if `a` comes before `b`.
@@ -84,7 +84,7 @@ pub(super) fn after<V: SortValue>(
 ) -> Option<Place<V>> {
     match position {
         None => Some(start(direction)),
-        Some(Position { key, id }) => successor(direction, (V::of(key), *id)),
+        Some(Position { key, id }) => successor(direction, &(V::of(key), *id)),
     }
 }
 
@@ -130,18 +130,18 @@ where
     O: Fn(&Place<V>) -> S,
     S: Iterator<Item = Stop<V>> + Clone,
 {
-    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
+    fn seek(&mut self, from: &Place<V>) -> Option<&Stop<V>> {
         for _ in 0..STEPS_BEFORE_JUMP {
             match &self.at {
                 Some(at) if before(self.direction, &at.place, from) => self.at = self.ahead.next(),
-                Some(_) | None => return self.at.clone(),
+                Some(_) | None => return self.at.as_ref(),
             }
         }
         if self.at.as_ref().is_some_and(|at| before(self.direction, &at.place, from)) {
             self.ahead = (self.open)(from);
             self.at = self.ahead.next();
         }
-        self.at.clone()
+        self.at.as_ref()
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Union<'a, V> {
 }
 
 impl<V: Ord> Walk<V> for Union<'_, V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
+    fn seek(&mut self, from: &Place<V>) -> Option<&Stop<V>> {
         let direction = self.direction;
         let firsts = self.walks.iter_mut().filter_map(|walk| walk.seek(from));
         firsts.reduce(|a, b| if before(direction, &b.place, &a.place) { b } else { a })
@@ -165,21 +165,24 @@ pub(super) struct Intersection<'a, V> {
 }
 
 impl<V: Ord + Clone> Walk<V> for Intersection<'_, V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
+    fn seek(&mut self, from: &Place<V>) -> Option<&Stop<V>> {
         let all = self.walks.len();
+        if all == 1 {
+            return self.walks.first_mut()?.seek(from);
+        }
         let mut place = from.clone();
         let mut agreed = 0;
         // Round and round until every walk in turn has stopped at the same place.
-        loop {
-            let walk = self.walks.first_mut()?;
-            let found = walk.seek(&place)?;
-            agreed = if found.place == place { agreed + 1 } else { 1 };
-            if agreed >= all {
-                return Some(found);
+        while agreed < all {
+            let found = self.walks.first_mut()?.seek(&place)?;
+            if found.place == place {
+                agreed += 1;
+            } else {
+                (place, agreed) = (found.place.clone(), 1);
             }
-            place = found.place;
             self.walks.rotate_left(1);
         }
+        self.walks.first_mut()?.seek(&place)
     }
 }
 
@@ -200,21 +203,21 @@ impl<V: Ord> Gathered<V> {
 }
 
 impl<V: Ord + Clone> Walk<V> for Gathered<V> {
-    fn seek(&mut self, from: &Place<V>) -> Option<Stop<V>> {
+    fn seek(&mut self, from: &Place<V>) -> Option<&Stop<V>> {
         while self.stops.next_if(|stop| before(self.direction, &stop.place, from)).is_some() {}
-        self.stops.peek().cloned()
+        self.stops.peek()
     }
 }
 
 /// The place right after `place`, if there can be one.
-pub(super) fn successor<V>(direction: Direction, (value, id): Place<V>) -> Option<Place<V>> {
+fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<Place<V>> {
     // Ids have neighbours, so that a walk needs to know of inclusive bounds only. A value that has no
     // neighbour (the last id of all) ends the walk; ids are random, nobody has it.
     let id = match direction {
         Direction::Ascending => id.as_u128().checked_add(1)?,
         Direction::Descending => id.as_u128().checked_sub(1)?,
     };
-    Some((value, Uuid::from_u128(id)))
+    Some((value.clone(), Uuid::from_u128(id)))
 }
 
 /// Collects a page along a walk.
@@ -229,8 +232,8 @@ pub(super) fn page<V: Clone, T>(
     position: impl Fn(&T) -> Position,
 ) -> Page<T> {
     let mut items = Vec::with_capacity(limit.get());
-    while let Some(stop) = from.and_then(|from| walk.seek(&from)) {
-        match record(&stop) {
+    while let Some(stop) = from.as_ref().and_then(|from| walk.seek(from)) {
+        match record(stop) {
             Found::End => break,
             Found::Other => {}
             Found::Item(_) if items.len() == limit.get() => {
@@ -239,7 +242,7 @@ pub(super) fn page<V: Clone, T>(
             }
             Found::Item(item) => items.push(item),
         }
-        from = successor(direction, stop.place);
+        from = successor(direction, &stop.place);
     }
     Page { items, next: None }
 }
@@ -278,7 +281,7 @@ mod tests {
     fn walked(walk: &mut dyn Walk<()>, direction: Direction) -> Vec<u128> {
         let mut ids = Vec::new();
         let mut from = Some(start(direction));
-        while let Some(Stop { place, .. }) = from.and_then(|from| walk.seek(&from)) {
+        while let Some(Stop { place, .. }) = from.as_ref().and_then(|from| walk.seek(from)) {
             ids.push(place.1.as_u128());
             from = successor(direction, place);
         }
