@@ -38,7 +38,8 @@ type Part<V> = Vec<(SecretHash, V)>;
 
 impl<V: Clone> Known<V> {
     pub(super) fn of(most: usize) -> Self {
-        let parts = most.div_ceil(PART_MAX / 2).clamp(1, PARTS_MAX);
+        // None at all for none: nothing is remembered then.
+        let parts = most.div_ceil(PART_MAX / 2).min(PARTS_MAX);
         Self { parts: (0..parts).map(|_| Mutex::default()).collect() }
     }
 
@@ -59,7 +60,7 @@ impl<V: Clone> Known<V> {
     fn part(&self, hash: &SecretHash) -> Option<MutexGuard<'_, Part<V>>> {
         let number = u64::from_le_bytes(*hash.first_chunk()?);
         let count = u64::try_from(self.parts.len()).ok()?;
-        let part = self.parts.get(usize::try_from(number % count).ok()?)?;
+        let part = self.parts.get(usize::try_from(number.checked_rem(count)?).ok()?)?;
         Some(part.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -90,6 +91,15 @@ mod tests {
 
         assert!(found >= 950, "{found} of 1,000");
         assert_eq!(known.get(&numbered(1_000)), None);
+    }
+
+    #[test]
+    fn with_room_for_none_it_remembers_none() {
+        let known = Known::of(0);
+
+        known.put(numbered(0), 0);
+
+        assert_eq!(known.get(&numbered(0)), None);
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl AuthenticationBuilder {
     }
 
     /// Remembers about `entries` tokens, and never twice as many, that
-    /// [`Authentication::authenticate_cached`] found good, for `lag` at the most.
+    /// [`Authentication::authenticate_cached`] found good, for `lag` at the most; none if that is zero.
     pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
         self.0.cache = Some(AuthCache::new(entries, lag));
         self
