@@ -88,7 +88,7 @@ impl<B: Ord + Clone, V: Ord + Clone> Index<B, V> {
             chunk.insert(at, slot);
         } else if at == CHUNK {
             // Lists that grow at an end are made of full chunks, not of halves.
-            self.chunks.insert(new, vec![slot]);
+            self.insert_between(new, slot);
         } else {
             let mut half = chunk.split_off(CHUNK / 2);
             chunk.shrink_to_fit();
@@ -99,6 +99,17 @@ impl<B: Ord + Clone, V: Ord + Clone> Index<B, V> {
             let first = half.first().and_then(|first| records.at(*first));
             self.chunks.extend(first.map(|first| (Key::read_off(first), half)));
         }
+    }
+
+    /// Inserts what is after all in a full chunk: before those of its bucket that come next, if they are
+    /// few, or each that comes before the one before would be a chunk of its own.
+    fn insert_between(&mut self, new: Key<B, V>, slot: Slot) {
+        let next = self.chunks.range(&new..).next();
+        let next = next.filter(|(next, chunk)| next.0 == new.0 && chunk.len() < CHUNK / 2);
+        let next = next.map(|(next, _)| next.clone());
+        let mut chunk = next.and_then(|next| self.chunks.remove(&next)).unwrap_or_default();
+        chunk.insert(0, slot);
+        self.chunks.insert(new, chunk);
     }
 
     /// Inserts what is before the first chunk.
@@ -121,15 +132,23 @@ impl<B: Ord + Clone, V: Ord + Clone> Index<B, V> {
         }
     }
 
-    /// Sees to a chunk of which little is left: it joins the one before it, or gives room back.
+    /// Sees to a chunk of which little is left: it joins the one before it or the one after it, or gives
+    /// room back.
     fn gather(&mut self, first: &Key<B, V>) {
         let Some(mut chunk) = self.chunks.remove(first) else { return };
+        // Not to the brim, or the next insertion would part them again.
+        let room = (CHUNK / 2).saturating_sub(chunk.len());
         let before = self.chunks.range_mut(..first).next_back().map(|(_, before)| before);
         match before {
-            // Not to the brim, or the next insertion would part them again.
-            Some(before) if before.len() + chunk.len() <= CHUNK / 2 => before.append(&mut chunk),
+            Some(before) if before.len() <= room => before.append(&mut chunk),
             Some(_) | None if chunk.is_empty() => {}
             Some(_) | None => {
+                let after = self.chunks.range(first..).next();
+                let after = after.filter(|(_, after)| after.len() <= room);
+                let after = after.map(|(after, _)| after.clone());
+                if let Some(mut after) = after.and_then(|after| self.chunks.remove(&after)) {
+                    chunk.append(&mut after);
+                }
                 chunk.shrink_to(2 * chunk.len());
                 self.chunks.insert(first.clone(), chunk);
             }
@@ -355,17 +374,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_many_chunks_comes_together() {
+    fn a_bucket_that_grows_at_its_start_takes_no_chunk_for_each_entry() {
         let mut listed = Listed::default();
+        let all = 10 * i64::try_from(CHUNK).unwrap();
+        (0..all).for_each(|nth| listed.put(0, nth, nth.unsigned_abs().into()));
+
+        (all..2 * all).for_each(|nth| listed.put(1, -nth, nth.unsigned_abs().into()));
+
+        listed.check((1, -all, Uuid::nil()), "grown at the start");
+        assert!(listed.chunks().len() <= 30, "{:?}", listed.chunks());
+    }
+
+    #[test]
+    fn what_is_left_of_many_chunks_comes_together() {
         let all = 100 * u128::try_from(CHUNK).unwrap();
-        (0..all).for_each(|id| listed.put(0, 0, id));
+        for direction in [Direction::Ascending, Direction::Descending] {
+            let mut listed = Listed::default();
+            (0..all).for_each(|id| listed.put(0, 0, id));
 
-        (0..all).filter(|id| id % 50 != 0).for_each(|id| listed.remove(id));
+            for nth in 0..all {
+                let id = if direction == Direction::Ascending { nth } else { all - 1 - nth };
+                if id % 50 != 0 {
+                    listed.remove(id);
+                }
+            }
 
-        listed.check((0, 0, Uuid::nil()), "thinned out");
-        assert!(listed.chunks().len() <= 16, "{:?}", listed.chunks());
-        let room: usize = listed.index.chunks.values().map(Vec::capacity).sum();
-        assert!(room <= 4 * listed.model.len(), "{room}");
+            listed.check((0, 0, Uuid::nil()), "thinned out");
+            assert!(listed.chunks().len() <= 16, "{direction:?}: {:?}", listed.chunks());
+            let room: usize = listed.index.chunks.values().map(Vec::capacity).sum();
+            assert!(room <= 4 * listed.model.len(), "{direction:?}: {room}");
+        }
     }
 
     #[test]
