@@ -291,7 +291,7 @@ mod tests {
     };
     use subscription_core::{MemoryStore, SubscriptionService};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::super::peers::Peers;
     use super::*;
@@ -325,5 +325,38 @@ mod tests {
         let mut ahead = Vec::new();
         rested.read_buf(&mut ahead).await.unwrap();
         assert_eq!(ahead, b"GET /he");
+    }
+
+    /// hyper may wait for the next head while a part of an answer is still in its buffer.
+    #[tokio::test]
+    async fn what_is_not_all_sent_does_not_rest() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(4_096).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let caller = TcpSocket::new_v4().unwrap();
+        caller.set_recv_buffer_size(4_096).unwrap();
+        let mut caller = caller.connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, address) = listener.accept().await.unwrap();
+        let place = Peers::default().enter(address.ip(), 1).unwrap();
+        let (_stopping, stopped) = watch::channel(false);
+        let limits = Limits { head_timeout: Duration::from_secs(10), ..Limits::default() };
+        let connection = Connection::new(api(), address.ip(), limits, stopped, place);
+        tokio::spawn(connection.serve(stream));
+        // It is answered, as far as there is room for that, before hyper passes by the body.
+        let request = b"GET /openapi.json HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\n\
+            Content-Length: 4\r\n\r\nnull";
+        caller.write_all(request).await.unwrap();
+
+        let (mut back, mut whole) = (Vec::new(), usize::MAX);
+        while back.len() < whole {
+            let read = tokio::time::timeout(Duration::from_secs(5), caller.read_buf(&mut back));
+            assert!(matches!(read.await, Ok(Ok(1..))), "{} bytes of {whole}", back.len());
+            let head = String::from_utf8_lossy(&back[..back.len().min(1_024)]).into_owned();
+            if let Some((head, _)) = head.split_once("\r\n\r\n") {
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                whole = head.len() + 4 + length.unwrap().parse::<usize>().unwrap();
+            }
+        }
     }
 }
