@@ -121,8 +121,8 @@ impl AuthenticationBuilder {
         self
     }
 
-    /// Remembers about `entries` tokens, and never twice as many, that
-    /// [`Authentication::authenticate_cached`] found good, for `lag` at the most; none if that is zero.
+    /// Remembers tokens that [`Authentication::authenticate_cached`] found good, for `lag` at the most:
+    /// about `entries` of them, at times up to twice as many; none if `entries` is zero.
     pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
         self.0.cache = Some(AuthCache::new(entries, lag));
         self
