@@ -74,7 +74,7 @@ async fn compare() {
     let ceiling = Running::start(Server::Hyper, Some(&callers::one(ours.address, &plan).await));
     let (what, against) = ("a plan, from the cache of a database", "bare hyper, the same bytes");
     let ratio = pair(what, against, (&cached, &plan_cached), (&ceiling, &plan_cached)).await;
-    bars.push(("a plan from the cache of a database, to bare hyper", ratio, 0.9));
+    bars.push(("a plan from the cache, to bare hyper", ratio, 0.9));
     drop((cached, ceiling));
     let silent = Running::start(Server::Silent, None);
     let unlogged = Request::get("/subscription-plans/pro", &silent.world());
