@@ -23,7 +23,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Limits;
 use super::activity::{Activity, Idle};
@@ -38,6 +38,10 @@ const RESTS_AFTER: Duration = Duration::from_secs(1);
 
 /// The part of the time that a connection may idle after which it rests, if that is shorter.
 const RESTS_AFTER_PART: u32 = 16;
+
+/// How long one that rests may still ask after a stop: proxies send requests over it until they see it
+/// closed, and not all of them send one again.
+const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// The smallest buffer that hyper takes.
 const HEAD_BYTES_MIN: usize = 8_192;
@@ -132,10 +136,12 @@ impl Connection {
         let left = self.limits.head_timeout.saturating_sub(idles);
         tokio::select! {
             biased;
-            _ = self.stopped.wait_for(|stopped| *stopped) => false,
-            readable = stream.readable() => readable.is_ok(),
-            () = sleep(left) => false,
+            readable = stream.readable() => return readable.is_ok(),
+            _ = self.stopped.wait_for(|stopped| *stopped) => {}
+            () = sleep(left) => return false,
         }
+        // What was sent before the stop, or on the way then, may not have been noticed yet.
+        timeout(LAST_WORD, stream.readable()).await.is_ok_and(|readable| readable.is_ok())
     }
 
     /// Has hyper serve HTTP/1 for as long as there are requests; then the stream, if it is to rest.
@@ -194,6 +200,12 @@ impl Connection {
         let Self { limits, stopped, activity, idle, asks_often, .. } = self;
         let before = activity.ended();
         let (mut patience, mut closing, mut stopping) = (limits.head_timeout, false, false);
+        // What was asked before the stop is read first: what is shut before it has read anything ends.
+        if *stopped.borrow()
+            && poll_fn(|c| Poll::Ready(connection.as_mut().poll(c).is_ready())).await
+        {
+            return Then::Ends;
+        }
         let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
         let mut look = pin!(sleep(rests_after.min(patience.saturating_sub(idle.lasts()))));
         loop {

@@ -68,6 +68,22 @@ async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connection_rested() {
+    let mut wire = Wire::new().await;
+    let mut raw = wire.connect().await;
+    raw.send(get("/health/live")).await;
+    assert_eq!(raw.answer().await.status, 200);
+
+    raw.send(get("/health/live")).await;
+    wire.stop();
+
+    let answer = raw.answer().await;
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+    assert_eq!(raw.closed().await, "");
+    assert!(wire.ended().await);
+}
+
+#[tokio::test]
 async fn a_request_that_hangs_is_cut_off_when_time_is_up() {
     let limits = Limits { drain_timeout: SHORT, ..Limits::default() };
     let (mut wire, store) = over(Hangs::default(), limits).await;
