@@ -200,11 +200,10 @@ impl Connection {
         let Self { limits, stopped, activity, idle, asks_often, .. } = self;
         let before = activity.ended();
         let (mut patience, mut closing, mut stopping) = (limits.head_timeout, false, false);
-        // What was asked before the stop is read first: what is shut before it has read anything ends.
-        if *stopped.borrow()
-            && poll_fn(|c| Poll::Ready(connection.as_mut().poll(c).is_ready())).await
-        {
-            return Then::Ends;
+        // What has come is read before anything else: what is shut before it has read anything ends.
+        let first = poll_fn(|context| Poll::Ready(connection.as_mut().poll(context))).await;
+        if let Poll::Ready(ended) = first {
+            return over(ended);
         }
         let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
         let mut look = pin!(sleep(rests_after.min(patience.saturating_sub(idle.lasts()))));
@@ -229,16 +228,14 @@ impl Connection {
                     }
                 }
                 _ = stop.as_mut(), if !stopping => {
+                    if activity.is_at_rest() && !closing {
+                        return Then::Rests;
+                    }
                     stopping = true;
                     // A head that never ends must not use up all the time that requests have.
                     patience = patience.min(limits.drain_timeout / 2);
                 }
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection ended early");
-                    }
-                    return Then::Ends;
-                }
+                ended = connection.as_mut() => return over(ended),
                 () = answered(activity, before), if !*asks_often && !closing => return Then::Rests,
             }
             closing = true;
@@ -277,6 +274,13 @@ impl Connection {
             })
         })
     }
+}
+
+fn over(ended: hyper::Result<()>) -> Then {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+    Then::Ends
 }
 
 /// Ends when a request was answered since so many had been, and nothing is left to do; it is for hyper
@@ -362,7 +366,7 @@ mod tests {
 
         let (mut back, mut whole) = (Vec::new(), usize::MAX);
         while back.len() < whole {
-            let read = tokio::time::timeout(Duration::from_secs(5), caller.read_buf(&mut back));
+            let read = timeout(Duration::from_secs(5), caller.read_buf(&mut back));
             assert!(matches!(read.await, Ok(Ok(1..))), "{} bytes of {whole}", back.len());
             let head = String::from_utf8_lossy(&back[..back.len().min(1_024)]).into_owned();
             if let Some((head, _)) = head.split_once("\r\n\r\n") {
