@@ -27,7 +27,7 @@ fn is(known: &SecretHash, hash: &SecretHash) -> bool {
 
 /// Remembers something of at least about `most` secrets.
 ///
-/// Every request looks into two of these, so they do nothing but look: what is dropped when there are too
+/// Every request looks into one or two of these, so they do nothing but look: what is dropped when there are too
 /// many is the oldest of a part, however often it is asked for, and found out anew.
 pub(super) struct Known<V> {
     parts: Box<[Mutex<Part<V>>]>,
