@@ -149,7 +149,7 @@ pub use states::InvalidTransition;
 pub use store::{MemoryStore, Store};
 pub use subscriptions::entitlement::{Entitlement, Grant};
 pub use subscriptions::{
-    NewSubscription, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    NewSubscription, Phase, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use text::{Description, Email, ExternalId, Href, Name, Slug, Text};
 pub use version::Version;

@@ -15,9 +15,10 @@ pub(crate) fn now() -> Timestamp {
 
 /// One row as the tables make it of its number `n`, the same in both dialects but for what is given.
 ///
-/// Half of all have one plan. One in eight was cancelled and is over, which for nearly all of them has
-/// been noted; half are active. What is active renews at some second of the year to come, and no two
-/// that were made together renew together.
+/// Half of all have one plan. One in eight was cancelled and is over, and so is one in fifty of those that
+/// are active; nearly all of these were moved to their class. Half are active. Of the trials one in fifty
+/// is yet to begin. What is active renews at some second of the year to come, and no two that were made
+/// together renew together.
 pub(crate) fn row(id: &str, user: &str, plan: &str, time: fn(&str) -> String) -> String {
     let status = "CASE WHEN n * 7919 % 64 < 10 THEN 'cancelled' WHEN n * 7919 % 64 < 42 THEN 'active' \
                   WHEN n * 7919 % 64 < 48 THEN 'on_trial' WHEN n * 7919 % 64 < 52 THEN 'past_due' \
@@ -27,20 +28,22 @@ pub(crate) fn row(id: &str, user: &str, plan: &str, time: fn(&str) -> String) ->
     let renews = time("1780272000 + n * 104729 % 31536000");
     let ended = time("1735776000 + n * 30");
     let ending = time("1798761600");
+    let is_over = "(n * 7919 % 64 < 8 OR n * 7919 % 64 BETWEEN 10 AND 41 AND n % 50 = 0)";
     format!(
         "{id}, {user}, {plan}, 'sub-' || n, 'monthly', {status}, \
          n * 7919 % 64 BETWEEN 8 AND 51, \
          CASE WHEN n * 7919 % 64 BETWEEN 10 AND 51 THEN {renews} END, \
-         {created}, \
-         CASE WHEN n * 7919 % 64 < 8 THEN {ended} WHEN n * 7919 % 64 < 10 THEN {ending} END, \
-         {created}, {created}, 1, n % 97 = 0, NULL, n * 7919 % 64 < 8 AND n % 1000 <> 0"
+         CASE WHEN n * 7919 % 64 BETWEEN 42 AND 47 AND n % 50 = 1 THEN {ending} ELSE {created} END, \
+         CASE WHEN {is_over} THEN {ended} WHEN n * 7919 % 64 < 10 THEN {ending} END, \
+         {created}, {created}, 1, n % 97 = 0, NULL, \
+         CASE WHEN {is_over} AND n % 1000 <> 0 THEN 2 ELSE 0 END"
     )
 }
 
 /// The columns of [`row`].
 pub(crate) const COLUMNS: &str = "id, user_id, subscription_plan_id, external_subscription_id, \
     billing_cycle, status, is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, \
-    blocked, anchor_at, is_over";
+    blocked, anchor_at, access_phase";
 
 /// The id of subscription `n`.
 pub(crate) fn id(n: u64) -> Uuid {

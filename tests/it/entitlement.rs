@@ -69,7 +69,7 @@ async fn access_ends_by_status_by_block_and_by_the_clock() {
     update(SubscriptionChanges::status(SubscriptionStatus::Cancelled)).await;
     assert!(has_access().await);
 
-    world.clock.set(at("2025-02-28T00:00:00Z"));
+    world.clock.set(at("2025-02-28T00:00:00.000000Z"));
     assert!(!has_access().await);
 }
 

@@ -13,7 +13,7 @@ fn shown(record: &impl serde::Serialize) -> Value {
     serde_json::to_value(record).unwrap()
 }
 
-const LATER: &str = "2025-02-01T00:00:00Z";
+const LATER: &str = "2025-02-01T00:00:00.000000Z";
 
 /// What a plan can be made with and changed to.
 fn plan_fields() -> Value {
@@ -67,7 +67,7 @@ async fn every_field_of_a_new_subscription_is_kept() {
     let sent = json!({
         "user_id": world.user(), "subscription_plan_id": plan.id, "external_subscription_id": "s-1",
         "billing_cycle": "yearly", "status": "cancelled", "is_active": false,
-        "renews_at": null, "starts_at": "2025-01-01T00:00:00Z", "ends_at": "2025-03-01T00:00:00Z",
+        "renews_at": null, "starts_at": "2025-01-01T00:00:00.000000Z", "ends_at": "2025-03-01T00:00:00.000000Z",
     });
 
     let new = NewSubscription::from_json(sent.to_string().as_bytes()).unwrap();
@@ -83,7 +83,7 @@ async fn a_subscription_is_made_to_renew_when_it_is_told() {
     let world = World::new();
     let plan = world.plan("pro").await;
     let sent = json!({
-        "user_id": world.user(), "subscription_plan_id": plan.id, "renews_at": "2025-02-11T00:00:00Z",
+        "user_id": world.user(), "subscription_plan_id": plan.id, "renews_at": "2025-02-11T00:00:00.000000Z",
     });
 
     let new = NewSubscription::from_json(sent.to_string().as_bytes()).unwrap();

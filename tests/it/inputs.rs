@@ -15,8 +15,8 @@ fn readers() -> [(&'static str, Reader, Value); 6] {
     let subscription = json!({
         "user_id": id, "subscription_plan_id": id, "external_subscription_id": "sub_1",
         "billing_cycle": "yearly", "status": "active", "is_active": true,
-        "renews_at": "2025-02-28T00:00:00Z", "starts_at": "2025-01-31T00:00:00Z",
-        "ends_at": "2026-01-31T00:00:00Z",
+        "renews_at": "2025-02-28T00:00:00.000000Z", "starts_at": "2025-01-31T00:00:00.000000Z",
+        "ends_at": "2026-01-31T00:00:00.000000Z",
     });
     let payment = json!({
         "subscription_id": id, "amount": 19.99, "currency": "USD",
@@ -177,8 +177,8 @@ fn everything_wrong_is_told_in_one_answer() {
     );
     assert_eq!(
         faults(NewSubscription::from_json(
-            br#"{"user_id": "me", "status": "dead", "starts_at": "2025-01-01T00:00:00Z",
-                "ends_at": "2024-01-01T00:00:00Z", "renews_at": "soon"}"#
+            br#"{"user_id": "me", "status": "dead", "starts_at": "2025-01-01T00:00:00.000000Z",
+                "ends_at": "2024-01-01T00:00:00.000000Z", "renews_at": "soon"}"#
         )),
         [
             "user_id bad_format",

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod access;
 mod auth;
+mod cycles;
 mod decimals;
 mod entitlement;
 mod fetch;

@@ -28,8 +28,8 @@ async fn a_new_payment_is_pending() {
         "currency": "USD",
         "external_payment_id": null,
         "status": "pending",
-        "created_at": "2025-01-31T00:00:00Z",
-        "updated_at": "2025-01-31T00:00:00Z",
+        "created_at": "2025-01-31T00:00:00.000000Z",
+        "updated_at": "2025-01-31T00:00:00.000000Z",
         "version": 1,
     });
     assert_eq!(serde_json::to_value(&*payment).unwrap(), expected);

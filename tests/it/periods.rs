@@ -36,19 +36,22 @@ fn golden_vectors() {
 
 #[test]
 fn what_is_paid_once_has_one_period_without_end() {
-    let schedule = Schedule::new(at("2025-01-31T00:00:00Z"), BillingCycle::ONE_TIME);
+    let schedule = Schedule::new(at("2025-01-31T00:00:00.000000Z"), BillingCycle::ONE_TIME);
 
-    let period = schedule.period_at(at("2999-01-01T00:00:00Z")).unwrap();
+    let period = schedule.period_at(at("2999-01-01T00:00:00.000000Z")).unwrap();
 
     assert_eq!((period.number, period.ends_at), (0, None));
     assert_eq!(schedule.start_of(1), None);
-    assert_eq!(schedule.next_after(at("2024-01-01T00:00:00Z")), Some(at("2025-01-31T00:00:00Z")));
+    assert_eq!(
+        schedule.next_after(at("2024-01-01T00:00:00.000000Z")),
+        Some(at("2025-01-31T00:00:00.000000Z"))
+    );
 }
 
 #[test]
 fn periods_end_with_the_year_9999() {
     for cycle in ["daily", "weekly", "monthly", "yearly", "P36500D", "P100Y"] {
-        let schedule = Schedule::new(at("9999-12-31T23:00:00Z"), of(cycle));
+        let schedule = Schedule::new(at("9999-12-31T23:00:00.000000Z"), of(cycle));
 
         let period = schedule.period_at(Timestamp::MAX).unwrap();
 
@@ -90,10 +93,10 @@ async fn a_renewal_off_the_grid_moves_the_anchor_and_one_on_it_does_not() {
     };
 
     let on_grid = renew_at("2025-04-30").await;
-    assert_eq!(after("2025-04-30", &on_grid), at("2025-05-31T00:00:00Z"));
+    assert_eq!(after("2025-04-30", &on_grid), at("2025-05-31T00:00:00.000000Z"));
 
     let off_grid = renew_at("2025-05-15").await;
-    assert_eq!(after("2025-05-15", &off_grid), at("2025-06-15T00:00:00Z"));
+    assert_eq!(after("2025-05-15", &off_grid), at("2025-06-15T00:00:00.000000Z"));
 }
 
 #[tokio::test]
@@ -102,12 +105,12 @@ async fn a_trial_of_another_length_anchors_the_periods_at_its_end() {
 
     let trial = world
         .subscription(|new: &mut NewSubscription| {
-            new.renews_at = at("2025-02-14T00:00:00Z").into();
+            new.renews_at = at("2025-02-14T00:00:00.000000Z").into();
         })
         .await;
 
-    assert_eq!(trial.starts_at, at("2025-01-31T00:00:00Z"));
-    assert_eq!(trial.schedule().start_of(1), Some(at("2025-03-14T00:00:00Z")));
+    assert_eq!(trial.starts_at, at("2025-01-31T00:00:00.000000Z"));
+    assert_eq!(trial.schedule().start_of(1), Some(at("2025-03-14T00:00:00.000000Z")));
 }
 
 #[tokio::test]
@@ -115,17 +118,17 @@ async fn an_anchor_that_was_moved_keeps_its_day_though_months_are_short() {
     let world = World::new();
     let subscription = world
         .subscription(|new: &mut NewSubscription| {
-            new.starts_at = Some(at("2025-01-10T00:00:00Z"));
-            new.renews_at = at("2025-01-31T00:00:00Z").into();
+            new.starts_at = Some(at("2025-01-10T00:00:00.000000Z"));
+            new.renews_at = at("2025-01-31T00:00:00.000000Z").into();
         })
         .await;
 
-    let february = at("2025-02-28T00:00:00Z");
+    let february = at("2025-02-28T00:00:00.000000Z");
     let renew =
         SubscriptionChanges { renews_at: february.into(), ..SubscriptionChanges::default() };
     let renewed = world.service.update_subscription(subscription.id, renew, None).await.unwrap();
 
-    assert_eq!(renewed.schedule().next_after(february), Some(at("2025-03-31T00:00:00Z")));
+    assert_eq!(renewed.schedule().next_after(february), Some(at("2025-03-31T00:00:00.000000Z")));
 }
 
 #[tokio::test]
@@ -133,11 +136,11 @@ async fn a_new_start_is_a_new_grid() {
     let world = World::new();
     let subscription = world
         .subscription(|new: &mut NewSubscription| {
-            new.renews_at = at("2025-02-14T00:00:00Z").into();
+            new.renews_at = at("2025-02-14T00:00:00.000000Z").into();
         })
         .await;
 
-    let starts_at = at("2025-01-14T00:00:00Z");
+    let starts_at = at("2025-01-14T00:00:00.000000Z");
     let earlier =
         SubscriptionChanges { starts_at: Some(starts_at), ..SubscriptionChanges::default() };
     let moved = world.service.update_subscription(subscription.id, earlier, None).await.unwrap();

@@ -33,8 +33,8 @@ async fn a_new_plan_is_open_and_has_its_defaults() {
         "most_popular": false,
         "tier": 0,
         "is_active": true,
-        "created_at": "2025-01-31T00:00:00Z",
-        "updated_at": "2025-01-31T00:00:00Z",
+        "created_at": "2025-01-31T00:00:00.000000Z",
+        "updated_at": "2025-01-31T00:00:00.000000Z",
         "version": 1,
     });
     assert_eq!(serde_json::to_value(&*plan).unwrap(), expected);
@@ -46,7 +46,7 @@ async fn a_new_plan_is_open_and_has_its_defaults() {
 async fn an_update_changes_what_it_carries_and_nothing_else() {
     let world = World::new();
     let plan = world.plan("pro").await;
-    world.clock.set(at("2025-02-01T00:00:00Z"));
+    world.clock.set(at("2025-02-01T00:00:00.000000Z"));
 
     let changes = PlanChanges::from_json(br#"{"price": 29.90, "features": " a ,b", "tier": 3}"#);
     let next = world.service.update_plan(&plan.slug, changes.unwrap(), None).await.unwrap();
@@ -56,7 +56,7 @@ async fn an_update_changes_what_it_carries_and_nothing_else() {
     assert_eq!(next.features.list().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(next.tier.get(), 3);
     assert_eq!((next.name.clone(), next.created_at), (plan.name.clone(), plan.created_at));
-    assert_eq!(next.updated_at, at("2025-02-01T00:00:00Z"));
+    assert_eq!(next.updated_at, at("2025-02-01T00:00:00.000000Z"));
     assert_eq!(next.version.get(), 2);
 }
 
@@ -64,7 +64,7 @@ async fn an_update_changes_what_it_carries_and_nothing_else() {
 async fn an_update_that_changes_nothing_writes_nothing() {
     let world = World::new();
     let plan = world.plan("pro").await;
-    world.clock.set(at("2025-02-01T00:00:00Z"));
+    world.clock.set(at("2025-02-01T00:00:00.000000Z"));
 
     for json in ["{}", r#"{"price": 19.99, "is_active": true}"#] {
         let changes = PlanChanges::from_json(json.as_bytes()).unwrap();

@@ -33,11 +33,14 @@ async fn a_new_subscription_takes_what_it_lacks_from_its_plan_and_the_clock() {
         "billing_cycle": "monthly",
         "status": "active",
         "is_active": true,
-        "renews_at": "2025-02-28T00:00:00Z",
-        "starts_at": "2025-01-31T00:00:00Z",
+        "blocked": false,
+        "renews_at": "2025-02-28T00:00:00.000000Z",
+        "starts_at": "2025-01-31T00:00:00.000000Z",
         "ends_at": null,
-        "created_at": "2025-01-31T00:00:00Z",
-        "updated_at": "2025-01-31T00:00:00Z",
+        "current_period_start": "2025-01-31T00:00:00.000000Z",
+        "current_period_end": "2025-02-28T00:00:00.000000Z",
+        "created_at": "2025-01-31T00:00:00.000000Z",
+        "updated_at": "2025-01-31T00:00:00.000000Z",
         "version": 1,
     });
     assert_eq!(serde_json::to_value(&*subscription).unwrap(), expected);
@@ -48,12 +51,13 @@ async fn a_new_subscription_takes_what_it_lacks_from_its_plan_and_the_clock() {
 async fn one_that_starts_later_is_pending_and_one_paid_once_never_renews() {
     let world = World::new();
 
-    let later = world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00Z"))).await;
+    let later =
+        world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00.000000Z"))).await;
     let once = world.subscription(|new| new.billing_cycle = Some(BillingCycle::ONE_TIME)).await;
     let never = world.subscription(|new| new.renews_at = Field::Null).await;
 
     assert_eq!((later.status, later.is_active), (SubscriptionStatus::Pending, false));
-    assert_eq!(later.renews_at, Some(at("2025-04-01T00:00:00Z")));
+    assert_eq!(later.renews_at, Some(at("2025-04-01T00:00:00.000000Z")));
     assert_eq!((once.status, once.renews_at), (SubscriptionStatus::Active, None));
     assert_eq!((never.billing_cycle, never.renews_at), (BillingCycle::MONTHLY, None));
 }
@@ -81,7 +85,7 @@ async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
     world.clock.set(at("2025-02-27T23:59:59.999999Z"));
     assert!(world.service.subscription(subscription.id).await.unwrap().is_active);
 
-    world.clock.set(at("2025-02-28T00:00:00Z"));
+    world.clock.set(at("2025-02-28T00:00:00.000000Z"));
     let ended = world.service.subscription(subscription.id).await.unwrap();
     assert_eq!((ended.is_active, ended.version), (false, cancelled.version));
     for (is_active, expected) in [(true, 0), (false, 1)] {
@@ -100,9 +104,9 @@ async fn ends_follow_the_status() {
     let world = World::new();
     let now = world.service.now();
     let later = now.saturating_add(90 * DAY);
-    let earlier = at("2025-01-01T00:00:00Z");
+    let earlier = at("2025-01-01T00:00:00.000000Z");
     let cases: [(SubscriptionStatus, Field<_>, Option<_>); 6] = [
-        (Cancelled, Field::Absent, Some(at("2025-02-28T00:00:00Z"))),
+        (Cancelled, Field::Absent, Some(at("2025-02-28T00:00:00.000000Z"))),
         (Cancelled, Field::Value(later), Some(later)),
         (Expired, Field::Absent, Some(now)),
         (Expired, Field::Value(later), Some(now)),
@@ -114,7 +118,7 @@ async fn ends_follow_the_status() {
             .subscription(|new| {
                 new.status = Some(SubscriptionStatus::OnTrial);
                 new.starts_at = Some(earlier);
-                new.renews_at = at("2025-02-28T00:00:00Z").into();
+                new.renews_at = at("2025-02-28T00:00:00.000000Z").into();
             })
             .await;
         let step = SubscriptionChanges { ends_at, ..SubscriptionChanges::status(status) };
@@ -130,7 +134,8 @@ async fn one_without_renewal_that_is_cancelled_ends_now_and_one_that_never_began
 {
     let world = World::new();
     let once = world.subscription(|new| new.billing_cycle = Some(BillingCycle::ONE_TIME)).await;
-    let later = world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00Z"))).await;
+    let later =
+        world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00.000000Z"))).await;
 
     let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
     let cancelled = world.service.update_subscription(once.id, cancel, None).await.unwrap();
@@ -178,7 +183,15 @@ async fn sending_back_what_was_read_changes_nothing() {
     for status in SubscriptionStatus::all() {
         let subscription = world.subscription(|new| new.status = Some(status)).await;
         let mut json = serde_json::to_value(&*subscription).unwrap();
-        for server_field in ["id", "created_at", "updated_at", "version"] {
+        for server_field in [
+            "id",
+            "blocked",
+            "current_period_start",
+            "current_period_end",
+            "created_at",
+            "updated_at",
+            "version",
+        ] {
             json.as_object_mut().unwrap().remove(server_field);
         }
 
@@ -210,10 +223,10 @@ async fn access_cannot_be_forced_on_where_the_status_grants_none() {
 async fn times_before_the_start_are_refused_together_and_blamed_on_what_was_sent() {
     let world = World::new();
     let subscription =
-        world.subscription(|new| new.ends_at = Some(at("2025-06-30T00:00:00Z"))).await;
+        world.subscription(|new| new.ends_at = Some(at("2025-06-30T00:00:00.000000Z"))).await;
     let update =
         async |changes| world.service.update_subscription(subscription.id, changes, None).await;
-    let early = at("2024-01-01T00:00:00Z");
+    let early = at("2024-01-01T00:00:00.000000Z");
 
     let both = update(changes(|c| {
         c.ends_at = early.into();
@@ -222,7 +235,7 @@ async fn times_before_the_start_are_refused_together_and_blamed_on_what_was_sent
     .await;
     let renewal = update(changes(|c| c.renews_at = early.into())).await;
     let end = update(changes(|c| c.ends_at = early.into())).await;
-    let start = update(changes(|c| c.starts_at = Some(at("2026-01-01T00:00:00Z")))).await;
+    let start = update(changes(|c| c.starts_at = Some(at("2026-01-01T00:00:00.000000Z")))).await;
 
     assert_eq!(faults(both), ["renews_at out_of_range", "ends_at out_of_range"]);
     assert_eq!(faults(renewal), ["renews_at out_of_range"]);
@@ -320,7 +333,7 @@ async fn events_tell_of_every_change_once() {
         change,
         serde_json::json!({
             "id": events[1].event.id,
-            "at": "2025-01-31T00:00:00Z",
+            "at": "2025-01-31T00:00:00.000000Z",
             "subject": {"kind": "subscription", "id": id},
             "version": 2,
             "change": "subscription_status_changed",

@@ -18,7 +18,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         crate::logs::listen();
-        let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
+        let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
             .clock(clock.clone())
             .ids(SeededIds::new(1))

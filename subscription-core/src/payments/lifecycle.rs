@@ -56,7 +56,7 @@ static TABLE: [Row<PaymentStatus>; 8] = [
         state: Failed,
         name: "failed",
         aliases: &["declined", "error"],
-        next: &[Processing, Succeeded, Canceled],
+        next: &[Pending, Processing, Succeeded, Canceled],
     },
     Row { state: Canceled, name: "canceled", aliases: &["void", "voided", "cancelled"], next: &[] },
     Row {

@@ -5,6 +5,7 @@
 //! must get right is stated at [`Store`], and `store_conformance!` (feature `conformance`) shows
 //! whether it does.
 
+mod access_class;
 mod cached;
 mod change_set;
 #[cfg(feature = "conformance")]

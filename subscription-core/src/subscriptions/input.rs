@@ -6,7 +6,7 @@ use super::{SubscriptionStatus, before_start};
 use crate::clock::Timestamp;
 use crate::id::{PlanId, UserId};
 use crate::input::{Field, Fields, InputError, boolean, string};
-use crate::plans::BillingCycle;
+use crate::plans::{BillingCycle, Plan};
 use crate::text::ExternalId;
 
 /// A subscription to be made.
@@ -22,7 +22,7 @@ pub struct NewSubscription {
     pub billing_cycle: Option<BillingCycle>,
     /// Any status may be the first. `None`: pending if it starts later, else active.
     pub status: Option<SubscriptionStatus>,
-    /// By the status if `None`; `false` blocks access.
+    /// By status and time if `None`; `false` blocks access.
     pub is_active: Option<bool>,
     /// One cycle after the start if absent.
     #[serde(skip_serializing_if = "Field::is_absent")]
@@ -85,7 +85,7 @@ pub struct SubscriptionChanges {
     pub subscription_plan_id: Option<PlanId>,
     /// See [`Subscription::external_subscription_id`](super::Subscription::external_subscription_id).
     pub external_subscription_id: Field<ExternalId>,
-    /// See [`Subscription::billing_cycle`](super::Subscription::billing_cycle).
+    /// How often it is paid from now on. `None`: as before, or as the new plan says if the plan changes.
     pub billing_cycle: Option<BillingCycle>,
     /// The next status, as far as the lifecycle allows.
     pub status: Option<SubscriptionStatus>,
@@ -103,6 +103,13 @@ impl SubscriptionChanges {
     /// A change of the status alone.
     pub fn status(status: SubscriptionStatus) -> Self {
         Self { status: Some(status), ..Self::default() }
+    }
+
+    /// The changes with the cycle of the plan that they lead to, unless they name one.
+    #[must_use]
+    pub(crate) fn with_cycle_of(mut self, new_plan: Option<&Plan>) -> Self {
+        self.billing_cycle = self.billing_cycle.or(new_plan.map(|plan| plan.billing_cycle));
+        self
     }
 
     /// Reads a JSON object and tells all that is wrong with it.

@@ -1,4 +1,4 @@
-//! The states of a subscription, the moves between them, and which of them grant access.
+//! The states of a subscription, the moves between them, and which of them grant access in time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub enum SubscriptionStatus {
     Unpaid,
     /// Set aside by its owner.
     Paused,
-    /// Will not renew; valid until `ends_at`.
+    /// Will not renew; grants access until `ends_at`.
     Cancelled,
     /// Over.
     Expired,
@@ -86,11 +86,10 @@ static TABLE: [Row<SubscriptionStatus>; 8] = [
 reads_and_writes_as_state!(SubscriptionStatus);
 
 impl SubscriptionStatus {
-    /// True if a subscription in this state, which ends at `ends_at`, grants access at `now`.
-    pub fn grants_access(self, ends_at: Option<Timestamp>, now: Timestamp) -> bool {
+    /// True if a subscription in this state grants access between its start and its end.
+    pub const fn grants_access(self) -> bool {
         match self {
-            OnTrial | Active | PastDue => true,
-            Cancelled => !has_ended(ends_at, now),
+            OnTrial | Active | PastDue | Cancelled => true,
             Pending | Unpaid | Paused | Expired => false,
         }
     }
@@ -104,8 +103,9 @@ impl SubscriptionStatus {
         ends_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), InvalidTransition> {
-        let comes_back_too_late =
-            |next: Self| self == Cancelled && next != Expired && has_ended(ends_at, now);
+        let comes_back_too_late = |next: Self| {
+            self == Cancelled && next != Expired && ends_at.is_some_and(|at| at <= now)
+        };
         let allowed = || self.next().iter().copied().filter(|next| !comes_back_too_late(*next));
         if self == to || allowed().any(|next| next == to) {
             return Ok(());
@@ -117,10 +117,6 @@ impl SubscriptionStatus {
             allowed: allowed().map(Self::as_str).collect(),
         })
     }
-}
-
-fn has_ended(ends_at: Option<Timestamp>, now: Timestamp) -> bool {
-    ends_at.is_some_and(|ends_at| ends_at <= now)
 }
 
 #[cfg(test)]

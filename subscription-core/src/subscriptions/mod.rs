@@ -1,13 +1,16 @@
 //! Subscriptions: who has which plan, in which state, until when.
 
+mod access;
 pub(crate) mod entitlement;
 mod input;
 mod lifecycle;
 mod period;
 pub(crate) mod service;
+mod shown;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+pub use access::Phase;
 pub use input::{NewSubscription, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
@@ -15,6 +18,7 @@ pub use period::{Period, Schedule};
 use crate::clock::Timestamp;
 use crate::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::id::{PlanId, SubscriptionId, UserId};
+use crate::input::Field;
 use crate::plans::BillingCycle;
 use crate::states::InvalidTransition;
 use crate::text::ExternalId;
@@ -22,9 +26,9 @@ use crate::version::Version;
 
 /// A user's hold on a plan.
 ///
-/// Its JSON is what a caller is shown. Read back from there it lacks `blocked` and `anchor_at`: a store
-/// must not keep it so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Its JSON is what a caller is shown. Read back from there it lacks `anchor_at`: a store must not keep
+/// it so.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subscription {
     /// Names the subscription for ever.
     pub id: SubscriptionId,
@@ -42,9 +46,9 @@ pub struct Subscription {
     pub is_active: bool,
     /// When the next period starts and is to be paid.
     pub renews_at: Option<Timestamp>,
-    /// When it begins to count.
+    /// When it begins: it grants no access before.
     pub starts_at: Timestamp,
-    /// When it is over.
+    /// When it ends: it grants no access from then on, whatever its status.
     pub ends_at: Option<Timestamp>,
     /// When the record was made.
     pub created_at: Timestamp,
@@ -53,7 +57,7 @@ pub struct Subscription {
     /// How often it has been written.
     pub version: Version,
     /// Access is forced off, whatever the status.
-    #[serde(skip)]
+    #[serde(default)]
     pub blocked: bool,
     /// Where its periods are counted from, if that is not `starts_at`.
     #[serde(skip)]
@@ -110,8 +114,10 @@ impl Subscription {
 
     /// The subscription after `changes`, or `None` if they change nothing.
     ///
-    /// A field that is left out stays, but for what a change of status brings: one that is cancelled
-    /// or expires gets its end, one that comes back before its end loses it.
+    /// A field that is left out stays, with these exceptions. A subscription that is cancelled or
+    /// expires gets its end; one that comes back before its end loses it. One that becomes `one_time`
+    /// loses its renewal; one that was `one_time` and gets a cycle renews at the first start of a period
+    /// after `now`.
     pub fn change(
         &self,
         changes: SubscriptionChanges,
@@ -124,6 +130,7 @@ impl Subscription {
             && current.status == SubscriptionStatus::Cancelled
             && status != SubscriptionStatus::Expired;
         let only_start = changes.ends_at.is_absent() && changes.renews_at.is_absent();
+        let ends_again = current.ends_again(&changes, now);
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
         let mut next = Self {
             user_id: changes.user_id.unwrap_or(current.user_id),
@@ -142,32 +149,34 @@ impl Subscription {
             anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
             ..current.clone()
         };
+        if next.billing_cycle != current.billing_cycle {
+            next.change_cycle(current.billing_cycle, changes.renews_at.is_absent(), now);
+        }
         // An end that is cleared is set anew: without one, what is cancelled would be valid for ever.
         if stepped || next.ends_at.is_none() {
             next.set_end_by_status(now);
         }
         next.set_anchor();
         let mut faults = next.misplaced(only_start);
+        if let Some(fault) = ends_again {
+            faults.push(fault);
+        }
         next.set_access(changes.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         faults.into_result()?;
-        current.status.step(status, current.ends_at, now)?;
+        current.status.step(status, current.ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            updated_at: now,
+            // Not before the last write, by whose time access is judged at the earliest.
+            updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next
         }))
     }
 
-    /// The subscription as it shows itself at `now`: what was cancelled and has ended since it was
-    /// written no longer grants access.
+    /// The subscription as it shows itself at `now`, when its access may have begun or ended since it
+    /// was written.
     #[must_use]
     pub fn as_of(&self, now: Timestamp) -> Self {
         Self { is_active: self.is_active_at(now), ..self.clone() }
-    }
-
-    /// True if it grants access at `now`.
-    pub fn is_active_at(&self, now: Timestamp) -> bool {
-        !self.blocked && self.status.grants_access(self.ends_at, now)
     }
 
     /// The grid of its periods.
@@ -180,7 +189,8 @@ impl Subscription {
         let now = now.max(self.starts_at);
         match self.status {
             SubscriptionStatus::Cancelled => {
-                self.ends_at = self.ends_at.or(self.renews_at).or(Some(now));
+                let renewal = self.renews_at.map_or(now, |renews_at| renews_at.max(now));
+                self.ends_at = self.ends_at.or(Some(renewal));
             }
             SubscriptionStatus::Expired => {
                 self.ends_at = Some(self.ends_at.map_or(now, |ends_at| ends_at.min(now)));
@@ -191,6 +201,20 @@ impl Subscription {
             | SubscriptionStatus::PastDue
             | SubscriptionStatus::Unpaid
             | SubscriptionStatus::Paused => {}
+        }
+    }
+
+    /// Sets the renewal that a change of the cycle brings, unless the caller named one, and counts
+    /// periods from `starts_at` again where the renewal lies on that grid.
+    fn change_cycle(&mut self, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
+        if sets_renewal && self.billing_cycle == BillingCycle::ONE_TIME {
+            self.renews_at = None;
+        } else if sets_renewal && from == BillingCycle::ONE_TIME {
+            self.renews_at = self.schedule().next_after(now.max(self.starts_at));
+        }
+        let by_start = Schedule::new(self.starts_at, self.billing_cycle);
+        if self.renews_at.is_some_and(|renews_at| by_start.starts_at(renews_at)) {
+            self.anchor_at = None;
         }
     }
 
@@ -206,21 +230,48 @@ impl Subscription {
     }
 
     fn set_access(&mut self, wanted: Option<bool>, now: Timestamp) -> Result<(), Fault> {
-        let grants = self.status.grants_access(self.ends_at, now);
+        let grants = self.could_grant_at(now);
         match wanted {
-            Some(true) if !grants => {
-                let message = format!("must not be true: {} grants no access", self.status);
-                let refused = InvalidValue::new(FaultCode::NotAllowedValue, message);
+            // A block is lifted in any status.
+            Some(true) if grants || self.blocked => self.blocked = false,
+            Some(true) => {
+                let refused = InvalidValue::new(FaultCode::NotAllowedValue, self.why_inactive(now));
                 return Err(refused.at("is_active"));
             }
-            Some(true) => self.blocked = false,
-            // Where the status grants nothing, `false` says what is so anyway and blocks nothing:
-            // whoever sends back what was read does not change it.
+            // Where no access is granted anyway, `false` blocks nothing: a caller who sends back what
+            // was read does not change it.
             Some(false) => self.blocked |= grants,
             None => {}
         }
         self.is_active = self.is_active_at(now);
         Ok(())
+    }
+
+    fn why_inactive(&self, now: Timestamp) -> String {
+        let why = match self.phase_at(now) {
+            _ if !self.status.grants_access() => format!("{} grants no access", self.status),
+            Phase::Waiting => "it has not begun".to_owned(),
+            Phase::Current | Phase::Over => "it has ended".to_owned(),
+        };
+        format!("must not be true: {why}")
+    }
+
+    /// An end in the future that is asked for although the subscription is over.
+    fn ends_again(&self, changes: &SubscriptionChanges, now: Timestamp) -> Option<Fault> {
+        let is_over = match self.status {
+            SubscriptionStatus::Expired => true,
+            SubscriptionStatus::Cancelled => self.phase_at(now) == Phase::Over,
+            SubscriptionStatus::Pending
+            | SubscriptionStatus::OnTrial
+            | SubscriptionStatus::Active
+            | SubscriptionStatus::PastDue
+            | SubscriptionStatus::Unpaid
+            | SubscriptionStatus::Paused => false,
+        };
+        let in_future = matches!(changes.ends_at, Field::Value(ends_at) if ends_at > now);
+        let message = "must not be in the future: the subscription is over";
+        (is_over && in_future)
+            .then(|| InvalidValue::new(FaultCode::OutOfRange, message).at("ends_at"))
     }
 
     /// The times that lie before the start. With `only_start` the start itself was moved past them.
@@ -255,7 +306,6 @@ fn before_start(
 mod tests {
     use super::*;
     use crate::id::SeededIds;
-    use crate::input::Field;
 
     #[test]
     fn what_is_over_keeps_an_end_when_it_is_told_so_again_with_none() {

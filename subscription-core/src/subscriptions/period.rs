@@ -18,10 +18,10 @@ use crate::plans::{BillingCycle, CycleUnit};
 /// let schedule = Schedule::new("2025-01-31T00:00:00Z".parse()?, BillingCycle::MONTHLY);
 /// let starts: Vec<_> = (0..4).filter_map(|k| schedule.start_of(k)).map(|t| t.to_string()).collect();
 /// assert_eq!(starts, [
-///     "2025-01-31T00:00:00Z",
-///     "2025-02-28T00:00:00Z",
-///     "2025-03-31T00:00:00Z",
-///     "2025-04-30T00:00:00Z",
+///     "2025-01-31T00:00:00.000000Z",
+///     "2025-02-28T00:00:00.000000Z",
+///     "2025-03-31T00:00:00.000000Z",
+///     "2025-04-30T00:00:00.000000Z",
 /// ]);
 /// # Ok::<(), subscription_core::InvalidValue>(())
 /// ```
@@ -79,6 +79,32 @@ impl Schedule {
             Some(period) => period.ends_at,
             None => Some(self.anchor_at),
         }
+    }
+
+    /// The start of the period that ends at `at` where a period starts there, else of the one in which
+    /// `at` lies. The period before the anchor counts too; what is paid once has none.
+    pub fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
+        let period = self.period_at(at)?;
+        if period.starts_at < at {
+            return Some(period.starts_at);
+        }
+        match period.number.checked_sub(1) {
+            Some(before) => self.start_of(before),
+            None => self.cycle_before_anchor(),
+        }
+    }
+
+    fn cycle_before_anchor(&self) -> Option<Timestamp> {
+        let anchor: DateTime<Utc> = self.anchor_at.into();
+        let (unit, count) = self.cycle.length()?;
+        let count = u32::from(count);
+        let start = match unit {
+            CycleUnit::Day => anchor.checked_sub_days(Days::new(count.into())),
+            CycleUnit::Week => anchor.checked_sub_days(Days::new(u64::from(count).checked_mul(7)?)),
+            CycleUnit::Month => anchor.checked_sub_months(Months::new(count)),
+            CycleUnit::Year => anchor.checked_sub_months(Months::new(count.checked_mul(12)?)),
+        };
+        Timestamp::try_from(start?).ok()
     }
 
     /// True if a period starts at `at`.

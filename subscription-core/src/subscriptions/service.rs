@@ -77,7 +77,6 @@ impl SubscriptionService {
             let current = self.subscription(id).await?;
             expect_version(&*current, if_version)?;
             let now = self.now();
-            let next = current.change(changes.clone(), now).map_err(Error::from);
             let user = match changes.user_id.filter(|id| *id != current.user_id) {
                 Some(user_id) => self.referenced_user(user_id).await,
                 None => Ok(None),
@@ -88,6 +87,9 @@ impl SubscriptionService {
                 }
                 Some(_) | None => Ok(None),
             };
+            let new_plan = plan.as_ref().ok().and_then(Option::as_deref);
+            let next = current.change(changes.clone().with_cycle_of(new_plan), now);
+            let next = next.map_err(Error::from);
             let (user, (plan, next)) = Error::all_faults(user, Error::all_faults(plan, next))?;
             let plan = plan.as_deref().map(open_for_new).transpose()?;
             let guards = user.into_iter().chain(plan).collect();
@@ -146,7 +148,7 @@ fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
     }
 }
 
-/// What was cancelled and has ended since it was written shows so.
+/// The subscription as it shows itself at `now`, without a copy where that is as it was written.
 fn as_of(subscription: Arc<Subscription>, now: Timestamp) -> Arc<Subscription> {
     if subscription.is_active == subscription.is_active_at(now) {
         subscription

@@ -4,7 +4,7 @@ use http::StatusCode;
 use subscription_core::store::{
     Direction, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
-use subscription_core::{NewSubscription, SubscriptionChanges, SubscriptionStatus};
+use subscription_core::{NewSubscription, SubscriptionChanges};
 
 use crate::call::Call;
 use crate::error::ApiError;
@@ -50,10 +50,9 @@ pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
 
 pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let subscription = call.service().subscription(call.path("id")?).await?;
-    // Access ends by itself, without a write and so without a new version: the caller may have read
-    // the same version before that.
-    let lapsed = subscription.status == SubscriptionStatus::Cancelled && !subscription.is_active;
-    if lapsed {
+    // Access begins and ends by itself, without a write and so without a new version: a caller who has
+    // this version may have read it before that.
+    if subscription.access_moved_by(call.service().now()) {
         return call.whole_record(StatusCode::OK, &subscription);
     }
     call.record(&subscription)

@@ -90,7 +90,7 @@ async fn detours(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
     let scans = |detail: &String| {
         detail.starts_with("SCAN subscriptions")
             && !detail.contains("USING")
-            && statement.contains("shelf =")
+            && statement.contains("access_class =")
     };
     details.filter(scans).collect()
 }

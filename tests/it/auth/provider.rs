@@ -94,7 +94,7 @@ pub(crate) fn trust() -> Trust {
 
 /// So many seconds after the tests begin.
 pub(crate) fn after(span: u64) -> Timestamp {
-    at("2025-01-31T00:00:00Z").saturating_add(Duration::from_secs(span))
+    at("2025-01-31T00:00:00.000000Z").saturating_add(Duration::from_secs(span))
 }
 
 /// What a provider says of Ada, for a day.

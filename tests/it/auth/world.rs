@@ -42,7 +42,7 @@ impl AuthWorld {
 
     pub(crate) fn over(store: Arc<dyn Store>, settings: AuthSettings) -> Self {
         crate::logs::listen();
-        let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
+        let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::clone(&store))
             .clock(clock.clone())
             .ids(SeededIds::new(1))

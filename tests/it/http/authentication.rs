@@ -65,7 +65,7 @@ async fn signing_up_in_and_refreshing_give_the_same_body() {
             assert!(!text(&body[name].take()).is_empty(), "{name}");
         }
         let user = json!({
-            "id": id, "email": "ann@example.com", "created_at": "2025-01-31T00:00:00Z",
+            "id": id, "email": "ann@example.com", "created_at": "2025-01-31T00:00:00.000000Z",
         });
         let expected = json!({
             "access_token": null, "token_type": "Bearer", "expires_in": 600, "refresh_token": null,
@@ -154,12 +154,12 @@ async fn who_is_logged_in_is_told_with_their_session() {
 
     assert_eq!(told.status, 200, "{told:?}");
     is_private(&told);
-    let (start, session) = ("2025-01-31T00:00:00Z", &told.json()["session"]);
+    let (start, session) = ("2025-01-31T00:00:00.000000Z", &told.json()["session"]);
     let expected = json!({
         "id": ann.session, "current": true, "client": "web", "issuer": "https://id.example.com",
         "created_at": start, "auth_time": start, "last_refreshed_at": start,
-        "last_seen_at": start, "expires_at": "2025-05-01T00:00:00Z",
-        "idle_expires_at": "2025-02-14T00:00:00Z", "ip": "127.0.0.1", "user_agent": null,
+        "last_seen_at": start, "expires_at": "2025-05-01T00:00:00.000000Z",
+        "idle_expires_at": "2025-02-14T00:00:00.000000Z", "ip": "127.0.0.1", "user_agent": null,
     });
     assert_eq!(*session, expected);
     let user = json!({ "id": ann.id, "email": "ann@example.com", "created_at": start });

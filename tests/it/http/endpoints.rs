@@ -140,7 +140,7 @@ async fn about_subscriptions(world: &HttpWorld, route: &str) -> Option<Shown> {
         let (user, plan) = (world.sign_up("ann").await.id, world.plan("pro").await);
         let least = json!({ "user_id": user, "subscription_plan_id": plan["id"] }).to_string();
         let all = format!(
-            r#"{},"external_subscription_id":"sub_1","billing_cycle":"yearly","status":"on_trial","is_active":true,"renews_at":"2025-02-14T12:00:00Z","starts_at":"2025-01-31T12:00:00.5+01:00","ends_at":null}}"#,
+            r#"{},"external_subscription_id":"sub_1","billing_cycle":"yearly","status":"on_trial","is_active":true,"renews_at":"2025-02-14T12:00:00.000000Z","starts_at":"2025-01-30T12:00:00.5+01:00","ends_at":null}}"#,
             least.trim_end_matches('}')
         );
         return Some(created(world, "/subscriptions", &least, &all).await);

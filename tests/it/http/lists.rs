@@ -81,9 +81,9 @@ async fn subscriptions_are_sorted_and_filtered_as_asked() {
         async move { world.subscription(name, &more).await }
     };
     let outside = |id: &str, renews_at: &str| json!({ "external_subscription_id": id, "renews_at": renews_at });
-    let a = made("ann", outside("a", "2025-03-03T00:00:00Z")).await;
-    made("ben", outside("b", "2025-03-01T00:00:00Z")).await;
-    let mut paused = outside("c", "2025-03-02T00:00:00Z");
+    let a = made("ann", outside("a", "2025-03-03T00:00:00.000000Z")).await;
+    made("ben", outside("b", "2025-03-01T00:00:00.000000Z")).await;
+    let mut paused = outside("c", "2025-03-02T00:00:00.000000Z");
     paused["status"] = json!("paused");
     made("cat", paused).await;
 
@@ -101,9 +101,9 @@ async fn subscriptions_are_sorted_and_filtered_as_asked() {
         ("is_active=false", "c"),
         ("is_active=true", "ba"),
         ("external_subscription_id=b", "b"),
-        ("renews_before=2025-03-02T00:00:00Z", "b"),
-        ("renews_after=2025-03-02T00:00:00Z", "ca"),
-        ("renews_after=2025-03-02T01:00:00%2B01:00&renews_before=2025-03-03T00:00:00Z", "c"),
+        ("renews_before=2025-03-02T00:00:00.000000Z", "b"),
+        ("renews_after=2025-03-02T00:00:00.000000Z", "ca"),
+        ("renews_after=2025-03-02T01:00:00%2B01:00&renews_before=2025-03-03T00:00:00.000000Z", "c"),
     ] {
         let told = names(&world, SUBSCRIPTIONS, query, "external_subscription_id").await;
         assert_eq!(told, found, "{query}");
@@ -153,7 +153,7 @@ async fn parameters_that_are_unknown_repeated_or_wrong_are_refused_by_name() {
         ("status=active&status=", "status"),
         ("external_subscription_id=", "external_subscription_id"),
         ("renews_before=tomorrow", "renews_before"),
-        ("renews_after=2025-02-30T00:00:00Z", "renews_after"),
+        ("renews_after=2025-02-30T00:00:00.000000Z", "renews_after"),
         ("tier=1", "tier"),
     ] {
         cases.push((SUBSCRIPTIONS, query.into(), name));

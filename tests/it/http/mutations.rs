@@ -62,7 +62,7 @@ const WORDS: [&[u8]; 36] = [
     b"1e-7",
     b"999999999999999999999",
     b"0.1234567",
-    b"9999-12-31T23:59:59Z",
+    b"9999-12-31T23:59:59.000000Z",
     b"W/\"1\"",
     b"*",
 ];
@@ -185,7 +185,7 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
             .body(new.to_string()),
         server("PUT", format!("/subscriptions/{subscription}"))
             .header("if-match", "\"1\"")
-            .body(r#"{"status": "cancelled", "ends_at": "2025-06-30T00:00:00Z"}"#),
+            .body(r#"{"status": "cancelled", "ends_at": "2025-06-30T00:00:00.000000Z"}"#),
         server("POST", "/subscription-payments".into()).body(payment_body(&other).to_string()),
         server("PUT", format!("/subscription-payments/{payment}")).body(r#"{"status": "paid"}"#),
         server("DELETE", format!("/subscription-payments/{payment}")),

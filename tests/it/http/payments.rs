@@ -23,7 +23,7 @@ async fn a_payment_is_made_shown_changed_and_deleted() {
     let id = text(&made.json()["id"]);
     assert_eq!(made.header("location"), Some(&*format!("subscription-payments/{id}")));
     let expected = format!(
-        r#"{{"id":"{id}","subscription_id":"{subscription}","amount":0.10,"currency":"USD","external_payment_id":null,"status":"pending","created_at":"2025-01-31T00:00:00Z","updated_at":"2025-01-31T00:00:00Z","version":1}}"#
+        r#"{{"id":"{id}","subscription_id":"{subscription}","amount":0.10,"currency":"USD","external_payment_id":null,"status":"pending","created_at":"2025-01-31T00:00:00.000000Z","updated_at":"2025-01-31T00:00:00.000000Z","version":1}}"#
     );
     assert_eq!(made.text(), expected);
 
@@ -102,8 +102,8 @@ async fn fields_that_cannot_be_are_refused() {
         (json!({ "external_payment_id": "x".repeat(256) }), "external_payment_id too_long"),
         (json!({ "id": NOBODY }), "id unknown_field"),
         (json!({ "settled": true }), "settled unknown_field"),
-        (json!({ "created_at": "2025-01-01T00:00:00Z" }), "created_at unknown_field"),
-        (json!({ "updated_at": "2025-01-01T00:00:00Z" }), "updated_at unknown_field"),
+        (json!({ "created_at": "2025-01-01T00:00:00.000000Z" }), "created_at unknown_field"),
+        (json!({ "updated_at": "2025-01-01T00:00:00.000000Z" }), "updated_at unknown_field"),
         (json!({ "version": 9 }), "version unknown_field"),
     ];
     let made = world.made("/subscription-payments", &payment_body(&subscription)).await;

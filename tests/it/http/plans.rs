@@ -13,7 +13,7 @@ const OURS: [&str; 5] = ["id", "created_at", "updated_at", "version", "is_admin"
 
 fn shown(id: &str, price: &str, updated_at: &str, version: u32) -> String {
     format!(
-        r#"{{"id":"{id}","name":"Pro","product_id":"prod_1","variants":["v1","v2"],"slug":"pro","price":{price},"href":"https://example.com/pro","billing_cycle":"yearly","description":"a\nb","node_quota":5,"features":"x, y","most_popular":true,"tier":2,"is_active":true,"created_at":"2025-01-31T00:00:00Z","updated_at":"{updated_at}","version":{version}}}"#
+        r#"{{"id":"{id}","name":"Pro","product_id":"prod_1","variants":["v1","v2"],"slug":"pro","price":{price},"href":"https://example.com/pro","billing_cycle":"yearly","description":"a\nb","node_quota":5,"features":"x, y","most_popular":true,"tier":2,"is_active":true,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"{updated_at}","version":{version}}}"#
     )
 }
 
@@ -35,7 +35,7 @@ async fn a_plan_is_made_shown_changed_and_deleted() {
     is_record(&made, 1);
     assert_eq!(made.header("location"), Some("subscription-plans/pro"));
     let id = text(&made.json()["id"]);
-    assert_eq!(made.text(), shown(&id, "19.90", "2025-01-31T00:00:00Z", 1));
+    assert_eq!(made.text(), shown(&id, "19.90", "2025-01-31T00:00:00.000000Z", 1));
 
     let read = world.server("GET", "/subscription-plans/pro", &[], "").await;
     assert_eq!((read.status, &read.body), (200, &made.body));
@@ -47,7 +47,7 @@ async fn a_plan_is_made_shown_changed_and_deleted() {
         .await;
     assert_eq!(changed.status, 200, "{changed:?}");
     is_record(&changed, 2);
-    let expected = shown(&id, "123456789012345.123456", "2025-01-31T00:00:01.500Z", 2);
+    let expected = shown(&id, "123456789012345.123456", "2025-01-31T00:00:01.500000Z", 2);
     assert_eq!(changed.text(), expected);
 
     let same = world.server("PUT", "/subscription-plans/pro", &[], "{}").await;
@@ -71,7 +71,7 @@ async fn only_the_required_fields_make_a_plan_with_the_defaults() {
         "name": "Pro", "slug": "small", "price": 19.99, "billing_cycle": "monthly",
         "product_id": null, "variants": [], "href": null, "description": "", "node_quota": 0,
         "features": "", "most_popular": false, "tier": 0, "is_active": true, "version": 1,
-        "created_at": "2025-01-31T00:00:00Z", "updated_at": "2025-01-31T00:00:00Z",
+        "created_at": "2025-01-31T00:00:00.000000Z", "updated_at": "2025-01-31T00:00:00.000000Z",
     });
     expected["id"] = made["id"].clone();
     assert_eq!(made, expected);

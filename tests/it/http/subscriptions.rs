@@ -23,7 +23,7 @@ async fn a_subscription_is_made_shown_changed_and_deleted() {
     let id = text(&made.json()["id"]);
     assert_eq!(made.header("location"), Some(&*format!("subscriptions/{id}")));
     let expected = format!(
-        r#"{{"id":"{id}","user_id":"{user}","subscription_plan_id":"{plan}","external_subscription_id":null,"billing_cycle":"monthly","status":"active","is_active":true,"renews_at":"2025-02-28T00:00:00Z","starts_at":"2025-01-31T00:00:00Z","ends_at":null,"created_at":"2025-01-31T00:00:00Z","updated_at":"2025-01-31T00:00:00Z","version":1}}"#
+        r#"{{"id":"{id}","user_id":"{user}","subscription_plan_id":"{plan}","external_subscription_id":null,"billing_cycle":"monthly","status":"active","is_active":true,"blocked":false,"renews_at":"2025-02-28T00:00:00.000000Z","starts_at":"2025-01-31T00:00:00.000000Z","ends_at":null,"current_period_start":"2025-01-31T00:00:00.000000Z","current_period_end":"2025-02-28T00:00:00.000000Z","created_at":"2025-01-31T00:00:00.000000Z","updated_at":"2025-01-31T00:00:00.000000Z","version":1}}"#
     );
     assert_eq!(made.text(), expected);
 
@@ -37,7 +37,7 @@ async fn a_subscription_is_made_shown_changed_and_deleted() {
     let expected = expected
         .replace(r#""status":"active""#, r#""status":"cancelled""#)
         .replace(r#""external_subscription_id":null"#, r#""external_subscription_id":"sub_1""#)
-        .replace(r#""ends_at":null"#, r#""ends_at":"2025-02-28T00:00:00Z""#)
+        .replace(r#""ends_at":null"#, r#""ends_at":"2025-02-28T00:00:00.000000Z""#)
         .replace(r#""version":1"#, r#""version":2"#);
     assert_eq!(changed.text(), expected);
 
@@ -117,7 +117,7 @@ async fn nothing_but_the_listed_fields_can_be_set() {
     for field in ["id", "created_at", "updated_at", "version", "blocked", "anchor_at", "is_admin"] {
         for (method, path) in [("POST", "/subscriptions".to_owned()), ("PUT", path(&before))] {
             let mut body = references.clone();
-            body[field] = json!("2025-01-01T00:00:00Z");
+            body[field] = json!("2025-01-01T00:00:00.000000Z");
             let refused = world.server(method, &path, &[], body.to_string()).await;
             assert_eq!(refused.faults(), [format!("{field} unknown_field")], "{method}");
         }
@@ -133,7 +133,7 @@ async fn fields_that_do_not_go_together_are_refused() {
     let world = HttpWorld::new().await;
     let made = world.subscription("ann", &json!({})).await;
     let cases = [
-        (r#"{"ends_at":"2025-01-30T00:00:00Z"}"#, "ends_at out_of_range"),
+        (r#"{"ends_at":"2025-01-30T00:00:00.000000Z"}"#, "ends_at out_of_range"),
         (r#"{"starts_at":null}"#, "starts_at null_not_allowed"),
         (r#"{"starts_at":"yesterday"}"#, "starts_at bad_format"),
         (r#"{"status":"paused","is_active":true}"#, "is_active not_allowed_value"),

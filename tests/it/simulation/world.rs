@@ -21,7 +21,7 @@ use super::snapshot::{Feed, Snapshot};
 const LOG_MAX: usize = 20;
 
 /// Where the simulated time begins: a day that few months have.
-const START: &str = "2024-01-31T12:00:00Z";
+const START: &str = "2024-01-31T12:00:00.000000Z";
 
 /// One run of the simulation, one operation after the other.
 #[derive(Debug)]

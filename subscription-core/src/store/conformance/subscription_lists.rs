@@ -18,16 +18,18 @@ fn varied_subscriptions() -> Vec<Subscription> {
     let statuses: Vec<_> = SubscriptionStatus::all().collect();
     let subscriptions = (0..80_u64).map(|n| {
         let status = statuses.iter().cycle().nth(usize::try_from(n * 3 / 2).unwrap()).unwrap();
-        let ends = matches!(status, SubscriptionStatus::Cancelled | SubscriptionStatus::Expired);
+        let ends = matches!(status, SubscriptionStatus::Cancelled | SubscriptionStatus::Expired)
+            || n % 7 == 0;
         let record = subscription(n);
         Subscription {
             user_id: user(n * 5 / 3 % 4),
             subscription_plan_id: plan(n % 3).id,
             external_subscription_id: record.external_subscription_id.filter(|_| n % 3 > 0),
             status: *status,
-            is_active: status.grants_access(None, at(n)) && n % 5 > 0,
+            is_active: status.grants_access() && n % 5 > 0,
             // In steps of a hundred seconds, so that many fall together.
             renews_at: (n % 4 > 0).then(|| at(1_000 + n * 7 % 6 * 100)),
+            starts_at: if n % 6 == 1 { at(450 + n * 13 % 3 * 150) } else { record.starts_at },
             ends_at: ends.then(|| at(500 + n * 11 % 4 * 100)),
             blocked: n % 5 == 0,
             ..record
@@ -155,12 +157,19 @@ fn pairs<'a, A, B>(all: &'a [A], others: &'a [B]) -> impl Iterator<Item = (&'a A
     all.iter().flat_map(|one| others.iter().map(move |other| (one, other)))
 }
 
-/// What is cancelled grants access until its end, not at it: the same list differs with the time.
+/// Access begins at the start and is over at the end, whatever the status: the same list differs with
+/// the time.
 pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>) {
     let cancelled = |n, ends_at, blocked| Subscription {
         status: SubscriptionStatus::Cancelled,
         ends_at,
         blocked,
+        ..subscription(n)
+    };
+    let held = |n, status, starts_at, ends_at| Subscription {
+        status,
+        starts_at: at(starts_at),
+        ends_at,
         ..subscription(n)
     };
     let made = [
@@ -169,7 +178,13 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
         cancelled(2, None, false),
         cancelled(3, Some(at(200)), true),
         subscription(4),
-        Subscription { ends_at: Some(at(50)), ..subscription(5) },
+        held(5, SubscriptionStatus::Active, 5, Some(at(100))),
+        held(6, SubscriptionStatus::OnTrial, 100, None),
+        held(7, SubscriptionStatus::PastDue, 100, Some(at(200))),
+        held(8, SubscriptionStatus::Cancelled, 150, Some(at(150))),
+        held(9, SubscriptionStatus::Paused, 100, Some(at(200))),
+        Subscription { blocked: true, ..held(10, SubscriptionStatus::Active, 100, None) },
+        held(11, SubscriptionStatus::Active, 11, Some(at(11))),
     ];
     let Subscription { user_id, subscription_plan_id, .. } = subscription(0);
     let made = made.map(|made| Subscription { user_id, subscription_plan_id, ..made });
@@ -201,7 +216,7 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
     }
 }
 
-/// What is cancelled, ended, moved or given up after it was asked about is judged anew.
+/// A subscription that is cancelled, ended, moved or given up after it was asked about is judged anew.
 pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
     let ends = |ends_at| Subscription {
         status: SubscriptionStatus::Cancelled,
@@ -215,6 +230,11 @@ pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
         Subscription { blocked: true, ..ends(300) },
         ends(150),
         Subscription { status: SubscriptionStatus::Active, ..subscription(0) },
+        Subscription { starts_at: at(150), ..subscription(0) },
+        Subscription { starts_at: at(250), ..subscription(0) },
+        Subscription { updated_at: at(250), starts_at: at(250), ..subscription(0) },
+        Subscription { updated_at: at(250), ..ends(220) },
+        Subscription { updated_at: at(250), status: SubscriptionStatus::Paused, ..ends(300) },
         ends(200),
     ];
     for (life, version) in lives.into_iter().zip(1..) {

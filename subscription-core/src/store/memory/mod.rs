@@ -3,6 +3,7 @@
 //! One lock over records in slots, hash tables to find them by and ordered indexes for the lists. A
 //! commit is checked as a whole before anything of it is applied, so a refused one has nothing to undo.
 
+mod access;
 mod accounts;
 mod idempotency;
 mod index;
@@ -10,7 +11,6 @@ mod payments;
 mod plans;
 mod records;
 mod scan;
-mod standing;
 mod subscriptions;
 
 use std::borrow::Cow;
@@ -25,6 +25,7 @@ use self::payments::PaymentTable;
 use self::plans::PlanTable;
 use self::subscriptions::SubscriptionTable;
 use super::Store;
+use super::access_class::is_by_access;
 use super::change_set::{ChangeSet, Guard, Key, Write};
 use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
@@ -262,10 +263,10 @@ impl Store for MemoryStore {
         &self,
         query: &SubscriptionQuery,
     ) -> Result<Page<Arc<Subscription>>, StoreError> {
-        let asks_for_access = query.filter.is_active.is_some();
-        // What has ended since the last such question is listed so once, not passed by each time.
-        if asks_for_access && self.read().subscriptions.is_overdue(query.now) {
-            self.write().subscriptions.sweep(query.now);
+        // Subscriptions that began or ended since the last such list move to their new class once,
+        // instead of being passed by each time.
+        if is_by_access(&query.filter) && self.read().subscriptions.is_behind(query.now) {
+            self.write().subscriptions.move_due(query.now);
         }
         Ok(self.read().subscriptions.page(query))
     }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::access::{ClassChanges, Listed};
 use super::index::{Index, ReadOff};
 use super::records::{Record, Records, Slot};
 use super::scan::{
     self, Bucket, Found, Gathered, Intersection, Place, SortValue, Stop, Union, Walk,
 };
-use super::standing::{Endings, Standing, standings};
 use crate::clock::Timestamp;
 use crate::id::{PlanId, SubscriptionId, UserId};
+use crate::store::access_class::{AccessClass, classes};
 use crate::store::query::{
     Direction, Page, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
@@ -23,15 +24,7 @@ pub(super) struct SubscriptionTable {
     records: Records<Listed>,
     by_creation: Lists<()>,
     by_renewal: Lists<i64>,
-    endings: Endings,
-}
-
-/// A record with what it is listed by.
-#[derive(Debug, Clone)]
-struct Listed {
-    record: Arc<Subscription>,
-    /// As it was when the record was listed: time alone does not move it.
-    standing: Standing,
+    changes: ClassChanges,
 }
 
 impl Record for Listed {
@@ -56,9 +49,9 @@ impl ReadOff<Listed> for PlanId {
     }
 }
 
-impl ReadOff<Listed> for Standing {
+impl ReadOff<Listed> for AccessClass {
     fn read_off(listed: &Listed) -> Self {
-        listed.standing
+        listed.class
     }
 }
 
@@ -75,7 +68,7 @@ struct Lists<V> {
     all: Index<(), V>,
     by_user: Index<UserId, V>,
     by_plan: Index<PlanId, V>,
-    by_standing: Index<Standing, V>,
+    by_class: Index<AccessClass, V>,
 }
 
 impl SubscriptionTable {
@@ -99,8 +92,8 @@ impl SubscriptionTable {
     }
 
     pub(super) fn put(&mut self, new: Subscription) {
-        let standing = self.endings.standing(&new);
-        let (slot, old) = self.records.put(Listed { record: Arc::new(new), standing });
+        let written_at = new.updated_at;
+        let (slot, old) = self.records.put(Listed::new(Arc::new(new), written_at));
         self.replaced(slot, old.as_ref());
     }
 
@@ -111,31 +104,25 @@ impl SubscriptionTable {
 
     /// Takes in what a slot has now in place of `old`.
     fn replaced(&mut self, slot: Slot, old: Option<&Listed>) {
-        let new = self.records.at(slot);
-        self.endings.replace(old.map(|old| &*old.record), new.map(|new| &*new.record));
-        self.relist(slot, old);
-    }
-
-    /// True if something is listed as live that has ended by `now`.
-    pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
-        self.endings.overdue(now).next().is_some()
-    }
-
-    /// Lists a batch of what has ended by `now` as ended.
-    pub(super) fn sweep(&mut self, now: Timestamp) {
-        let ended: Vec<_> = self.endings.overdue(now).take(SWEPT_AT_ONCE).copied().collect();
-        for ending in ended {
-            let Some((_, listed)) = self.records.by_id(ending.1.uuid()) else { continue };
-            self.endings.swept = Some(ending);
-            let standing = self.endings.standing(&listed.record);
-            let (slot, old) = self.records.put(Listed { standing, ..listed.clone() });
-            self.relist(slot, old.as_ref());
-        }
-    }
-
-    fn relist(&mut self, slot: Slot, old: Option<&Listed>) {
+        self.changes.replace(old, self.records.at(slot));
         self.by_creation.relist(&self.records, slot, old);
         self.by_renewal.relist(&self.records, slot, old);
+    }
+
+    /// True if access has begun or ended by `now` for a subscription that is listed otherwise.
+    pub(super) fn is_behind(&self, now: Timestamp) -> bool {
+        self.changes.due(now).next().is_some()
+    }
+
+    /// Lists a batch of subscriptions in the classes that they have come to by `now`.
+    pub(super) fn move_due(&mut self, now: Timestamp) {
+        let due: Vec<_> = self.changes.due(now).take(MOVED_AT_ONCE).collect();
+        for id in due {
+            let Some((_, listed)) = self.records.by_id(id.uuid()) else { continue };
+            let moved = Listed::new(Arc::clone(&listed.record), now);
+            let (slot, old) = self.records.put(moved);
+            self.replaced(slot, old.as_ref());
+        }
     }
 
     pub(super) fn page(&self, query: &SubscriptionQuery) -> Page<Arc<Subscription>> {
@@ -228,7 +215,7 @@ impl<V: SortValue + ReadOff<Listed>> Lists<V> {
         self.all.relist(records, slot, old);
         self.by_user.relist(records, slot, old);
         self.by_plan.relist(records, slot, old);
-        self.by_standing.relist(records, slot, old);
+        self.by_class.relist(records, slot, old);
     }
 
     /// One walk for each filter that has a list; one over all if none has.
@@ -255,12 +242,12 @@ impl<V: SortValue + ReadOff<Listed>> Lists<V> {
             walks.push(Box::new(Bucket::new(direction, from, along)));
         }
         if filter.is_active.is_some() || !filter.statuses.is_empty() {
-            let standings = standings(query, &table.endings).map(|standing| {
-                let along =
-                    move |from: &_| self.by_standing.along(records, standing, direction, from);
+            let held = classes(filter).filter(|(_, holds)| table.changes.allow(*holds, query.now));
+            let along_classes = held.map(|(class, _)| {
+                let along = move |from: &_| self.by_class.along(records, class, direction, from);
                 Box::new(Bucket::new(direction, from, along)) as Box<dyn Walk<V> + 'a>
             });
-            walks.push(Box::new(Union { walks: standings.collect(), direction }));
+            walks.push(Box::new(Union { walks: along_classes.collect(), direction }));
         }
         if walks.is_empty() {
             let along = move |from: &_| self.all.along(records, (), direction, from);
@@ -274,4 +261,4 @@ impl<V: SortValue + ReadOff<Listed>> Lists<V> {
 const FEW: usize = 32;
 
 /// How many are listed anew in one go: the lock must not be held for long.
-const SWEPT_AT_ONCE: usize = 10_000;
+const MOVED_AT_ONCE: usize = 10_000;

@@ -15,18 +15,24 @@ fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) 
 
 #[cfg(feature = "sqlite")]
 pub(super) fn sqlite() -> Migrator {
-    migrator([(
-        1,
-        "records and events",
-        include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
-    )])
+    migrator([
+        (
+            1,
+            "records and events",
+            include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
+        ),
+        (2, "access classes", include_str!("../../../migrations/sqlite/0002_access_classes.sql")),
+    ])
 }
 
 #[cfg(feature = "postgres")]
 pub(super) fn postgres() -> Migrator {
-    migrator([(
-        1,
-        "records and events",
-        include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
-    )])
+    migrator([
+        (
+            1,
+            "records and events",
+            include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
+        ),
+        (2, "access classes", include_str!("../../../migrations/postgres/0002_access_classes.sql")),
+    ])
 }

@@ -4,6 +4,7 @@
 //! What both share is here: the tables ([`table`], and the records as rows), the pages ([`page`]), the
 //! reads. How a change set is committed is the heart of each and its own.
 
+mod access;
 mod accounts;
 mod catalogue;
 pub(crate) mod error;
@@ -15,7 +16,6 @@ mod pool;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod read;
-mod shelf;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 mod table;

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::shelf::{CANCELLED, ENDING, OVER, Part, Shelf, shelves};
+use super::access;
 use super::table::{Kept, Table, key_values};
 use super::value::Value;
 use crate::payments::Payment;
 use crate::plans::Plan;
+use crate::store::access_class::{AccessClass, Holds, classes};
 use crate::store::{
     Direction, Key, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, SortKey,
     SubscriptionOrder, SubscriptionQuery,
@@ -196,14 +197,16 @@ pub(super) type Fit = fn(&mut Branch, there_is: &[String]);
 pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
-    let shelves = shelves(filter);
+    let classes: Vec<_> = classes(filter).collect();
     // Of one user there are few: they are looked at one by one.
     let few = filter.user_id.is_some() || filter.external_subscription_id.is_some();
-    if shelves.is_empty() {
+    if classes.is_empty() {
         return None;
     }
-    let timely = shelves.iter().any(|shelf| shelf.part != Part::All);
-    let now = if timely { statement.bind(Value::time(query.now)) } else { String::new() };
+    let now = match filter.is_active {
+        Some(_) => statement.bind(Value::time(query.now)),
+        None => String::new(),
+    };
     let mut conditions = Vec::new();
     let of_plan = filter.subscription_plan_id.map(|id| {
         let plan = statement.bind(Value::Id(id.uuid()));
@@ -229,7 +232,6 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<State
     };
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
-    let by_shelf = |shelf: &Shelf| on_shelf(shelf, &now);
     let is_sorted = filter.is_active.is_some()
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some();
@@ -238,61 +240,36 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<State
         return Some(statement);
     }
     if few {
-        let any: Vec<_> = shelves.iter().map(|shelf| format!("({})", by_shelf(shelf))).collect();
-        conditions.push(format!("({})", any.join(" OR ")));
+        conditions.extend(access::row_by_row(filter, &now));
         statement.text = window.close(&select, conditions).into();
         return Some(statement);
     }
     let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
-    let branch = |(nth, shelf): (usize, &Shelf)| {
+    let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
         let mut branch = Branch {
             conditions: conditions.clone(),
             begin: window.begin.clone(),
             within: of_plan.iter().cloned().collect(),
             limit: window.limit.clone(),
         };
-        branch.conditions.push(by_shelf(shelf));
-        branch.within.push(("shelf", format!("'{}'", shelf.name)));
-        let mut there_is: Vec<_> = exception(shelf, &now).into_iter().collect();
+        branch.conditions.push(access::in_class(*class, filter.is_active, &now));
+        branch.within.push(("access_class", format!("'{}'", access::name(*class))));
+        let mut there_is: Vec<_> = access::may_hold(*holds, &now).into_iter().collect();
         if column.is_none() && renews_in_time {
             there_is.push(any_renewal(&branch.conditions));
         }
         fit(&mut branch, &there_is);
         let page = window.close_branch(&select, branch);
-        format!("SELECT * FROM ({page}) AS shelf_{nth}")
+        format!("SELECT * FROM ({page}) AS class_{nth}")
     };
-    let branches: Vec<_> = shelves.iter().enumerate().map(branch).collect();
+    let branches: Vec<_> = classes.iter().enumerate().map(branch).collect();
     let all = branches.join(" UNION ALL ");
     statement.text = format!("{all} ORDER BY {} LIMIT {}", window.order, window.limit).into();
     Some(statement)
 }
 
-/// What is so of all that is on a shelf, or in a part of it.
-fn on_shelf(shelf: &Shelf, now: &str) -> String {
-    let part = match shelf.part {
-        Part::All => String::new(),
-        Part::Going => format!(" AND ends_order > {now}"),
-        Part::Ended => format!(" AND ends_order <= {now}"),
-    };
-    format!("shelf = '{}'{part}", shelf.name)
-}
-
-/// What must be so for anything to be in a part of a shelf that is hardly ever there: what has ended is
-/// noted and moved away, and what is over goes on only if the clock was turned back. All that is on the
-/// shelf would be looked at in vain.
-fn exception(shelf: &Shelf, now: &str) -> Option<String> {
-    let (end, beyond) = match (shelf.name.as_str(), shelf.part) {
-        (CANCELLED, Part::Ended) => ("min", "<="),
-        (OVER, Part::Going) => ("max", ">"),
-        _ => return None,
-    };
-    let name = &shelf.name;
-    let of_shelf = format!("FROM subscriptions WHERE {ENDING} AND shelf = '{name}'");
-    Some(format!("(SELECT {end}(ends_order) {of_shelf}) {beyond} {now}"))
-}
-
-/// What must be so for anything to renew in a span of time. In the order of creation it is looked for
-/// among all on the shelf, which for a shelf where nothing renews would be in vain.
+/// The test that anything renews in a span of time. In the order of creation it is looked for among all
+/// of a class, and where nothing renews the whole class would be read to find nothing.
 fn any_renewal(conditions: &[String]) -> String {
     let conditions = conditions.join(" AND ");
     format!("(SELECT min(renews_order) FROM subscriptions WHERE {conditions}) IS NOT NULL")

@@ -32,7 +32,7 @@ pub(super) fn page<T: Kept>(
     Ok(Page { items, next })
 }
 
-/// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `note_endings`.
+/// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `move_due`.
 macro_rules! store_over_sql {
     ($store:ident, $fit:expr) => {
         const _: () = {
@@ -46,10 +46,10 @@ macro_rules! store_over_sql {
             use $crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
             use $crate::payments::Payment;
             use $crate::plans::Plan;
+            use $crate::store::access_class::is_by_access;
             use $crate::store::sql::history::recorded_event;
             use $crate::store::sql::page::{self, Statement};
             use $crate::store::sql::read::{all, first, page};
-            use $crate::store::sql::shelf;
             use $crate::store::sql::value::Value;
             use $crate::store::{
                 ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
@@ -94,8 +94,8 @@ macro_rules! store_over_sql {
                     &self,
                     query: &SubscriptionQuery,
                 ) -> Result<Page<Arc<Subscription>>, StoreError> {
-                    if shelf::asks_for_endings(query) {
-                        self.note_endings(query.now).await?;
+                    if is_by_access(&query.filter) {
+                        self.move_due(query.now).await?;
                     }
                     match page::subscriptions(query, $fit) {
                         Some(statement) => {

@@ -22,7 +22,7 @@ pub(super) struct Table {
     /// The first so many columns name the record.
     pub(super) key: usize,
     pub(super) columns: &'static [&'static str],
-    /// What every update sets besides, after a comma.
+    /// SQL appended to the SET list of every UPDATE.
     pub(super) reset: &'static str,
     /// Its unique indexes, and a column of each.
     pub(super) unique: &'static [(&'static str, &'static str, Unique)],
@@ -174,7 +174,8 @@ pub(super) static SUBSCRIPTIONS: Table = Table {
         "blocked",
         "anchor_at",
     ],
-    reset: ", is_over = FALSE",
+    // `is_over` is read by the release before this one.
+    reset: ", is_over = FALSE, access_phase = 0",
     unique: &[(
         "subscriptions_external_id",
         "subscriptions.external_subscription_id",

@@ -66,7 +66,7 @@ impl World {
 
     /// A world over any store.
     pub(super) async fn over(store: Arc<dyn Store>, seed: u64) -> Self {
-        let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
+        let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let build = |store: Arc<dyn Store>, seed| {
             let builder = SubscriptionService::builder(store).check_users();
             builder.clock(clock.clone()).ids(SeededIds::new(seed)).build()

@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Datelike, Months, Utc};
 use subscription_core::plans::CycleUnit;
-use subscription_core::{BillingCycle, Subscription, SubscriptionStatus, Timestamp};
+use subscription_core::{BillingCycle, Subscription, Timestamp};
 
 type Moves = [(&'static str, &'static [&'static str])];
 
@@ -23,7 +23,7 @@ pub(in super::super) const SUBSCRIPTION_MOVES: &Moves = &[
 pub(in super::super) const PAYMENT_MOVES: &Moves = &[
     ("pending", &["processing", "succeeded", "failed", "canceled"]),
     ("processing", &["succeeded", "failed", "canceled"]),
-    ("failed", &["processing", "succeeded", "canceled"]),
+    ("failed", &["pending", "processing", "succeeded", "canceled"]),
     ("succeeded", &["partially_refunded", "refunded", "disputed", "failed"]),
     ("partially_refunded", &["refunded", "disputed"]),
     ("disputed", &["succeeded", "partially_refunded", "refunded"]),
@@ -31,8 +31,8 @@ pub(in super::super) const PAYMENT_MOVES: &Moves = &[
     ("refunded", &[]),
 ];
 
-/// The states that grant access whatever the time; `cancelled` does so before its end.
-const GRANTING: [&str; 3] = ["on_trial", "active", "past_due"];
+/// The states that grant access, from the start until the end.
+const GRANTING: [&str; 4] = ["on_trial", "active", "past_due", "cancelled"];
 
 /// The states of a payment that has been paid.
 pub(in super::super) const SETTLED: [&str; 4] =
@@ -43,19 +43,18 @@ pub(in super::super) fn moves(table: &Moves, from: &str) -> &'static [&'static s
     table.iter().find(|(state, _)| *state == from).map_or(&[], |(_, next)| next)
 }
 
-/// True if a subscription in this state that ends at `ends_at` grants access at `now`.
-pub(in super::super) fn grants(
-    status: SubscriptionStatus,
-    ends_at: Option<Timestamp>,
-    now: Timestamp,
-) -> bool {
-    let status = status.as_str();
-    GRANTING.contains(&status) || (status == "cancelled" && ends_at.is_none_or(|end| now < end))
+/// True if `subscription` grants access at `now`, or would if it were not blocked.
+pub(in super::super) fn grants(subscription: &Subscription, now: Timestamp) -> bool {
+    // A record is judged by the time of its last write at the earliest.
+    let now = now.max(subscription.updated_at);
+    GRANTING.contains(&subscription.status.as_str())
+        && subscription.starts_at <= now
+        && subscription.ends_at.is_none_or(|end| now < end)
 }
 
 /// True if `subscription` gives access at `now`.
 pub(in super::super) fn is_active(subscription: &Subscription, now: Timestamp) -> bool {
-    !subscription.blocked && grants(subscription.status, subscription.ends_at, now)
+    !subscription.blocked && grants(subscription, now)
 }
 
 /// The subscription with the access that it gives at `now`.
@@ -94,6 +93,27 @@ pub(in super::super) fn on_grid(anchor: Timestamp, cycle: BillingCycle, at: Time
     };
     let nearest = u32::try_from(units / i64::from(count)).ok();
     at >= anchor && nearest.and_then(|k| period_start(anchor, cycle, k)) == Some(at)
+}
+
+/// The first start of a period after `at`, counted from the anchor; the anchor itself is none.
+pub(in super::super) fn next_period(
+    anchor: Timestamp,
+    cycle: BillingCycle,
+    at: Timestamp,
+) -> Option<Timestamp> {
+    if at < anchor {
+        return Some(anchor);
+    }
+    // By halves: periods are too many to be counted one by one.
+    let (mut low, mut high) = (0, u32::MAX);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match period_start(anchor, cycle, middle) {
+            Some(start) if start <= at => low = middle,
+            Some(_) | None => high = middle,
+        }
+    }
+    period_start(anchor, cycle, high)
 }
 
 /// Where the periods of a subscription are counted from.

@@ -66,7 +66,14 @@ impl Model {
         set(&mut next.user_id, changes.user_id);
         set(&mut next.subscription_plan_id, changes.subscription_plan_id);
         set_field(&mut next.external_subscription_id, changes.external_subscription_id.clone());
-        set(&mut next.billing_cycle, changes.billing_cycle);
+        let new_plan = changes
+            .subscription_plan_id
+            .filter(|id| *id != current.subscription_plan_id)
+            .and_then(|id| self.plan_by_id(id));
+        set(
+            &mut next.billing_cycle,
+            changes.billing_cycle.or(new_plan.map(|plan| plan.billing_cycle)),
+        );
         set(&mut next.status, changes.status);
         set_field(&mut next.renews_at, changes.renews_at);
         set(&mut next.starts_at, changes.starts_at);
@@ -79,6 +86,9 @@ impl Model {
         if next.starts_at != current.starts_at {
             next.anchor_at = None;
         }
+        if next.billing_cycle != current.billing_cycle {
+            change_cycle(&mut next, current.billing_cycle, changes.renews_at.is_absent(), now);
+        }
         if stepped || next.ends_at.is_none() {
             end_by_status(&mut next, now);
         }
@@ -87,6 +97,14 @@ impl Model {
         let mut faults = misplaced(&next);
         if only_start {
             faults.fill("starts_at");
+        }
+        let is_over = match current.status.as_str() {
+            "expired" => true,
+            "cancelled" => !rules::grants(&current, now) && has_ended(&current, now),
+            _ => false,
+        };
+        if is_over && matches!(changes.ends_at, Field::Value(end) if end > now) {
+            faults.push("ends_at");
         }
         faults.extend(access(&mut next, changes.is_active, now));
         let step = step(&current, next.status, now);
@@ -97,7 +115,7 @@ impl Model {
             Change::Updated
         };
         if next != current {
-            next.updated_at = now;
+            next.updated_at = now.max(current.updated_at);
             next.version = current.version.next();
         }
         Ok(update(Record::Subscription(current), Record::Subscription(next), change))
@@ -175,7 +193,7 @@ pub(super) fn set_field<T>(field: &mut Option<T>, value: Field<T>) {
 
 fn step(current: &Subscription, to: SubscriptionStatus, now: Timestamp) -> Result<(), Refusal> {
     let from = current.status.as_str();
-    let ended = current.ends_at.is_some_and(|end| end <= now);
+    let ended = has_ended(current, now);
     let mut allowed = rules::moves(rules::SUBSCRIPTION_MOVES, from).to_vec();
     if from == "cancelled" && ended {
         allowed.retain(|to| *to == "expired");
@@ -186,13 +204,37 @@ fn step(current: &Subscription, to: SubscriptionStatus, now: Timestamp) -> Resul
     Err(Refusal::about("invalid_transition", allowed))
 }
 
+fn has_ended(subscription: &Subscription, now: Timestamp) -> bool {
+    let now = now.max(subscription.updated_at);
+    subscription.ends_at.is_some_and(|end| end <= now)
+}
+
+/// What becomes `one_time` renews no more; what was `one_time` renews at the next start of a period. The
+/// grid of the start counts again where the renewal lies on it.
+fn change_cycle(next: &mut Subscription, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
+    let once = BillingCycle::ONE_TIME;
+    if sets_renewal && next.billing_cycle == once {
+        next.renews_at = None;
+    } else if sets_renewal && from == once {
+        let after = now.max(next.starts_at);
+        next.renews_at = rules::next_period(rules::anchor(next), next.billing_cycle, after);
+    }
+    if let Some(renews_at) = next.renews_at
+        && (next.billing_cycle != once || renews_at == next.starts_at)
+        && rules::on_grid(next.starts_at, next.billing_cycle, renews_at)
+    {
+        next.anchor_at = None;
+    }
+}
+
 /// What is cancelled or over has an end, which is not before its start.
 fn end_by_status(subscription: &mut Subscription, now: Timestamp) {
     let now = now.max(subscription.starts_at);
     let ends_at = subscription.ends_at;
     match subscription.status.as_str() {
         "cancelled" => {
-            subscription.ends_at = Some(ends_at.or(subscription.renews_at).unwrap_or(now));
+            let renewal = subscription.renews_at.map_or(now, |at| at.max(now));
+            subscription.ends_at = Some(ends_at.unwrap_or(renewal));
         }
         "expired" => {
             subscription.ends_at = Some(ends_at.filter(|ends_at| *ends_at <= now).unwrap_or(now));
@@ -219,16 +261,15 @@ fn misplaced(subscription: &Subscription) -> Vec<&'static str> {
         .collect()
 }
 
-/// Sets what is asked for; forcing access where the status grants none is a fault.
+/// Sets what is asked for; asking for access where none is granted is a fault, unless it lifts a block.
 fn access(
     subscription: &mut Subscription,
     wanted: Option<bool>,
     now: Timestamp,
 ) -> Option<&'static str> {
-    let granted = rules::grants(subscription.status, subscription.ends_at, now);
-    match (wanted, granted) {
-        (Some(true), false) => return Some("is_active"),
-        (Some(true), true) => subscription.blocked = false,
+    match (wanted, rules::grants(subscription, now)) {
+        (Some(true), false) if !subscription.blocked => return Some("is_active"),
+        (Some(true), _) => subscription.blocked = false,
         (Some(false), true) => subscription.blocked = true,
         (Some(false), false) | (None, _) => {}
     }

@@ -17,11 +17,11 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::sync::Notify;
 
+use super::access;
 use super::error::{failed, taken, unavailable};
 use super::page::{Branch, Statement};
 use super::pool::{Pool, is_lost};
 use super::read::store_over_sql;
-use super::shelf::{CANCELLED, ENDING};
 use super::table::{Table, key_values};
 use super::value::{Columns as _, Value};
 pub use open::Postgres;
@@ -37,8 +37,6 @@ use crate::version::Version;
 const ATTEMPTS: u32 = 8;
 /// How long the first of them waits before it tries again, at the most.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Subscriptions whose end is noted at a time.
-const ENDINGS_MAX: u64 = 10_000;
 
 /// A store in a PostgreSQL database, which any number of processes may share.
 ///
@@ -191,27 +189,16 @@ impl PostgresStore {
         connection.finish(rows).map_err(failed)
     }
 
-    /// Puts what was cancelled and has ended onto its own shelf.
-    async fn note_endings(&self, now: Timestamp) -> Result<(), StoreError> {
-        // By the first that ends: a database that is asked whether there is any may look at all.
-        let text = format!(
-            "SELECT COALESCE(min(ends_order) <= $1, FALSE) FROM subscriptions \
-             WHERE {ENDING} AND shelf = '{CANCELLED}'"
-        );
-        let rows = self.rows(Statement::new(text, vec![Value::time(now)])).await?;
-        let ended = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
-        if ended {
-            // What somebody is writing right now is left for the next time.
-            let text = format!(
-                "UPDATE subscriptions SET is_over = TRUE WHERE id IN (SELECT id FROM subscriptions \
-                 WHERE {ENDING} AND shelf = '{CANCELLED}' AND ends_order <= $1 ORDER BY ends_order LIMIT {ENDINGS_MAX} \
-                 FOR NO KEY UPDATE SKIP LOCKED)"
-            );
-            if let Err(error) = self.rows(Statement::new(text, vec![Value::time(now)])).await {
-                // The list is right without it, and whoever asks a full or a read-only database for it
-                // should get it.
-                tracing::warn!(%error, "what has ended could not be noted");
-            }
+    /// Moves subscriptions whose access has begun or ended to their new class.
+    async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+        let rows = self.rows(access::is_behind(now)).await?;
+        let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
+        // A row that somebody is writing right now is left for the next time.
+        let move_due = || access::move_due(now, " FOR NO KEY UPDATE SKIP LOCKED");
+        if is_behind && let Err(error) = self.rows(move_due()).await {
+            // The list is right without it, and a full or a read-only database must not keep it from
+            // whoever asks.
+            tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
         }
         Ok(())
     }

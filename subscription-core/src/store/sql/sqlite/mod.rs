@@ -15,13 +15,13 @@ use sqlx::sqlite::{
 };
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
+use super::access;
 use super::error::{OpenError, failed, unavailable};
 use super::history::EVENT_COLUMNS;
 use super::migrations;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
 use super::read::store_over_sql;
-use super::shelf::{CANCELLED, ENDING};
 use super::value::{Columns as _, Value};
 use row::bound;
 use writer::Writer;
@@ -139,18 +139,13 @@ impl SqliteStore {
         self.rows(Statement::new(text, values)).await
     }
 
-    /// Puts what was cancelled and has ended onto its own shelf.
-    async fn note_endings(&self, now: Timestamp) -> Result<(), StoreError> {
-        // By the first that ends: a database that is asked whether there is any may look at all.
-        let text = format!(
-            "SELECT COALESCE(min(ends_order) <= $1, FALSE) FROM subscriptions \
-             WHERE {ENDING} AND shelf = '{CANCELLED}'"
-        );
-        let rows = self.rows(Statement::new(text, vec![Value::time(now)])).await?;
-        let ended = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
-        if ended && let Err(error) = self.writer.note_endings(now).await {
-            // The list is right without it, and whoever asks a full disk for it should get it.
-            tracing::warn!(%error, "what has ended could not be noted");
+    /// Moves subscriptions whose access has begun or ended to their new class.
+    async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+        let rows = self.rows(access::is_behind(now)).await?;
+        let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
+        if is_behind && let Err(error) = self.writer.move_due(now).await {
+            // The list is right without it, and a full disk must not keep it from whoever asks.
+            tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
         }
         Ok(())
     }

@@ -6,17 +6,15 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::access;
 use super::super::error::{failed, unavailable};
-use super::super::shelf::{CANCELLED, ENDING};
-use super::super::value::Value;
+use super::super::page::Statement;
 use super::apply::{apply, execute};
 use crate::clock::Timestamp;
 use crate::store::{ChangeSet, StoreError};
 
 /// Change sets in one transaction, at the most.
 const GROUP_MAX: usize = 256;
-/// Subscriptions whose end is noted at a time.
-const ENDINGS_MAX: u64 = 10_000;
 
 /// Where change sets wait for their turn.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub(super) struct Writer(mpsc::Sender<Job>);
 #[derive(Debug)]
 enum Job {
     Commit(ChangeSet, oneshot::Sender<Result<(), StoreError>>),
-    NoteEndings(Timestamp, oneshot::Sender<Result<(), StoreError>>),
+    MoveDue(Timestamp, oneshot::Sender<Result<(), StoreError>>),
     Lend(oneshot::Sender<Loan>),
     Close(oneshot::Sender<()>),
 }
@@ -61,8 +59,8 @@ impl Writer {
         self.ask(|answer| Job::Commit(changes, answer)).await?
     }
 
-    pub(super) async fn note_endings(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.ask(|answer| Job::NoteEndings(now, answer)).await?
+    pub(super) async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.ask(|answer| Job::MoveDue(now, answer)).await?
     }
 
     /// Lends the connection, for a transaction of one's own.
@@ -96,7 +94,7 @@ async fn run(
         let mut work = Vec::new();
         for job in group.drain(..) {
             match job {
-                Job::Commit(..) | Job::NoteEndings(..) => work.push(job),
+                Job::Commit(..) | Job::MoveDue(..) => work.push(job),
                 Job::Lend(to) => lending.push(to),
                 Job::Close(done) => closing.push(done),
             }
@@ -152,7 +150,7 @@ async fn lend(
 fn answer(job: Job, outcome: Result<(), StoreError>) {
     match job {
         // Whoever has left does not want to know.
-        Job::Commit(_, to) | Job::NoteEndings(_, to) => drop(to.send(outcome)),
+        Job::Commit(_, to) | Job::MoveDue(_, to) => drop(to.send(outcome)),
         // Neither is answered with an outcome.
         Job::Lend(_) => {}
         Job::Close(to) => drop(to.send(())),
@@ -202,7 +200,7 @@ async fn transact(
         }
         let outcome = match job {
             Job::Commit(changes, _) => apply(connection, changes).await,
-            Job::NoteEndings(now, _) => note_endings(connection, *now).await,
+            Job::MoveDue(now, _) => move_due(connection, *now).await,
             Job::Lend(_) | Job::Close(_) => Ok(()),
         };
         if let Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) = outcome {
@@ -220,11 +218,8 @@ async fn transact(
     Ok(())
 }
 
-async fn note_endings(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
-    let text = format!(
-        "UPDATE subscriptions SET is_over = TRUE WHERE id IN (SELECT id FROM subscriptions \
-         WHERE {ENDING} AND shelf = '{CANCELLED}' AND ends_order <= $1 ORDER BY ends_order LIMIT {ENDINGS_MAX})"
-    );
-    execute(connection, text, vec![Value::time(now)]).await.map_err(failed)?;
+async fn move_due(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
+    let Statement { text, values } = access::move_due(now, "");
+    execute(connection, text, values).await.map_err(failed)?;
     Ok(())
 }

@@ -1,0 +1,49 @@
+-- Access from the start until the end of a subscription, whatever its status.
+--
+-- `shelf` and `is_over` stay for the release before this one.
+
+ALTER TABLE subscriptions ADD COLUMN access_phase INTEGER NOT NULL DEFAULT 0;
+-- What is over by now is seen to be so at once, not by the first lists.
+UPDATE subscriptions SET access_phase = 2
+WHERE NOT blocked AND status IN ('on_trial', 'active', 'past_due', 'cancelled') AND ends_at <= CAST(unixepoch('subsec') * 1000000 AS INTEGER);
+
+-- A status that grants access, followed by ~ before the start and by . after the end; or any other
+-- status. Blocked subscriptions have a ! instead.
+ALTER TABLE subscriptions ADD COLUMN access_class TEXT GENERATED ALWAYS AS (
+    CASE
+        WHEN blocked THEN status || '!'
+        WHEN status NOT IN ('on_trial', 'active', 'past_due', 'cancelled') THEN status
+        WHEN access_phase = 2 OR ends_at <= updated_at THEN status || '.'
+        WHEN access_phase = 0 AND starts_at > updated_at THEN status || '~'
+        ELSE status
+    END) VIRTUAL;
+-- When the class changes next by time alone.
+ALTER TABLE subscriptions ADD COLUMN access_changes_at INTEGER GENERATED ALWAYS AS (
+    CASE
+        WHEN blocked OR status NOT IN ('on_trial', 'active', 'past_due', 'cancelled') THEN NULL
+        WHEN access_phase = 2 OR ends_at <= updated_at THEN NULL
+        WHEN access_phase = 0 AND starts_at > updated_at THEN starts_at
+        ELSE ends_at
+    END) VIRTUAL;
+-- When it last did.
+ALTER TABLE subscriptions ADD COLUMN access_changed_at INTEGER GENERATED ALWAYS AS (
+    CASE
+        WHEN blocked OR status NOT IN ('on_trial', 'active', 'past_due', 'cancelled') THEN NULL
+        WHEN access_phase = 2 THEN ends_at
+        WHEN access_phase = 1 THEN starts_at
+    END) VIRTUAL;
+
+DROP INDEX subscriptions_on_shelf;
+DROP INDEX subscriptions_on_shelf_by_renewal;
+DROP INDEX subscriptions_of_plan;
+DROP INDEX subscriptions_of_plan_by_renewal;
+DROP INDEX subscriptions_ending;
+CREATE INDEX subscriptions_of_class ON subscriptions (access_class, id);
+CREATE INDEX subscriptions_of_class_by_renewal ON subscriptions (access_class, renews_order, id);
+CREATE INDEX subscriptions_of_plan ON subscriptions (subscription_plan_id, access_class, id);
+CREATE INDEX subscriptions_of_plan_by_renewal
+    ON subscriptions (subscription_plan_id, access_class, renews_order, id);
+CREATE INDEX subscriptions_access_changes ON subscriptions (access_changes_at)
+    WHERE access_changes_at IS NOT NULL;
+CREATE INDEX subscriptions_access_changed ON subscriptions (access_changed_at)
+    WHERE access_changed_at IS NOT NULL;

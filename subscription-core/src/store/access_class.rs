@@ -1,0 +1,76 @@
+//! Access classes: the index that lists by status and by access walk along.
+//!
+//! A class is a status, with the phase for the statuses that grant access, and with a mark for
+//! subscriptions that are blocked. Time alone moves a subscription from one class to the next: nobody
+//! writes the record when its start or its end passes. So a store keeps the class in which a record was
+//! last seen, and moves what is due before it lists by access. Until a record is moved the classes are
+//! *behind*; after the clock was set back, or for an instance whose clock is slower, they are *ahead*.
+//! Lists are right in either case, because they also look at the times themselves.
+
+use super::query::SubscriptionFilter;
+use crate::subscriptions::{Phase, SubscriptionStatus};
+
+/// The place of a subscription between its start and its end, as it was last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum AccessClass {
+    /// A status that grants access, in a phase; or a status that grants none, which is always
+    /// [`Phase::Current`].
+    In(SubscriptionStatus, Phase),
+    /// A status under a block.
+    Blocked(SubscriptionStatus),
+}
+
+/// The condition under which a class can hold what a list asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// At any time.
+    Always,
+    /// While the classes are behind.
+    IfBehind,
+    /// While the classes are ahead.
+    IfAhead,
+    /// While the classes are behind or ahead.
+    IfMisplaced,
+}
+
+/// The classes that hold what `filter` asks for by status and access.
+pub(super) fn classes(
+    filter: &SubscriptionFilter,
+) -> impl Iterator<Item = (AccessClass, Holds)> + '_ {
+    use AccessClass::{Blocked, In};
+    use Phase::{Current, Over, Waiting};
+
+    let wanted = |status: &SubscriptionStatus| {
+        filter.statuses.is_empty() || filter.statuses.contains(status)
+    };
+    SubscriptionStatus::all().filter(wanted).flat_map(|status| {
+        let current = match (filter.is_active, status.grants_access()) {
+            (None, _) | (Some(true), true) | (Some(false), false) => Some(Holds::Always),
+            (Some(false), true) => Some(Holds::IfMisplaced),
+            (Some(true), false) => None,
+        };
+        let [waiting, over] = match (filter.is_active, status.grants_access()) {
+            (None | Some(false), true) => [Some(Holds::Always); 2],
+            (Some(true), true) => [Some(Holds::IfBehind), Some(Holds::IfAhead)],
+            (_, false) => [None; 2],
+        };
+        let blocked = (filter.is_active != Some(true)).then_some(Holds::Always);
+        let classes = [
+            (In(status, Current), current),
+            (In(status, Waiting), waiting),
+            (In(status, Over), over),
+            (Blocked(status), blocked),
+        ];
+        classes.into_iter().filter_map(|(class, holds)| Some((class, holds?)))
+    })
+}
+
+/// True if a list by access needs what is due moved first: it is about statuses that grant access, and
+/// about more than one user.
+pub(super) fn is_by_access(filter: &SubscriptionFilter) -> bool {
+    filter.is_active.is_some()
+        && filter.user_id.is_none()
+        && filter.external_subscription_id.is_none()
+        && (filter.statuses.is_empty()
+            || filter.statuses.iter().any(|status| status.grants_access()))
+}

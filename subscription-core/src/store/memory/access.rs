@@ -1,0 +1,95 @@
+//! The access classes of subscriptions in memory, and when each changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::id::SubscriptionId;
+use crate::store::access_class::{AccessClass, Holds};
+use crate::subscriptions::{Phase, Subscription};
+
+/// A record with the class that it is listed in.
+#[derive(Debug, Clone)]
+pub(super) struct Listed {
+    pub(super) record: Arc<Subscription>,
+    /// As it was when the record was listed: time alone does not move it.
+    pub(super) class: AccessClass,
+}
+
+impl Listed {
+    pub(super) fn new(record: Arc<Subscription>, now: Timestamp) -> Self {
+        let class = match (record.blocked, record.status.grants_access()) {
+            (true, _) => AccessClass::Blocked(record.status),
+            (false, true) => AccessClass::In(record.status, record.phase_at(now)),
+            (false, false) => AccessClass::In(record.status, Phase::Current),
+        };
+        Self { record, class }
+    }
+
+    /// The phase in which access is listed, if it is a matter of time.
+    fn phase(&self) -> Option<Phase> {
+        match self.class {
+            AccessClass::In(status, phase) if status.grants_access() => Some(phase),
+            AccessClass::In(..) | AccessClass::Blocked(_) => None,
+        }
+    }
+
+    /// When the class changes next.
+    fn changes_at(&self) -> Option<Timestamp> {
+        match self.phase()? {
+            Phase::Waiting => Some(self.record.starts_at),
+            Phase::Current => self.record.ends_at,
+            Phase::Over => None,
+        }
+    }
+
+    /// When the class changed since the record was written.
+    fn changed_at(&self) -> Option<Timestamp> {
+        let written = self.record.phase_at(self.record.updated_at);
+        match self.phase().filter(|phase| *phase != written)? {
+            Phase::Waiting => None,
+            Phase::Current => Some(self.record.starts_at),
+            Phase::Over => self.record.ends_at,
+        }
+    }
+}
+
+/// The moments at which classes change, and those at which they have.
+#[derive(Debug, Default)]
+pub(super) struct ClassChanges {
+    due: BTreeSet<(Timestamp, SubscriptionId)>,
+    passed: BTreeSet<(Timestamp, SubscriptionId)>,
+}
+
+impl ClassChanges {
+    /// Takes in that `new` is listed in place of `old`.
+    pub(super) fn replace(&mut self, old: Option<&Listed>, new: Option<&Listed>) {
+        if let Some(old) = old {
+            let id = old.record.id;
+            old.changes_at().map(|at| self.due.remove(&(at, id)));
+            old.changed_at().map(|at| self.passed.remove(&(at, id)));
+        }
+        if let Some(new) = new {
+            let id = new.record.id;
+            self.due.extend(new.changes_at().map(|at| (at, id)));
+            self.passed.extend(new.changed_at().map(|at| (at, id)));
+        }
+    }
+
+    /// The subscriptions whose class should have changed by `now`, the longest due first.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = SubscriptionId> + '_ {
+        self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
+    }
+
+    /// True if a class can hold at `now` what is asked for.
+    pub(super) fn allow(&self, holds: Holds, now: Timestamp) -> bool {
+        let is_behind = || self.due(now).next().is_some();
+        let is_ahead = || self.passed.last().is_some_and(|(at, _)| *at > now);
+        match holds {
+            Holds::Always => true,
+            Holds::IfBehind => is_behind(),
+            Holds::IfAhead => is_ahead(),
+            Holds::IfMisplaced => is_behind() || is_ahead(),
+        }
+    }
+}

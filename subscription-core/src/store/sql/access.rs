@@ -1,0 +1,98 @@
+//! Access classes as a column, and the conditions and statements that go by them.
+//!
+//! The database works the class out by itself, from the record and from `access_phase`: 0 as the record
+//! was written, 1 once its start was seen to have passed, 2 once its end was. `access_changes_at` is when
+//! that column should change next, `access_changed_at` when it changed last.
+
+use super::page::Statement;
+use super::value::Value;
+use crate::clock::Timestamp;
+use crate::store::SubscriptionFilter;
+use crate::store::access_class::{AccessClass, Holds};
+use crate::subscriptions::{Phase, SubscriptionStatus};
+
+/// Subscriptions that are moved to another class at a time.
+const MOVED_MAX: u64 = 10_000;
+
+/// The class as the column `access_class` has it.
+pub(super) fn name(class: AccessClass) -> String {
+    match class {
+        AccessClass::In(status, Phase::Current) => status.to_string(),
+        AccessClass::In(status, Phase::Waiting) => format!("{status}~"),
+        AccessClass::In(status, Phase::Over) => format!("{status}."),
+        AccessClass::Blocked(status) => format!("{status}!"),
+    }
+}
+
+/// The condition for a subscription of a class to be one that is asked for at `now`.
+pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
+    let in_class = format!("access_class = '{}'", name(class));
+    let by_time = matches!(class, AccessClass::In(status, _) if status.grants_access());
+    match is_active.filter(|_| by_time) {
+        Some(true) => format!("{in_class} AND NOT {}", out_of_time(now)),
+        Some(false) => format!("{in_class} AND {}", out_of_time(now)),
+        None => in_class,
+    }
+}
+
+/// The conditions on status and access where records are looked at one by one.
+pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> {
+    let list = |statuses: &mut dyn Iterator<Item = SubscriptionStatus>| {
+        statuses.map(|status| format!("'{status}'")).collect::<Vec<_>>().join(", ")
+    };
+    let mut conditions = Vec::new();
+    if !filter.statuses.is_empty() {
+        conditions.push(format!("status IN ({})", list(&mut filter.statuses.iter().copied())));
+    }
+    if let Some(is_active) = filter.is_active {
+        let granting = list(&mut SubscriptionStatus::all().filter(|status| status.grants_access()));
+        let none = format!("(blocked OR status NOT IN ({granting}) OR {})", out_of_time(now));
+        conditions.push(if is_active { format!("NOT {none}") } else { none });
+    }
+    conditions
+}
+
+/// Not between start and end, by the time of the question or of the last write, if that is later.
+///
+/// Where the opposite is asked for it is negated as a whole: of conditions that SQLite can tell apart it
+/// would expect that few rows meet them all, and rather sort them than walk along the index.
+fn out_of_time(now: &str) -> String {
+    format!(
+        "((starts_at > {now} AND starts_at > updated_at) OR ends_order <= {now} OR ends_order <= updated_at)"
+    )
+}
+
+/// The test for a class to hold anything that is asked for, if it hardly ever does. Without the test
+/// the whole class would be read to find nothing.
+pub(super) fn may_hold(holds: Holds, now: &str) -> Option<String> {
+    let bound = |function: &str, column: &str| {
+        format!("(SELECT {function}({column}) FROM subscriptions WHERE {column} IS NOT NULL)")
+    };
+    let is_behind = || format!("{} <= {now}", bound("min", "access_changes_at"));
+    let is_ahead = || format!("{} > {now}", bound("max", "access_changed_at"));
+    match holds {
+        Holds::Always => None,
+        Holds::IfBehind => Some(is_behind()),
+        Holds::IfAhead => Some(is_ahead()),
+        Holds::IfMisplaced => Some(format!("({} OR {})", is_behind(), is_ahead())),
+    }
+}
+
+/// Asks whether any class should have changed by `now`.
+pub(super) fn is_behind(now: Timestamp) -> Statement {
+    // By the first that changes: a database that is asked whether there is any may look at all.
+    let text = "SELECT COALESCE(min(access_changes_at) <= $1, FALSE) FROM subscriptions \
+                WHERE access_changes_at IS NOT NULL";
+    Statement::new(text, vec![Value::time(now)])
+}
+
+/// Moves a batch of subscriptions to the classes that they have come to by `now`; `locking` is what the
+/// database adds to a selection of rows to be updated.
+pub(super) fn move_due(now: Timestamp, locking: &str) -> Statement {
+    let text = format!(
+        "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= $1 THEN 2 ELSE 1 END \
+         WHERE id IN (SELECT id FROM subscriptions WHERE access_changes_at <= $1 \
+         ORDER BY access_changes_at LIMIT {MOVED_MAX}{locking})"
+    );
+    Statement::new(text, vec![Value::time(now)])
+}
