@@ -1,5 +1,6 @@
 //! Subscriptions: who has which plan, in which state, until when.
 
+mod check;
 pub(crate) mod entitlement;
 mod input;
 mod lifecycle;

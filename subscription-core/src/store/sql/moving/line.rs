@@ -75,6 +75,12 @@ pub(super) struct ReadLine<'l> {
 }
 
 impl ReadLine<'_> {
+    /// The text of one field.
+    pub(super) fn text(&self, field: &str) -> Option<String> {
+        let fields: serde_json::Value = serde_json::from_str(self.record.get()).ok()?;
+        fields.get(field)?.as_str().map(str::to_owned)
+    }
+
     /// The record, if the line holds all its fields in their order and no other. A field that was added
     /// after a release may be missing: it has its default then.
     pub(super) fn record<T: Kept>(&self) -> Result<T, Source> {
