@@ -90,16 +90,69 @@ pub(crate) fn lists() -> Vec<SubscriptionQuery> {
         let external_subscription_id = Some("sub-4321".parse().unwrap());
         filters.push(SubscriptionFilter { external_subscription_id, ..narrow });
     }
+    filters.iter().flat_map(in_every_order).collect()
+}
+
+/// The first page and a further one of every kind of list of one user, of one external id, or of both.
+pub(crate) fn lists_of_few() -> Vec<SubscriptionQuery> {
+    use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue};
+    let user = Some(UserId::from(other_id(4_321)));
+    let external_id = || Some("sub-8642".parse().unwrap());
+    let whose = [(user, None), (None, external_id()), (user, external_id())];
+    let (before, after) = (Some(at("2026-09-01T00:00:00Z")), Some(now()));
+    let windows = [(None, None), (before, None), (None, after), (before, after)];
+    let statuses = [vec![], vec![Active], vec![OnTrial], vec![Cancelled], vec![PastDue, Expired]];
     let mut lists = Vec::new();
-    for filter in filters {
-        for order in SubscriptionOrder::ALL {
-            for direction in [Direction::Ascending, Direction::Descending] {
-                let (filter, rest) = (filter.clone(), SubscriptionQuery::default());
-                lists.push(SubscriptionQuery { filter, order, direction, now: now(), ..rest });
+    for (user_id, external_subscription_id) in whose {
+        for subscription_plan_id in [None, Some(PlanId::from(other_id(1)))] {
+            for statuses in &statuses {
+                for is_active in [None, Some(true), Some(false)] {
+                    for (renews_before, renews_after) in windows {
+                        let filter = SubscriptionFilter {
+                            user_id,
+                            subscription_plan_id,
+                            statuses: statuses.clone(),
+                            is_active,
+                            external_subscription_id: external_subscription_id.clone(),
+                            renews_before,
+                            renews_after,
+                        };
+                        lists.extend(in_every_order(&filter).into_iter().flat_map(with_a_middle));
+                    }
+                }
             }
         }
     }
     lists
+}
+
+fn in_every_order(filter: &SubscriptionFilter) -> Vec<SubscriptionQuery> {
+    let mut lists = Vec::new();
+    for order in SubscriptionOrder::ALL {
+        for direction in [Direction::Ascending, Direction::Descending] {
+            let (filter, rest) = (filter.clone(), SubscriptionQuery::default());
+            lists.push(SubscriptionQuery { filter, order, direction, now: now(), ..rest });
+        }
+    }
+    lists
+}
+
+/// A list's first page and one from the middle.
+fn with_a_middle(first: SubscriptionQuery) -> [SubscriptionQuery; 2] {
+    let after = Some(middle(&first));
+    [first.clone(), SubscriptionQuery { after, ..first }]
+}
+
+/// A place in the middle of a list.
+fn middle(list: &SubscriptionQuery) -> Position {
+    let key = match list.order {
+        SubscriptionOrder::CreatedAt => SortKey::CreatedAt,
+        SubscriptionOrder::RenewsAt if list.filter.renews_before.is_some() => {
+            SortKey::RenewsAt(at("2026-06-01T12:00:00Z"))
+        }
+        SubscriptionOrder::RenewsAt => SortKey::RenewsAt(at("2026-12-01T00:00:00Z")),
+    };
+    Position { key, id: id(500_000) }
 }
 
 /// A page from the middle of a list, and its last one.
@@ -107,14 +160,7 @@ pub(crate) async fn further_pages(
     store: &impl Store,
     first: &SubscriptionQuery,
 ) -> Vec<(&'static str, SubscriptionQuery)> {
-    let key = match first.order {
-        SubscriptionOrder::CreatedAt => SortKey::CreatedAt,
-        SubscriptionOrder::RenewsAt if first.filter.renews_before.is_some() => {
-            SortKey::RenewsAt(at("2026-06-01T12:00:00Z"))
-        }
-        SubscriptionOrder::RenewsAt => SortKey::RenewsAt(at("2026-12-01T00:00:00Z")),
-    };
-    let middle = Some(Position { key, id: id(500_000) });
+    let middle = Some(middle(first));
     let direction = match first.direction {
         Direction::Ascending => Direction::Descending,
         Direction::Descending => Direction::Ascending,

@@ -1,8 +1,8 @@
 //! Databases of every set of tables there ever was open with today's.
 //!
 //! `fixtures/0001.*` are a database made by the first migration, as each database dumps it, and all that is
-//! in it as JSON lines. With each migration a set joins: `fixtures/make 0002` makes it, from the lines of
-//! the one before. An older set is never made anew.
+//! in it as JSON lines. With each migration a set joins: `fixtures/make 0002` makes it, from
+//! `fixtures/lines.jsonl`, an export of the first release. An older set is never made anew.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,10 @@ use crate::stories::{Story, stories};
 const SETS: [&str; 1] = ["0001"];
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories![a_file_of_every_earlier_set_opens_with_all_that_was_in_it]
+    stories![
+        a_file_of_every_earlier_set_opens_with_all_that_was_in_it,
+        an_export_of_the_first_release_is_imported,
+    ]
 }
 
 pub(crate) fn stories_with_a_server() -> Vec<Story> {
@@ -87,6 +90,15 @@ async fn a_file_of_every_earlier_set_opens_with_all_that_was_in_it() {
         store.export(&mut found, |_| {}).await.unwrap();
         assert_same(set, &found);
     }
+}
+
+async fn an_export_of_the_first_release_is_imported() {
+    let file = fixture("lines.jsonl");
+    let store = Sqlite::file(folder().join("store.db")).open().await.unwrap();
+
+    let counts = store.import(file.as_bytes(), |_| {}).await.unwrap();
+
+    assert_eq!(counts.total() + 2, file.lines().count() as u64);
 }
 
 async fn a_database_of_every_earlier_set_opens_with_all_that_was_in_it() {

@@ -181,18 +181,31 @@ pub struct NewClient {
 impl NewClient {
     /// Checks that a client whose id is no secret gets no scope that needs one.
     pub(crate) fn check(&self) -> Result<(), Faults> {
-        let mut faults = Faults::default();
-        if self.kind == ClientKind::Public {
-            for scope in self.scopes.iter().filter(|scope| !scope.is_public()) {
-                let message = format!("must not have {scope} for a public client");
-                faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
-            }
-        }
-        faults.into_result()
+        check_scopes(self.kind, &self.scopes).into_result()
     }
 }
 
+fn check_scopes(kind: ClientKind, scopes: &BTreeSet<Scope>) -> Faults {
+    let mut faults = Faults::default();
+    for scope in scopes.iter().filter(|scope| kind == ClientKind::Public && !scope.is_public()) {
+        let message = format!("must not have {scope} for a public client");
+        faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
+    }
+    faults
+}
+
 impl Client {
+    /// Checks the rules between its fields, which hold for every record that was written by way of
+    /// [`Authentication`](super::Authentication). For records that come from elsewhere.
+    pub fn check(&self) -> Result<(), Faults> {
+        let mut faults = check_scopes(self.kind, &self.scopes);
+        if self.kind == ClientKind::Public && !self.keys.is_empty() {
+            let message = "must be none for a public client";
+            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("keys"));
+        }
+        faults.into_result()
+    }
+
     /// Gives the client a key; the one before the last stops working.
     pub(crate) fn add_key(
         &mut self,

@@ -1,5 +1,6 @@
 //! Payments: what was asked for a subscription, and what became of it.
 
+mod check;
 mod currency;
 mod input;
 mod lifecycle;

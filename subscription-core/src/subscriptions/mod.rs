@@ -1,6 +1,7 @@
 //! Subscriptions: who has which plan, in which state, until when.
 
 mod access;
+mod check;
 pub(crate) mod entitlement;
 mod input;
 mod lifecycle;

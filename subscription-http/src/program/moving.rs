@@ -51,8 +51,17 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     Ok(())
 }
 
+/// Whose subscriptions a file may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Users {
+    /// Those of its accounts; expired ones may be of accounts that were deleted.
+    Accounts,
+    /// Anybody's, as a program that embeds the library may take them.
+    Any,
+}
+
 /// Reads a file into a database that is empty.
-pub(crate) async fn import(settings: &Settings, path: &Path) -> Result<(), Failure> {
+pub(crate) async fn import(settings: &Settings, path: &Path, users: Users) -> Result<(), Failure> {
     let told =
         |error: std::io::Error| Failure::new(format!("cannot read {}: {error}", path.display()));
     let file = File::open(path).map_err(told)?;
@@ -64,11 +73,14 @@ pub(crate) async fn import(settings: &Settings, path: &Path) -> Result<(), Failu
         bar.set_position(progress.bytes);
         bar.set_message(progress.kind.to_string());
     };
-    let moved = match opened.kept() {
-        Kept::Nowhere => Err(nowhere()),
-        Kept::Sqlite(store) => store.import(file, progress).await.map_err(failure),
-        Kept::Postgres(store) => store.import(file, progress).await.map_err(failure),
+    let moved = match (opened.kept(), users) {
+        (Kept::Nowhere, _) => return Err(nowhere()),
+        (Kept::Sqlite(store), Users::Accounts) => store.import(file, progress).await,
+        (Kept::Sqlite(store), Users::Any) => store.import_for_any_user(file, progress).await,
+        (Kept::Postgres(store), Users::Accounts) => store.import(file, progress).await,
+        (Kept::Postgres(store), Users::Any) => store.import_for_any_user(file, progress).await,
     };
+    let moved = moved.map_err(failure);
     bar.finish_and_clear();
     opened.close().await;
     let counts = moved?;

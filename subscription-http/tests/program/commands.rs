@@ -160,3 +160,27 @@ fn everything_moves_from_one_file_to_another_and_back_the_same() {
         run(command_in(&folder()).args(["import", &file(&here, "subscription.keys")]));
     assert!(errors.contains("export"), "{errors}");
 }
+
+#[test]
+fn every_fault_of_a_file_is_told_with_its_line_and_nothing_is_imported() {
+    let (here, there) = (folder(), folder());
+    for name in ["Shop", "Till"] {
+        said(command_in(&here).args(["client", "add", "--name", name, "--scope", "plans:read"]));
+    }
+    let good = here.join("good.jsonl");
+    said(command_in(&here).arg("export").arg(&good));
+    let text = std::fs::read_to_string(&good).unwrap();
+    let bad = here.join("bad.jsonl");
+    std::fs::write(&bad, text.replace("plans:read", "plans:eat")).unwrap();
+
+    let (output, errors) = run(command_in(&there).arg("import").arg(&bad));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("the file has 3 faults, and nothing of it was imported"), "{errors}");
+    for line in
+        ["\n  line 2: must be one of auth", "\n  line 3: ", "\n  line 6: the file is not as"]
+    {
+        assert!(errors.contains(line), "{line}: {errors}");
+    }
+    said(command_in(&there).args(["import", "--users", "any"]).arg(&good));
+}

@@ -1,4 +1,5 @@
-//! Records of every kind, with everything in them that could break on the way.
+//! Records of every kind, with everything in them that could break on the way, and all as the service
+//! might have written them.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -17,8 +18,19 @@ use subscription_core::{
     Timestamp, UserId, Version,
 };
 
-const AMOUNTS: [&str; 8] =
+const PRICES: [&str; 8] =
     ["0", "0.00", "0.000000", "0.1", "0.10", "19.90", "100", "999999999999999.999999"];
+/// More than nothing, and no more digits than the currency has.
+const AMOUNTS: [(&str, &str); 8] = [
+    ("0.1", "EUR"),
+    ("0.10", "EUR"),
+    ("19.90", "USD"),
+    ("999999999999999.99", "EUR"),
+    ("100", "JPY"),
+    ("999999999999999", "JPY"),
+    ("0.125", "KWD"),
+    ("7", "KWD"),
+];
 const TEXTS: [&str; 7] =
     ["a", "Größe", r#"a "quote" and a \ "#, "日本 語", "🏠 moving", "\u{2028}x", r"\u0041 {} </b>"];
 
@@ -131,7 +143,7 @@ impl Household {
         plan.name = self.text();
         plan.product_id = self.maybe(|| self.text());
         plan.variants = (0..self.below(4)).map(|_| self.text()).collect();
-        plan.price = parsed(self.pick(AMOUNTS));
+        plan.price = parsed(self.pick(PRICES));
         plan.href = self.maybe(|| parsed("https://example.com/?a=%22b%22"));
         plan.billing_cycle =
             self.pick([BillingCycle::DAILY, BillingCycle::YEARLY, BillingCycle::ONE_TIME]);
@@ -146,37 +158,43 @@ impl Household {
     }
 
     fn subscription(&self, user: &User, plan: &Plan) -> Subscription {
+        let status = self.pick(SubscriptionStatus::all());
+        let (starts_at, blocked) = (self.time(), self.chance());
+        let not_before = |time: Timestamp| time.max(starts_at);
+        let is_over = matches!(status, SubscriptionStatus::Cancelled | SubscriptionStatus::Expired);
         Subscription {
             id: SubscriptionId::new(self.time(), &self.random).unwrap(),
             user_id: user.id,
             subscription_plan_id: plan.id,
             external_subscription_id: self.maybe(|| parsed(format!("s {} é", self.made))),
             billing_cycle: self.pick([BillingCycle::MONTHLY, BillingCycle::BIENNIAL]),
-            status: self.pick(SubscriptionStatus::all()),
-            is_active: self.chance(),
-            renews_at: self.maybe(|| self.time()),
-            starts_at: self.time(),
-            ends_at: self.maybe(|| self.time()),
+            status,
+            is_active: self.chance() && !blocked,
+            renews_at: self.maybe(|| not_before(self.time())),
+            starts_at,
+            ends_at: (is_over || self.chance()).then(|| not_before(self.time())),
             created_at: self.time(),
             updated_at: self.time(),
             version: Version::FIRST,
-            blocked: self.chance(),
+            blocked,
             anchor_at: self.maybe(|| self.time()),
         }
     }
 
     fn payment(&self, subscription: &Subscription) -> Payment {
+        let (amount, currency) = self.pick(AMOUNTS);
+        let status = self.pick(PaymentStatus::all());
         Payment {
             id: PaymentId::new(self.time(), &self.random).unwrap(),
             subscription_id: subscription.id,
-            amount: parsed(self.pick(AMOUNTS)),
-            currency: parsed(self.pick(["EUR", "JPY", "KWD"])),
+            amount: parsed(amount),
+            currency: parsed(currency),
             external_payment_id: self.maybe(|| parsed(format!("p {}", self.made))),
-            status: self.pick(PaymentStatus::all()),
+            status,
             created_at: self.time(),
             updated_at: self.time(),
             version: Version::FIRST,
-            settled: self.chance(),
+            settled: status.is_settled() || self.chance(),
         }
     }
 
@@ -228,12 +246,15 @@ impl Household {
 
     fn client(&self) -> Client {
         let key = |key_id| ClientKey { key_id, hash: self.bytes(), created_at: self.time() };
+        let kind = self.pick(ClientKind::ALL);
+        let is_public = kind == ClientKind::Public;
+        let allowed = |scope: &Scope| !is_public || scope.is_public();
         Client {
             id: parsed(format!("client-{}", self.made)),
             name: self.text(),
-            kind: self.pick(ClientKind::ALL),
-            scopes: Scope::ALL.into_iter().filter(|_| self.chance()).collect(),
-            keys: (0..self.pick([0, 1, 2])).map(key).collect(),
+            kind,
+            scopes: Scope::ALL.into_iter().filter(allowed).filter(|_| self.chance()).collect(),
+            keys: (0..if is_public { 0 } else { self.pick([0, 1, 2]) }).map(key).collect(),
             revoked_at: self.maybe(|| self.time()),
             created_at: self.time(),
             updated_at: self.time(),
@@ -242,9 +263,14 @@ impl Household {
     }
 
     fn answer(&self, answer: Answer) -> IdempotencyRecord {
+        let operation = match &answer {
+            Answer::Plan(_) => Operation::CreatePlan,
+            Answer::Subscription(_) => Operation::CreateSubscription,
+            Answer::Payment(_) => Operation::CreatePayment,
+        };
         IdempotencyRecord {
             key: IdempotencyKey {
-                operation: self.pick(Operation::ALL),
+                operation,
                 client: self.pick(TEXTS).to_owned(),
                 key: parsed(format!("\"key\\{}", self.made)),
             },

@@ -1,6 +1,7 @@
 //! Everything out of one store and into another.
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
+mod faults;
 mod household;
 mod refusals;
 mod round_trips;
@@ -26,6 +27,9 @@ trait Movable: Store + Sized {
         self.write(|_| {}).await.unwrap()
     }
 
+    /// For a service that does not check users.
+    async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, MoveError>;
+
     async fn move_in(&self, file: &[u8]) -> Result<Counts, MoveError> {
         self.read(file, |_| {}).await
     }
@@ -50,6 +54,10 @@ macro_rules! movable {
             ) -> Result<Counts, MoveError> {
                 self.import(file, progress).await
             }
+
+            async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, MoveError> {
+                self.import_for_any_user(file, |_| {}).await
+            }
         }
     };
 }
@@ -66,6 +74,7 @@ pub(crate) fn stories() -> Vec<Story> {
     round_trips::stories()
         .into_iter()
         .chain(refusals::stories())
+        .chain(faults::stories())
         .chain(writers::stories())
         .collect()
 }
@@ -73,5 +82,9 @@ pub(crate) fn stories() -> Vec<Story> {
 pub(crate) fn stories_with_a_server() -> Vec<Story> {
     let round_trips = round_trips::stories_with_a_server().into_iter();
     let refusals = refusals::stories_with_a_server();
-    round_trips.chain(refusals).chain(writers::stories_with_a_server()).collect()
+    round_trips
+        .chain(refusals)
+        .chain(faults::stories_with_a_server())
+        .chain(writers::stories_with_a_server())
+        .collect()
 }

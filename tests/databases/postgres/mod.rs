@@ -4,6 +4,7 @@ mod abandoned;
 pub(crate) mod cluster;
 mod explained;
 mod instances;
+mod limits;
 mod outages;
 
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -48,6 +49,7 @@ pub(crate) fn stories() -> Vec<Story> {
     all.extend(abandoned::stories());
     all.extend(explained::stories());
     all.extend(instances::stories());
+    all.extend(limits::stories());
     all.extend(outages::stories());
     all
 }

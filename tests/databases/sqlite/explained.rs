@@ -15,11 +15,16 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::folder::folder;
-use crate::million::{COLUMNS, brief, further_pages, is_against_the_grain, lists, row};
+use crate::million::{
+    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
+};
 use crate::stories::{Story, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories![lists_of_a_million_subscriptions_are_found_by_an_index]
+    stories![
+        lists_of_a_million_subscriptions_are_found_by_an_index,
+        lists_of_one_user_or_one_external_id_are_found_by_its_index,
+    ]
 }
 
 /// Many times what a page takes that is found by an index, and far less than looking at all takes.
@@ -83,9 +88,7 @@ async fn fill(to: &mut SqliteConnection) {
 /// Where a statement looks at all that there is. Whether it puts much in order is told by the time: how
 /// SQLite goes about it depends on what is bound.
 async fn detours(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
-    let text = format!("EXPLAIN QUERY PLAN {statement}");
-    let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(of).await.unwrap();
-    let details = rows.iter().map(|row| row.get::<String, _>(3));
+    let details = plan(of, statement).await.into_iter();
     // The table itself is in the order of creation: without a filter it is the index.
     let scans = |detail: &String| {
         detail.starts_with("SCAN subscriptions")
@@ -93,6 +96,13 @@ async fn detours(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
             && statement.contains("access_class =")
     };
     details.filter(scans).collect()
+}
+
+/// The plan of a statement, a line for each table or index that is read.
+async fn plan(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
+    let text = format!("EXPLAIN QUERY PLAN {statement}");
+    let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(of).await.unwrap();
+    rows.iter().map(|row| row.get::<String, _>(3)).collect()
 }
 
 async fn time(store: &SqliteStore, page: &SubscriptionQuery, max: Duration) -> Duration {
@@ -155,4 +165,37 @@ async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
     println!("{asked} pages were read in {:?}, none in more than {longest:?}", start.elapsed());
     println!("but spans of renewals in the order of creation in up to {longest_against:?}");
     assert!(wrong.is_empty(), "{} pages:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The database has no statistics, as no program of ours collects any: its planner then goes by the form
+/// of a statement alone, so an empty file shows the plans of a large one.
+async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
+    let file = folder().join("store.db");
+    let store = Sqlite::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+
+    let (mut wrong, mut asked) = (Vec::new(), 0);
+    for page in lists_of_few() {
+        store.subscriptions(&page).await.unwrap();
+        let statement = overheard.last();
+        let plan = plan(&mut outsider, &statement).await;
+        let index = match page.filter.external_subscription_id {
+            Some(_) => "USING INDEX subscriptions_external_id (external_subscription_id=?",
+            None => "USING INDEX subscriptions_of_user (user_id=?",
+        };
+        let reads = |line: &&String| line.starts_with("SEARCH") || line.starts_with("SCAN");
+        let mut reads = plan.iter().filter(reads);
+        asked += 1;
+        if !reads.next().is_some_and(|read| read.contains(index)) || reads.next().is_some() {
+            wrong.push(format!("{}: {plan:?}", brief(&page)));
+        }
+    }
+
+    println!("{asked} plans were looked at");
+    assert!(wrong.is_empty(), "{} plans:\n{}", wrong.len(), wrong.join("\n"));
 }

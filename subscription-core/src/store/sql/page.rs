@@ -10,7 +10,7 @@ use crate::plans::Plan;
 use crate::store::access_class::{AccessClass, Holds, classes};
 use crate::store::{
     Direction, Key, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, SortKey,
-    SubscriptionOrder, SubscriptionQuery,
+    SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use crate::subscriptions::Subscription;
 
@@ -100,8 +100,12 @@ impl Window {
     }
 
     fn close(&self, select: &str, conditions: Vec<String>) -> String {
+        self.close_branch(select, self.branch(conditions))
+    }
+
+    fn branch(&self, conditions: Vec<String>) -> Branch {
         let (begin, limit) = (self.begin.clone(), self.limit.clone());
-        self.close_branch(select, Branch { conditions, begin, within: Vec::new(), limit })
+        Branch { conditions, begin, within: Vec::new(), limit, index: None, hint: String::new() }
     }
 
     fn close_branch(&self, select: &str, branch: Branch) -> String {
@@ -111,7 +115,8 @@ impl Window {
             none if none.is_empty() => none,
             some => format!(" WHERE {some}"),
         };
-        format!("{select}{conditions} ORDER BY {} LIMIT {}", self.order, branch.limit)
+        let (hint, order, limit) = (branch.hint, &self.order, branch.limit);
+        format!("{select}{hint}{conditions} ORDER BY {order} LIMIT {limit}")
     }
 }
 
@@ -171,6 +176,14 @@ pub(super) struct Branch {
     /// The columns that have one value in all of it, in the order of the index, and that value.
     within: Vec<(&'static str, String)>,
     pub(super) limit: String,
+    /// The one index that must be used: its rows are so few that each of them can be looked at.
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
+    )]
+    pub(super) index: Option<&'static str>,
+    /// Follows the table's name.
+    pub(super) hint: String,
 }
 
 impl Branch {
@@ -198,8 +211,7 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<State
     let mut statement = Statement::default();
     let filter = &query.filter;
     let classes: Vec<_> = classes(filter).collect();
-    // Of one user there are few: they are looked at one by one.
-    let few = filter.user_id.is_some() || filter.external_subscription_id.is_some();
+    let index = index_of_few(filter);
     if classes.is_empty() {
         return None;
     }
@@ -235,23 +247,17 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<State
     let is_sorted = filter.is_active.is_some()
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some();
-    if !is_sorted {
-        statement.text = window.close(&select, conditions).into();
-        return Some(statement);
-    }
-    if few {
+    if !is_sorted || index.is_some() {
         conditions.extend(access::row_by_row(filter, &now));
-        statement.text = window.close(&select, conditions).into();
+        let mut branch = Branch { index, ..window.branch(conditions) };
+        fit(&mut branch, &[]);
+        statement.text = window.close_branch(&select, branch).into();
         return Some(statement);
     }
     let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
     let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
-        let mut branch = Branch {
-            conditions: conditions.clone(),
-            begin: window.begin.clone(),
-            within: of_plan.iter().cloned().collect(),
-            limit: window.limit.clone(),
-        };
+        let mut branch = window.branch(conditions.clone());
+        branch.within.extend(of_plan.clone());
         branch.conditions.push(access::in_class(*class, filter.is_active, &now));
         branch.within.push(("access_class", format!("'{}'", access::name(*class))));
         let mut there_is: Vec<_> = access::may_hold(*holds, &now).into_iter().collect();
@@ -266,6 +272,18 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<State
     let all = branches.join(" UNION ALL ");
     statement.text = format!("{all} ORDER BY {} LIMIT {}", window.order, window.limit).into();
     Some(statement)
+}
+
+/// The index that finds the subscriptions of one user or of one external id: there are few of them, so no
+/// other filter or order is worth an index of its own.
+const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
+    if filter.external_subscription_id.is_some() {
+        Some("subscriptions_external_id")
+    } else if filter.user_id.is_some() {
+        Some("subscriptions_of_user")
+    } else {
+        None
+    }
 }
 
 /// The test that anything renews in a span of time. In the order of creation it is looked for among all

@@ -6,6 +6,10 @@
 //!
 //! A caller may leave in the middle of a statement or of a transaction. Nobody else is given that
 //! connection before the database has finished the one and been told to take back the other.
+//!
+//! A database that is set to fewer connections than the pool, or shares its limit with others, refuses to
+//! open one more. Callers then wait, in the order in which they came, for one that is returned, and the
+//! first of them tries now and then to open one.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -15,11 +19,13 @@ use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A connection that has idled for longer is asked whether it still lives.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
+/// How long after the database refused a connection nobody asks for another one.
+const REFUSED_FOR: Duration = Duration::from_millis(100);
 
 pub(super) struct Pool<C: Connection> {
     options: C::Options,
@@ -29,6 +35,12 @@ pub(super) struct Pool<C: Connection> {
     patience: Duration,
     /// Goes up when a connection proved dead: those made before are not trusted.
     generation: AtomicU64,
+    /// When the database last refused a connection because it has too many; `None` once it took one again.
+    refused_at: Mutex<Option<Instant>>,
+    /// Held by the caller who is the next to get a connection while the database refuses more.
+    turn: tokio::sync::Mutex<()>,
+    /// Wakes that caller.
+    returned: Notify,
 }
 
 struct Idle<C> {
@@ -49,25 +61,59 @@ impl<C: Connection + 'static> Pool<C> {
         Arc::new(Self {
             options,
             idle: Mutex::default(),
-            permits: Arc::new(Semaphore::new(size)),
+            permits: Arc::new(Semaphore::new(size.min(Semaphore::MAX_PERMITS))),
             patience,
             generation: AtomicU64::new(0),
+            refused_at: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            returned: Notify::new(),
         })
     }
 
     /// A connection of one's own, as soon as one is free.
     pub(super) async fn get(self: &Arc<Self>) -> Result<Lease<C>, sqlx::Error> {
-        let waited = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
-        let permit = waited.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        let permit = permit.map_err(|_| sqlx::Error::PoolClosed)?;
-        let opened = timeout(self.patience, self.open()).await;
-        let (connection, generation) = opened.map_err(|_| sqlx::Error::PoolTimedOut)??;
+        let opened = timeout(self.patience, async {
+            let permit = Arc::clone(&self.permits).acquire_owned().await;
+            let permit = permit.map_err(|_| sqlx::Error::PoolClosed)?;
+            Ok::<_, sqlx::Error>((self.open().await?, permit))
+        });
+        let opened = opened.await.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        let ((connection, generation), permit) = opened?;
         let pool = Arc::clone(self);
         let (connection, permit) = (Some(connection), Some(permit));
         Ok(Lease { connection, generation, tidy: false, pool, permit })
     }
 
+    /// One that idles, or a new one.
     async fn open(&self) -> Result<(C, u64), sqlx::Error> {
+        if self.refused_at().is_none() {
+            if let Some(idle) = self.idle().await {
+                return Ok(idle);
+            }
+            if let Some(opened) = self.connect().await? {
+                return Ok(opened);
+            }
+        }
+        let _turn = self.turn.lock().await;
+        loop {
+            if let Some(idle) = self.idle().await {
+                return Ok(idle);
+            }
+            let next = self.refused_at().map(|refused_at| refused_at + REFUSED_FOR);
+            match next.filter(|next| *next > Instant::now()) {
+                // Also if it is returned before this waits.
+                Some(next) => drop(timeout_at(next, self.returned.notified()).await),
+                None => {
+                    if let Some(opened) = self.connect().await? {
+                        return Ok(opened);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One that idles and lives.
+    async fn idle(&self) -> Option<(C, u64)> {
         while let Some(idle) = self.pop() {
             let generation = self.generation.load(Ordering::Acquire);
             if idle.generation != generation {
@@ -75,17 +121,45 @@ impl<C: Connection + 'static> Pool<C> {
             }
             let mut connection = idle.connection;
             if idle.since.elapsed() < TRUSTED_FOR || connection.ping().await.is_ok() {
-                return Ok((connection, generation));
+                return Some((connection, generation));
             }
         }
+        None
+    }
+
+    /// A new one; `None` if the database has too many.
+    async fn connect(&self) -> Result<Option<(C, u64)>, sqlx::Error> {
         let generation = self.generation.load(Ordering::Acquire);
-        Ok((self.options.connect().await?, generation))
+        match self.options.connect().await {
+            Ok(connection) => {
+                self.set_refused_at(None);
+                Ok(Some((connection, generation)))
+            }
+            Err(error) if is_one_too_many(&error) => {
+                if self.set_refused_at(Some(Instant::now())).is_none() {
+                    tracing::warn!(%error, "too many connections: callers wait for those that are open");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn refused_at(&self) -> Option<Instant> {
+        *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes it, and returns what was noted before.
+    fn set_refused_at(&self, at: Option<Instant>) -> Option<Instant> {
+        let mut refused_at = self.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut refused_at, at)
     }
 
     fn push(&self, connection: C, generation: u64) {
         if !self.permits.is_closed() {
             let idle = Idle { connection, generation, since: Instant::now() };
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
+            self.returned.notify_one();
         }
     }
 
@@ -166,6 +240,12 @@ impl<C: Connection + 'static> DerefMut for Lease<C> {
     fn deref_mut(&mut self) -> &mut C {
         self.connection.as_mut().expect("a lease has its connection")
     }
+}
+
+/// True if the database, the role or the whole server has as many connections as it may have.
+fn is_one_too_many(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.as_deref() == Some("53300")
 }
 
 /// True if the connection is of no more use, whatever became of what was asked.

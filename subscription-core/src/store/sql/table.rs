@@ -22,6 +22,9 @@ pub(super) struct Table {
     /// The first so many columns name the record.
     pub(super) key: usize,
     pub(super) columns: &'static [&'static str],
+    /// The columns that exports of an earlier release lack, and what they hold then, as JSON. A migration
+    /// that adds a column adds it here too, with the default that it gives to the rows that are there.
+    pub(super) defaults: &'static [(&'static str, &'static str)],
     /// SQL appended to the SET list of every UPDATE.
     pub(super) reset: &'static str,
     /// Its unique indexes, and a column of each.
@@ -40,7 +43,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    fn of(table: &Table) -> Self {
+    pub(super) fn of(table: &Table) -> Self {
         let (name, columns, named) = (table.name, table.columns.join(", "), table.named(1));
         let values = placeholders(1, table.columns.len());
         Self {
@@ -149,6 +152,7 @@ pub(super) static PLANS: Table = Table {
         "updated_at",
         "version",
     ],
+    defaults: &[],
     reset: "",
     unique: &[("plans_slug", "plans.slug", Unique::PlanSlug)],
     texts: LazyLock::new(|| Texts::of(&PLANS)),
@@ -174,6 +178,7 @@ pub(super) static SUBSCRIPTIONS: Table = Table {
         "blocked",
         "anchor_at",
     ],
+    defaults: &[],
     // `is_over` is read by the release before this one.
     reset: ", is_over = FALSE, access_phase = 0",
     unique: &[(
@@ -199,6 +204,7 @@ pub(super) static PAYMENTS: Table = Table {
         "version",
         "settled",
     ],
+    defaults: &[],
     reset: "",
     unique: &[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)],
     texts: LazyLock::new(|| Texts::of(&PAYMENTS)),
@@ -218,6 +224,7 @@ pub(super) static USERS: Table = Table {
         "updated_at",
         "version",
     ],
+    defaults: &[],
     reset: "",
     unique: &[
         ("users_identity", "users.issuer", Unique::UserIdentity),
@@ -253,6 +260,7 @@ pub(super) static SESSIONS: Table = Table {
         "version",
         "ended_at",
     ],
+    defaults: &[],
     reset: "",
     unique: &[],
     texts: LazyLock::new(|| Texts::of(&SESSIONS)),
@@ -272,6 +280,7 @@ pub(super) static CLIENTS: Table = Table {
         "updated_at",
         "version",
     ],
+    defaults: &[],
     reset: "",
     unique: &[],
     texts: LazyLock::new(|| Texts::of(&CLIENTS)),
@@ -289,6 +298,7 @@ pub(super) static ANSWERS: Table = Table {
         "answer",
         "expires_at",
     ],
+    defaults: &[],
     reset: "",
     unique: &[],
     texts: LazyLock::new(|| Texts::of(&ANSWERS)),
@@ -299,6 +309,7 @@ pub(super) static EVENTS: Table = Table {
     name: "events",
     key: 1,
     columns: &["sequence", "id", "at", "subject", "version", "change"],
+    defaults: &[],
     reset: "",
     unique: &[],
     texts: LazyLock::new(|| Texts::of(&EVENTS)),

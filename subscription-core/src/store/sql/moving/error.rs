@@ -1,7 +1,9 @@
 //! Why a move was not made.
 
+use std::fmt;
+
 use super::{FORMAT, Kind, VERSION};
-use crate::store::{Source, StoreError};
+use crate::store::StoreError;
 
 /// Why a store was not exported, or a file not imported. After a refused import the store is as empty as
 /// it was.
@@ -17,25 +19,9 @@ pub enum MoveError {
     /// The file is of another version of the format.
     #[error("the file has version {0} of the format, and only version {VERSION} can be read")]
     Version(u64),
-    /// A line cannot be read.
-    #[error("line {number} cannot be read")]
-    Line {
-        /// Which line, from 1.
-        number: u64,
-        /// What is wrong with it.
-        source: Source,
-    },
-    /// Lines can be read, but the store does not take them: two records have one key, or one value of
-    /// what is unique.
-    #[error("something in lines {first} to {last} is not taken by the store")]
-    Refused {
-        /// The first line that was to be written.
-        first: u64,
-        /// The last line that was to be written with it.
-        last: u64,
-        /// What the store said.
-        source: Source,
-    },
+    /// Lines cannot be read, break a rule, or lead to records that are not there.
+    #[error(transparent)]
+    Faulty(FileFaults),
     /// The file ends too early.
     #[error("the file is cut short: it ends in or after line {0}, before its last line")]
     CutShort(u64),
@@ -58,4 +44,78 @@ pub enum MoveError {
     /// The store failed.
     #[error("the store failed")]
     Store(#[from] StoreError),
+}
+
+/// Faults that are listed; of more only the number is known.
+const LISTED_MAX: usize = 100;
+
+/// All that is wrong with the lines of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileFaults {
+    faults: Vec<LineFault>,
+    more: u64,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LineFault {
+    /// The line, from 1.
+    pub first: u64,
+    /// The last of several lines, if it is only known that it is one of them.
+    pub last: u64,
+    /// A sentence for a person. It holds no values of people's records.
+    pub message: String,
+}
+
+impl FileFaults {
+    /// The first hundred that were found, in the order of their lines.
+    pub fn listed(&self) -> &[LineFault] {
+        &self.faults
+    }
+
+    /// How many there are in all.
+    pub fn total(&self) -> u64 {
+        self.faults.len() as u64 + self.more
+    }
+
+    pub(super) fn push(&mut self, first: u64, last: u64, message: impl Into<String>) {
+        if self.faults.len() < LISTED_MAX {
+            let fault = LineFault { first, last, message: message.into() };
+            let place = self.faults.partition_point(|other| *other <= fault);
+            self.faults.insert(place, fault);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+impl fmt::Display for FileFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults = if self.total() == 1 { "fault" } else { "faults" };
+        write!(f, "the file has {} {faults}, and nothing of it was imported", self.total())?;
+        for fault in &self.faults {
+            write!(f, "\n  {fault}")?;
+        }
+        if self.more > 0 {
+            write!(f, "\n  and {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for FileFaults {}
+
+impl fmt::Display for LineFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, message } = self;
+        if first == last {
+            write!(f, "line {first}: {message}")
+        } else {
+            write!(f, "one of lines {first} to {last}: {message}")
+        }
+    }
 }

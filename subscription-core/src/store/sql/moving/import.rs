@@ -7,8 +7,9 @@ use super::super::error::failed;
 use super::super::page::Statement;
 use super::super::table::{Kept, Table, placeholders};
 use super::super::value::Value;
+use super::check::{Check, Users};
 use super::line::ReadLine;
-use super::{Counts, FORMAT, Footer, Header, Kind, Link, MoveError, Progress, VERSION};
+use super::{Counts, FORMAT, FileFaults, Footer, Header, Kind, Link, MoveError, Progress, VERSION};
 use crate::auth::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
@@ -29,16 +30,43 @@ pub(in crate::store::sql) struct Imported {
 }
 
 /// Reads a file to its end and writes what it holds. If it is refused, a part may be written.
+///
+/// After the first fault nothing more is written, but the rest is read: all faults are told at once.
 pub(in crate::store::sql) async fn import<L: Link>(
     to: &mut L,
     from: impl AsyncBufRead + Unpin + Send,
-    mut progress: impl FnMut(Progress) + Send,
+    users: Users,
+    progress: impl FnMut(Progress) + Send,
 ) -> Result<Imported, MoveError> {
     expect_empty(to).await?;
     let mut file = File::new(from);
     let feed = file.header().await?;
+    let mut records = Records::new(users, feed.unsigned_abs());
+    let read = read(&mut file, &mut records, to, progress).await;
+    let Records { counts, check: Check { mut faults, .. }, .. } = records;
+    match read {
+        Ok(()) if faults.is_empty() => Ok(Imported { counts, feed }),
+        Ok(()) => Err(MoveError::Faulty(faults)),
+        Err(error @ (MoveError::Io(_) | MoveError::Store(_))) => Err(error),
+        Err(error) if faults.is_empty() => Err(error),
+        Err(error) => {
+            faults.push(file.number, file.number, error.to_string());
+            Err(MoveError::Faulty(faults))
+        }
+    }
+}
+
+/// Reads all lines after the first, and writes their records as long as none has a fault.
+async fn read<L: Link, R: AsyncBufRead + Unpin + Send>(
+    file: &mut File<R>,
+    records: &mut Records,
+    to: &mut L,
+    mut progress: impl FnMut(Progress) + Send,
+) -> Result<(), MoveError> {
     let mut batch = Batch::default();
-    let mut state = State { kind: Kind::Plan, counts: Counts::default(), feed: 0 };
+    let mut tell = |records: &Records, bytes: u64| {
+        progress(Progress { kind: records.kind, records: records.counts.total(), of: None, bytes });
+    };
     loop {
         if !file.next().await? {
             return Err(MoveError::CutShort(file.number));
@@ -46,22 +74,21 @@ pub(in crate::store::sql) async fn import<L: Link>(
         if file.line.starts_with(br#"{"kind":"end""#) {
             break;
         }
-        let number = file.number;
-        let (table, values) =
-            state.read(&file.line).map_err(|source| MoveError::Line { number, source })?;
-        if !batch.has_room_for(table) {
-            batch.write(to).await?;
-            let (kind, records) = (state.kind, state.counts.total());
-            progress(Progress { kind, records, of: None, bytes: file.bytes });
-        }
-        batch.add(table, values, number);
+        let read = records.read(&file.line, file.number);
         file.hash.update(&file.line);
+        let Some((table, values)) = read else { continue };
+        if !batch.has_room_for(table) {
+            batch.write(to, &mut records.check).await?;
+            tell(records, file.bytes);
+        }
+        batch.add(table, values, file.number);
     }
-    batch.write(to).await?;
-    file.footer(state.counts).await?;
-    let (kind, records) = (state.kind, state.counts.total());
-    progress(Progress { kind, records, of: None, bytes: file.bytes });
-    Ok(Imported { counts: state.counts, feed: feed.max(state.feed) })
+    batch.write(to, &mut records.check).await?;
+    records.check.finish();
+    let is_sound = records.check.faults.is_empty();
+    file.footer(is_sound.then_some(records.counts)).await?;
+    tell(records, file.bytes);
+    Ok(())
 }
 
 async fn expect_empty(store: &mut impl Link) -> Result<(), MoveError> {
@@ -76,44 +103,100 @@ async fn expect_empty(store: &mut impl Link) -> Result<(), MoveError> {
 }
 
 /// How far the lines have come.
-struct State {
+struct Records {
     kind: Kind,
     counts: Counts,
-    /// The sequence of the last event.
-    feed: i64,
+    check: Check,
+    /// The key of the last record of this kind.
+    key: Vec<Vec<u8>>,
 }
 
-impl State {
-    fn read(&mut self, line: &[u8]) -> Result<(&'static Table, Vec<Value>), Source> {
+type Row = (&'static Table, Vec<Value>);
+
+impl Records {
+    fn new(users: Users, feed: u64) -> Self {
+        let (kind, counts) = (Kind::Plan, Counts::default());
+        Self { kind, counts, check: Check::new(users, feed), key: Vec::new() }
+    }
+
+    /// Reads a line and notes what is wrong with it. `None` once anything is wrong.
+    fn read(&mut self, line: &[u8], number: u64) -> Option<Row> {
+        match self.record(line, number) {
+            Ok(row) => Some(row).filter(|_| self.check.faults.is_empty()),
+            Err(unread) => {
+                self.check.unread(number, unread.to_string());
+                None
+            }
+        }
+    }
+
+    fn record(&mut self, line: &[u8], number: u64) -> Result<Row, Source> {
         let line: ReadLine<'_> = serde_json::from_slice(line)?;
         if line.kind < self.kind {
             return Err(format!("{} come before {}", line.kind, self.kind).into());
         }
+        if line.kind > self.kind {
+            self.key.clear();
+        }
         self.kind = line.kind;
         *self.counts.of_mut(line.kind) += 1;
-        match line.kind {
-            Kind::Plan => values::<Plan>(&line),
-            Kind::Subscription => values::<Subscription>(&line),
-            Kind::Payment => values::<Payment>(&line),
-            Kind::User => values::<User>(&line),
-            Kind::Session => values::<Session>(&line),
-            Kind::Client => values::<Client>(&line),
-            Kind::Answer => values::<IdempotencyRecord>(&line),
-            Kind::Event => {
-                let event: RecordedEvent = line.record()?;
-                let sequence = i64::try_from(event.sequence)?;
-                if sequence <= self.feed {
-                    return Err("the sequences of events must rise".into());
-                }
-                self.feed = sequence;
-                Ok((RecordedEvent::TABLE, event.values()))
+        let check = &mut self.check;
+        let (table, values) = match line.kind {
+            Kind::Plan => values(&line, |plan: &Plan| check.plan(number, plan)),
+            Kind::Subscription => {
+                values(&line, |found: &Subscription| check.subscription(number, found))
             }
+            Kind::Payment => values(&line, |payment: &Payment| check.payment(number, payment)),
+            Kind::User => {
+                let email_key = line.text("email_key");
+                values(&line, |user: &User| check.user(number, user, email_key.as_deref()))
+            }
+            Kind::Session => values(&line, |session: &Session| check.session(number, session)),
+            Kind::Client => values(&line, |client: &Client| check.client(number, client)),
+            Kind::Answer => {
+                values(&line, |record: &IdempotencyRecord| check.answer(number, record))
+            }
+            Kind::Event => values(&line, |event: &RecordedEvent| check.event(number, event)),
+        }?;
+        self.expect_order(&values, table, number);
+        Ok((table, values))
+    }
+
+    /// Records of a kind come in the order of their keys, so that one that comes twice is noticed.
+    fn expect_order(&mut self, values: &[Value], table: &Table, number: u64) {
+        // Those of events are checked with the feed.
+        if self.kind == Kind::Event {
+            return;
         }
+        let key: Vec<_> = values.iter().take(table.key).map(key_bytes).collect();
+        if key <= self.key {
+            let of = table.columns.iter().copied().take(table.key).collect::<Vec<_>>().join(", ");
+            self.check.note(number, format!("{of} must be greater than that of the line before"));
+        }
+        self.key = key;
     }
 }
 
-fn values<T: Kept>(line: &ReadLine<'_>) -> Result<(&'static Table, Vec<Value>), Source> {
+/// A part of a key, as it is compared.
+fn key_bytes(value: &Value) -> Vec<u8> {
+    match value {
+        Value::Id(id) => id.as_bytes().to_vec(),
+        Value::Text(text) => text.clone().unwrap_or_default().into_bytes(),
+        // No key has one of these.
+        Value::Int(_)
+        | Value::Bool(_)
+        | Value::Time(_)
+        | Value::Amount(_)
+        | Value::Bytes(_)
+        | Value::Json(_)
+        | Value::PriceOrder(_)
+        | Value::TimeOrder(_) => Vec::new(),
+    }
+}
+
+fn values<T: Kept>(line: &ReadLine<'_>, check: impl FnOnce(&T)) -> Result<Row, Source> {
     let record: T = line.record()?;
+    check(&record);
     Ok((T::TABLE, record.values()))
 }
 
@@ -149,8 +232,11 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         }
     }
 
-    fn bad(&self, source: impl Into<Source>) -> MoveError {
-        MoveError::Line { number: self.number, source: source.into() }
+    /// The line is wrong, and no other can be read because of it.
+    fn bad(&self, message: impl ToString) -> MoveError {
+        let mut faults = FileFaults::default();
+        faults.push(self.number, self.number, message.to_string());
+        MoveError::Faulty(faults)
     }
 
     /// Reads the first line, and tells the number that the feed had come to.
@@ -179,9 +265,11 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         Ok(header.feed)
     }
 
-    /// Compares the last line, which has been read, with all that came before.
-    async fn footer(&mut self, found: Counts) -> Result<(), MoveError> {
+    /// Compares the last line, which has been read, with all that came before; `found` is `None` if some
+    /// of it could not be counted.
+    async fn footer(&mut self, found: Option<Counts>) -> Result<(), MoveError> {
         let told: Footer = serde_json::from_slice(&self.line).map_err(|error| self.bad(error))?;
+        let found = found.unwrap_or(told.counts);
         for kind in Kind::ALL {
             let (told, found) = (told.counts.of(kind), found.of(kind));
             if told != found {
@@ -231,20 +319,26 @@ impl Batch {
         self.last = number;
     }
 
-    async fn write(&mut self, to: &mut impl Link) -> Result<(), MoveError> {
+    /// Writes what has gathered. What the store does not take for its values is a fault of the file.
+    async fn write(&mut self, to: &mut impl Link, check: &mut Check) -> Result<(), MoveError> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let rows = std::mem::take(&mut self.rows);
+        if !check.faults.is_empty() {
+            return Ok(());
+        }
         let known = self.text.take().filter(|(name, many, _)| (*name, *many) == (table.name, rows));
         let text = known.map_or_else(|| insert(table, rows), |(.., text)| text);
         let values = std::mem::take(&mut self.values);
         let statement = Statement::new(text.clone(), values);
         self.text = Some((table.name, rows, text));
-        to.rows(statement).await.map_err(|error| self.refusal(error))?;
-        Ok(())
+        match to.rows(statement).await {
+            Ok(_) => Ok(()),
+            Err(error) => self.refused(error, check),
+        }
     }
 
     /// What it means that the rows were not written.
-    fn refusal(&self, error: sqlx::Error) -> MoveError {
+    fn refused(&self, error: sqlx::Error, check: &mut Check) -> Result<(), MoveError> {
         let by_its_values = error.as_database_error().is_some_and(|told| {
             // PostgreSQL's class of values that it cannot hold.
             let about_data =
@@ -252,9 +346,10 @@ impl Batch {
             told.is_unique_violation() || told.is_check_violation() || about_data
         });
         if by_its_values {
-            MoveError::Refused { first: self.first, last: self.last, source: error.into() }
+            check.faults.push(self.first, self.last, error.to_string());
+            Ok(())
         } else {
-            failed(error).into()
+            Err(failed(error).into())
         }
     }
 }

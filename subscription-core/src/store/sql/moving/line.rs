@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::super::table::Kept;
+use super::super::table::{Kept, Table};
 use super::super::value::{Cells, Columns, Value};
 use super::Kind;
 use crate::clock::Timestamp;
@@ -75,10 +75,17 @@ pub(super) struct ReadLine<'l> {
 }
 
 impl ReadLine<'_> {
-    /// The record, if the line holds all its fields in their order and no other.
+    /// The text of one field.
+    pub(super) fn text(&self, field: &str) -> Option<String> {
+        let fields: serde_json::Value = serde_json::from_str(self.record.get()).ok()?;
+        fields.get(field)?.as_str().map(str::to_owned)
+    }
+
+    /// The record, if the line holds all its fields in their order and no other. A field that was added
+    /// after a release may be missing: it has its default then.
     pub(super) fn record<T: Kept>(&self) -> Result<T, Source> {
         let mut text = serde_json::Deserializer::from_str(self.record.get());
-        let fields = Fields::of(T::TABLE.columns).deserialize(&mut text)?;
+        let fields = Fields::of(T::TABLE).deserialize(&mut text)?;
         let read = T::read(&mut Cells::new(&fields));
         read.map_err(
             |error| {
@@ -90,7 +97,7 @@ impl ReadLine<'_> {
 
 /// The columns of a record as a line has them.
 struct Fields<'l> {
-    columns: &'static [&'static str],
+    table: &'static Table,
     fields: Vec<Field<'l>>,
 }
 
@@ -102,20 +109,40 @@ struct Field<'l> {
     bytes: OnceLock<Vec<u8>>,
 }
 
+impl<'l> Field<'l> {
+    fn new(raw: &'l RawValue) -> Result<Self, serde_json::Error> {
+        let text = match raw.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+            None => None,
+            Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+            Some(_) => Some(serde_json::from_str(raw.get())?),
+        };
+        Ok(Self { raw, text, bytes: OnceLock::new() })
+    }
+}
+
 impl Fields<'_> {
-    fn of(columns: &'static [&'static str]) -> Self {
-        Self { columns, fields: Vec::with_capacity(columns.len()) }
+    fn of(table: &'static Table) -> Self {
+        Self { table, fields: Vec::with_capacity(table.columns.len()) }
+    }
+
+    /// What a column holds that is not in the line.
+    fn default(&self, column: &str) -> Result<&'static RawValue, String> {
+        let mut defaults = self.table.defaults.iter();
+        match defaults.find(|(name, _)| *name == column) {
+            Some((_, json)) => serde_json::from_str(json).map_err(|error| error.to_string()),
+            None => Err(format!("the field {column} is missing")),
+        }
     }
 
     fn field(&self, at: usize) -> Result<&Field<'_>, sqlx::Error> {
-        let columns = self.columns.len();
+        let columns = self.table.columns.len();
         self.fields.get(at).ok_or(sqlx::Error::ColumnIndexOutOfBounds { index: at, len: columns })
     }
 
     /// What a column holds, or what it should.
     fn told<T>(&self, at: usize, expected: &str, found: Option<T>) -> Result<T, sqlx::Error> {
         found.ok_or_else(|| {
-            let column = self.columns.get(at).copied().unwrap_or_default();
+            let column = self.table.columns.get(at).copied().unwrap_or_default();
             sqlx::Error::Decode(format!("{column} must be {expected}").into())
         })
     }
@@ -146,19 +173,18 @@ impl<'de> Visitor<'de> for Fields<'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        for column in self.columns {
-            if map.next_key::<Cow<'_, str>>()?.as_deref() != Some(column) {
-                return Err(A::Error::custom(format_args!("the field {column} is missing")));
-            }
-            let raw: &RawValue = map.next_value()?;
-            let text = match raw.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-                None => None,
-                Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
-                Some(_) => Some(serde_json::from_str(raw.get()).map_err(A::Error::custom)?),
+        let mut key = map.next_key::<Cow<'_, str>>()?;
+        for column in self.table.columns {
+            let raw: &RawValue = if key.as_deref() == Some(column) {
+                let raw = map.next_value()?;
+                key = map.next_key()?;
+                raw
+            } else {
+                self.default(column).map_err(A::Error::custom)?
             };
-            self.fields.push(Field { raw, text, bytes: OnceLock::new() });
+            self.fields.push(Field::new(raw).map_err(A::Error::custom)?);
         }
-        match map.next_key::<Cow<'_, str>>()? {
+        match key {
             Some(_) => Err(A::Error::custom("there is a field too many")),
             None => Ok(self),
         }
@@ -204,5 +230,86 @@ impl Columns for Fields<'_> {
 
     fn json(&self, at: usize) -> Result<String, sqlx::Error> {
         Ok(self.field(at)?.raw.get().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::super::super::table::Texts;
+    use super::*;
+
+    static NOTES: Table = Table {
+        name: "notes",
+        key: 1,
+        columns: &["id", "tags", "text", "seen"],
+        defaults: &[("tags", "[]"), ("seen", "false")],
+        reset: "",
+        unique: &[],
+        texts: LazyLock::new(|| Texts::of(&NOTES)),
+    };
+
+    #[derive(Debug, PartialEq)]
+    struct Note {
+        id: u64,
+        tags: Vec<String>,
+        text: String,
+        seen: bool,
+    }
+
+    impl Kept for Note {
+        const TABLE: &'static Table = &NOTES;
+
+        fn values(&self) -> Vec<Value> {
+            Vec::new()
+        }
+
+        fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+            Ok(Self {
+                id: cells.count()?,
+                tags: cells.json()?,
+                text: cells.text()?.into(),
+                seen: cells.bool()?,
+            })
+        }
+    }
+
+    fn read(record: &str) -> Result<Note, String> {
+        let line = format!(r#"{{"kind":"plan","record":{record}}}"#);
+        let line: ReadLine<'_> = serde_json::from_str(&line).unwrap();
+        line.record().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_field_that_an_earlier_release_lacked_has_its_default() {
+        let whole = r#"{"id":7,"tags":["new"],"text":"hi","seen":true}"#;
+        let earlier = r#"{"id":7,"text":"hi"}"#;
+        let between = r#"{"id":7,"text":"hi","seen":true}"#;
+        let note = |tags: &[&str], seen| Note {
+            id: 7,
+            tags: tags.iter().map(ToString::to_string).collect(),
+            text: "hi".into(),
+            seen,
+        };
+
+        assert_eq!(read(whole), Ok(note(&["new"], true)));
+        assert_eq!(read(earlier), Ok(note(&[], false)));
+        assert_eq!(read(between), Ok(note(&[], true)));
+    }
+
+    #[test]
+    fn no_other_field_may_be_missing_or_out_of_its_order() {
+        let cases = [
+            (r#"{"id":7}"#, "the field text is missing"),
+            (r#"{"text":"hi"}"#, "the field id is missing"),
+            (r#"{"id":7,"text":"hi","tags":[]}"#, "there is a field too many"),
+            (r#"{"id":7,"text":"hi","more":1}"#, "there is a field too many"),
+            (r#"{"id":7,"id":7,"text":"hi"}"#, "the field text is missing"),
+        ];
+        for (record, expected) in cases {
+            let refused = read(record).unwrap_err();
+            assert!(refused.starts_with(expected), "{record}: {refused}");
+        }
     }
 }

@@ -30,9 +30,15 @@
 //!   digits, ids are UUIDs as text, hashes and salts are base64. What is a structure is JSON.
 //! - The last line tells how many lines there are of each kind, and the SHA-256 of all lines before it
 //!   in hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
+//! - The records must go together as those of a service do: a subscription that is not expired has its
+//!   plan, and, where the file has users, its user; a session has its user; no end lies before a start.
+//!   Numbers of versions and of the feed are at most 2^53. A file with any fault is refused as a whole,
+//!   and every fault is told with its line.
+//! - A field that was added by a later release may be missing from a record. It has its default then.
 //!
 //! Nothing in it depends on the store that it came from or on the time of the export.
 
+mod check;
 mod error;
 mod export;
 mod import;
@@ -44,7 +50,8 @@ use serde::{Deserialize, Serialize};
 
 use super::page::Statement;
 use super::value::Columns;
-pub use error::MoveError;
+pub(super) use check::Users;
+pub use error::{FileFaults, LineFault, MoveError};
 pub(super) use export::export;
 pub(super) use import::import;
 

@@ -6,7 +6,9 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::error::failed;
 use super::super::history::EVENT_COLUMNS;
-use super::super::moving::{Counts, Kind, Link, MoveError, Progress, Snapshot, export, import};
+use super::super::moving::{
+    Counts, Kind, Link, MoveError, Progress, Snapshot, Users, export, import,
+};
 use super::super::page::Statement;
 use super::super::value::Columns as _;
 use super::row::bound;
@@ -44,17 +46,38 @@ impl PostgresStore {
 
     /// Takes everything that an export wrote, if the store is empty, or nothing at all. Who else writes
     /// waits until then.
+    ///
+    /// Where the file has users, every subscription that is not expired must belong to one of them.
     pub async fn import<R, P>(&self, from: R, progress: P) -> Result<Counts, MoveError>
     where
         R: AsyncBufRead + Unpin + Send,
         P: FnMut(Progress) + Send,
     {
+        self.take_in(from, Users::WithAccounts, progress).await
+    }
+
+    /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
+    /// subscription may belong to anybody, also where the file has users.
+    pub async fn import_for_any_user<R, P>(&self, from: R, progress: P) -> Result<Counts, MoveError>
+    where
+        R: AsyncBufRead + Unpin + Send,
+        P: FnMut(Progress) + Send,
+    {
+        self.take_in(from, Users::Any, progress).await
+    }
+
+    async fn take_in(
+        &self,
+        from: impl AsyncBufRead + Unpin + Send,
+        users: Users,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, MoveError> {
         let mut connection = self.unhurried().await?;
         let mut transaction = connection.begin().await.map_err(failed)?;
         let tables = Kind::ALL.map(Kind::plural).join(", ");
         let lock = format!("LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE");
         sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(failed)?;
-        let imported = match import(&mut *transaction, from, progress).await {
+        let imported = match import(&mut *transaction, from, users, progress).await {
             Ok(imported) => {
                 finish(&mut transaction, &tables, imported.feed).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;

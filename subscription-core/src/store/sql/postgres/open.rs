@@ -45,7 +45,8 @@ impl Postgres {
         self
     }
 
-    /// How long a caller waits for a free connection, and for a new one; by default 5 seconds.
+    /// How long a caller waits for a connection, a free one or a new one; by default 5 seconds. Where the
+    /// database refuses one because it has too many, the caller waits for one of those that are open.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;

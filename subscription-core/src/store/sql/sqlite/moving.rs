@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::error::{failed, unavailable};
-use super::super::moving::{Counts, Link, MoveError, Progress, Snapshot, export, import};
+use super::super::moving::{Counts, Link, MoveError, Progress, Snapshot, Users, export, import};
 use super::super::page::Statement;
 use super::super::value::Columns as _;
 use super::SqliteStore;
@@ -34,15 +34,36 @@ impl SqliteStore {
 
     /// Takes everything that an export wrote, if the store is empty, or nothing at all. Who else writes
     /// waits until then.
+    ///
+    /// Where the file has users, every subscription that is not expired must belong to one of them.
     pub async fn import<R, P>(&self, from: R, progress: P) -> Result<Counts, MoveError>
     where
         R: AsyncBufRead + Unpin + Send,
         P: FnMut(Progress) + Send,
     {
+        self.take_in(from, Users::WithAccounts, progress).await
+    }
+
+    /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
+    /// subscription may belong to anybody, also where the file has users.
+    pub async fn import_for_any_user<R, P>(&self, from: R, progress: P) -> Result<Counts, MoveError>
+    where
+        R: AsyncBufRead + Unpin + Send,
+        P: FnMut(Progress) + Send,
+    {
+        self.take_in(from, Users::Any, progress).await
+    }
+
+    async fn take_in(
+        &self,
+        from: impl AsyncBufRead + Unpin + Send,
+        users: Users,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, MoveError> {
         let mut loan = self.writer.lend().await?;
         let mut transaction =
             loan.connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-        let imported = import(&mut *transaction, from, progress).await;
+        let imported = import(&mut *transaction, from, users, progress).await;
         let moved = match imported {
             Ok(imported) => {
                 set_feed(&mut transaction, imported.feed).await.map_err(failed)?;

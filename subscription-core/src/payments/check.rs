@@ -1,0 +1,20 @@
+//! The rules between the fields of a payment that is made already.
+
+use super::{Payment, check_amount, check_digits};
+use crate::faults::{FaultCode, Faults, InvalidValue};
+
+impl Payment {
+    /// Checks the rules between its fields, which hold for every record that the service has written.
+    /// For records that come from elsewhere.
+    pub fn check(&self) -> Result<(), Faults> {
+        let mut faults = Faults::default();
+        for checked in [check_amount(self.amount), check_digits(self.amount, self.currency)] {
+            checked.unwrap_or_else(|fault| faults.push(fault));
+        }
+        if self.status.is_settled() && !self.settled {
+            let message = format!("must be true: it is {}", self.status);
+            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("settled"));
+        }
+        faults.into_result()
+    }
+}

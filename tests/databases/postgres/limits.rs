@@ -1,0 +1,93 @@
+//! A database that takes fewer connections than the store would open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{Connection as _, PgConnection};
+use subscription_core::Store as _;
+use subscription_core::store::{Postgres, PostgresStore, StoreError};
+
+use super::cluster::Cluster;
+use crate::records::{plan, put};
+use crate::stories::{Story, stories};
+
+pub(crate) fn stories() -> Vec<Story> {
+    stories![
+        callers_share_the_connections_that_the_database_allows,
+        a_caller_waits_until_the_database_takes_one_more,
+        a_caller_who_waits_in_vain_is_told_after_the_patience,
+    ]
+}
+
+/// A server that takes two connections from the role `app`, and the address of that role.
+async fn limited() -> (Cluster, String) {
+    let cluster = Cluster::start(false).unwrap();
+    let mut owner = PgConnection::connect(&cluster.url()).await.unwrap();
+    let role = "CREATE ROLE app LOGIN CONNECTION LIMIT 2; GRANT ALL ON SCHEMA public TO app";
+    sqlx::raw_sql(role).execute(&mut owner).await.unwrap();
+    owner.close().await.unwrap();
+    let url = cluster.url().replace("postgres@", "app@");
+    (cluster, url)
+}
+
+async fn open(url: &str, patience: Duration) -> Arc<PostgresStore> {
+    let options = Postgres::url(url).unwrap().connections(16).patience(patience);
+    Arc::new(options.open().await.unwrap())
+}
+
+async fn callers_share_the_connections_that_the_database_allows() {
+    let (_cluster, url) = limited().await;
+    let store = open(&url, Duration::from_mins(1)).await;
+
+    let writers: Vec<_> = (0..40)
+        .map(|nth| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { put(&store, &plan(&format!("plan-{nth}"))).await })
+        })
+        .collect();
+
+    for writer in writers {
+        writer.await.unwrap().unwrap();
+    }
+}
+
+async fn a_caller_waits_until_the_database_takes_one_more() {
+    let (cluster, url) = limited().await;
+    let store = open(&url, Duration::from_mins(1)).await;
+    let first = PgConnection::connect(&url).await.unwrap();
+    let _second = PgConnection::connect(&url).await.unwrap();
+    let late = plan("late");
+
+    let writer = tokio::spawn({
+        let (store, late) = (Arc::clone(&store), late.clone());
+        async move { put(&store, &late).await }
+    });
+    let refused = tokio::time::timeout(Duration::from_mins(1), async {
+        while !cluster.log(0).contains("too many connections for role") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    refused.await.unwrap();
+    assert!(!writer.is_finished());
+    first.close().await.unwrap();
+
+    writer.await.unwrap().unwrap();
+    assert_eq!(store.plan(late.id).await.unwrap().as_deref(), Some(&late));
+}
+
+async fn a_caller_who_waits_in_vain_is_told_after_the_patience() {
+    let (cluster, url) = limited().await;
+    let store = open(&url, Duration::from_secs(2)).await;
+    let first = PgConnection::connect(&url).await.unwrap();
+    let _second = PgConnection::connect(&url).await.unwrap();
+
+    let refused = put(&store, &plan("in-vain")).await;
+
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    let tries = cluster.log(0).matches("too many connections for role").count();
+    assert!((2..=40).contains(&tries), "{tries}");
+
+    first.close().await.unwrap();
+
+    put(&store, &plan("later")).await.unwrap();
+}
