@@ -15,18 +15,32 @@ fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) 
 
 #[cfg(feature = "sqlite")]
 pub(super) fn sqlite() -> Migrator {
-    migrator([(
-        1,
-        "records and events",
-        include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
-    )])
+    migrator([
+        (
+            1,
+            "records and events",
+            include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
+        ),
+        (
+            4,
+            "origins and sources of clients",
+            include_str!("../../../migrations/sqlite/0004_origins_and_sources_of_clients.sql"),
+        ),
+    ])
 }
 
 #[cfg(feature = "postgres")]
 pub(super) fn postgres() -> Migrator {
-    migrator([(
-        1,
-        "records and events",
-        include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
-    )])
+    migrator([
+        (
+            1,
+            "records and events",
+            include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
+        ),
+        (
+            4,
+            "origins and sources of clients",
+            include_str!("../../../migrations/postgres/0004_origins_and_sources_of_clients.sql"),
+        ),
+    ])
 }

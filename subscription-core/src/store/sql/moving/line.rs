@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::super::table::Kept;
+use super::super::table::{Kept, Table};
 use super::super::value::{Cells, Columns, Value};
 use super::Kind;
 use crate::clock::Timestamp;
@@ -75,10 +75,11 @@ pub(super) struct ReadLine<'l> {
 }
 
 impl ReadLine<'_> {
-    /// The record, if the line holds all its fields in their order and no other.
+    /// The record, if the line holds its fields in their order and no other. It may lack those that
+    /// earlier versions did not write.
     pub(super) fn record<T: Kept>(&self) -> Result<T, Source> {
         let mut text = serde_json::Deserializer::from_str(self.record.get());
-        let fields = Fields::of(T::TABLE.columns).deserialize(&mut text)?;
+        let fields = Fields::of(T::TABLE).deserialize(&mut text)?;
         let read = T::read(&mut Cells::new(&fields));
         read.map_err(
             |error| {
@@ -88,9 +89,19 @@ impl ReadLine<'_> {
     }
 }
 
+/// The JSON of a field that files of earlier versions do not have; `None` if all have it.
+fn if_missing(table: &str, column: &str) -> Option<&'static str> {
+    match (table, column) {
+        ("clients", "origins") => Some("[]"),
+        ("clients", "source") => Some("\"command\""),
+        ("clients", "left_at") => Some("null"),
+        _ => None,
+    }
+}
+
 /// The columns of a record as a line has them.
 struct Fields<'l> {
-    columns: &'static [&'static str],
+    table: &'static Table,
     fields: Vec<Field<'l>>,
 }
 
@@ -103,19 +114,19 @@ struct Field<'l> {
 }
 
 impl Fields<'_> {
-    fn of(columns: &'static [&'static str]) -> Self {
-        Self { columns, fields: Vec::with_capacity(columns.len()) }
+    fn of(table: &'static Table) -> Self {
+        Self { table, fields: Vec::with_capacity(table.columns.len()) }
     }
 
     fn field(&self, at: usize) -> Result<&Field<'_>, sqlx::Error> {
-        let columns = self.columns.len();
+        let columns = self.table.columns.len();
         self.fields.get(at).ok_or(sqlx::Error::ColumnIndexOutOfBounds { index: at, len: columns })
     }
 
     /// What a column holds, or what it should.
     fn told<T>(&self, at: usize, expected: &str, found: Option<T>) -> Result<T, sqlx::Error> {
         found.ok_or_else(|| {
-            let column = self.columns.get(at).copied().unwrap_or_default();
+            let column = self.table.columns.get(at).copied().unwrap_or_default();
             sqlx::Error::Decode(format!("{column} must be {expected}").into())
         })
     }
@@ -146,11 +157,17 @@ impl<'de> Visitor<'de> for Fields<'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
-        for column in self.columns {
-            if map.next_key::<Cow<'_, str>>()?.as_deref() != Some(column) {
+        let mut key = map.next_key::<Cow<'_, str>>()?;
+        for column in self.table.columns {
+            let raw: &RawValue = if key.as_deref() == Some(column) {
+                let raw = map.next_value()?;
+                key = map.next_key()?;
+                raw
+            } else if let Some(known) = if_missing(self.table.name, column) {
+                serde_json::from_str(known).map_err(A::Error::custom)?
+            } else {
                 return Err(A::Error::custom(format_args!("the field {column} is missing")));
-            }
-            let raw: &RawValue = map.next_value()?;
+            };
             let text = match raw.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                 None => None,
                 Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
@@ -158,7 +175,7 @@ impl<'de> Visitor<'de> for Fields<'de> {
             };
             self.fields.push(Field { raw, text, bytes: OnceLock::new() });
         }
-        match map.next_key::<Cow<'_, str>>()? {
+        match key {
             Some(_) => Err(A::Error::custom("there is a field too many")),
             None => Ok(self),
         }
