@@ -26,7 +26,7 @@ async fn connect(wire: &Wire) -> (Sender, JoinHandle<()>) {
 }
 
 fn get(path: &str) -> http::request::Builder {
-    Request::get(format!("http://here{path}")).header("client-id", "web")
+    Request::get(format!("http://localhost{path}")).header("client-id", "web")
 }
 
 async fn send(
@@ -47,7 +47,7 @@ async fn text(answer: Response<Incoming>) -> String {
 async fn requests_are_answered_many_at_a_time() {
     let wire = Wire::new().await;
     let (mut sender, _task) = connect(&wire).await;
-    let post = Request::post("http://here/subscription-plans").header("client-id", "web");
+    let post = Request::post("http://localhost/subscription-plans").header("client-id", "web");
     let post = post.header("content-type", "application/json");
     assert_eq!(send(&mut sender, post, &plan("pro")).await.unwrap().status(), 201);
 
@@ -70,7 +70,7 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
     let (mut sender, _task) = connect(&wire).await;
     let long = format!("/{}", "a".repeat(8_192));
     let large = " ".repeat(65_537);
-    let post = Request::post("http://here/subscription-plans").header("client-id", "web");
+    let post = Request::post("http://localhost/subscription-plans").header("client-id", "web");
     let cases = [
         ("a doubled client", get("/health/live").header("client-id", "other"), "", 400),
         ("two hosts", get("/health/live").header("host", "a").header("host", "b"), "", 400),
@@ -91,7 +91,7 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
 async fn head_tells_the_length_here_too() {
     let wire = Wire::new().await;
     let (mut sender, _task) = connect(&wire).await;
-    let head = Request::head("http://here/health/live");
+    let head = Request::head("http://localhost/health/live");
 
     let answer = send(&mut sender, head, "").await.unwrap();
 
