@@ -76,6 +76,8 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
         ("two hosts", get("/health/live").header("host", "a").header("host", "b"), "", 400),
         ("a long URI", get(&long), "", 414),
         ("no such path", get("/nowhere"), "", 404),
+        ("a body there", get("/nowhere"), "null", 404),
+        ("another name", Request::get("http://evil.example/health/live"), "", 400),
         ("a large body", post.header("content-type", "application/json"), large.as_str(), 413),
         ("nothing", get("/health/live"), "", 200),
     ];
@@ -84,6 +86,7 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
 
         assert_eq!(answer.status(), status, "{case}");
         assert!(answer.headers().contains_key("x-request-id"), "{case}");
+        assert!(!answer.headers().contains_key("connection"), "{case}");
     }
 }
 
