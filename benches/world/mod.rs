@@ -49,6 +49,7 @@ impl World {
             name: "Shop".parse().unwrap(),
             kind: ClientKind::Confidential,
             scopes: Scope::ALL.into(),
+            origins: [].into(),
         };
         let made = auth.create_client(new).await.unwrap();
         let body = br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,16 +10,19 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use secrecy::{SecretSlice, SecretString};
 use subscription_core::auth::{Authentication, Client, Scope};
 use subscription_core::store::Page;
 use subscription_core::{Clock, Error, IdSource, SubscriptionService, Unauthenticated};
 
+use crate::body::RequestBody;
 use crate::call::Call;
 use crate::clients::Clients;
+use crate::cors::{Origins, Page as WebPage};
 use crate::error::{ApiError, Refusal};
 use crate::gate;
+use crate::hosts::{self, AllowedHost, Hosts};
 use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
 use crate::query::{Cursors, Query};
@@ -27,9 +31,6 @@ use crate::rendered::{Shelves, Shown};
 use crate::reply::Reply;
 use crate::routes::{self, Found, Needs, Route};
 use crate::within::within;
-
-/// The largest body.
-const BODY_BYTES_MAX: usize = 65_536;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
@@ -70,6 +71,8 @@ struct Shared {
     trusted_proxies: Vec<IpAddr>,
     timeouts: Timeouts,
     limiters: Limiters,
+    hosts: Hosts,
+    origins: Origins,
     metrics: Metrics,
     rendered: Shelves,
 }
@@ -80,9 +83,21 @@ struct Shared {
 pub struct ApiBuilder(Shared);
 
 impl ApiBuilder {
-    /// Lets every client in, known or not, with every scope. For development only.
+    /// Lets every client in, known or not, with every scope, and pages of this machine with it. For
+    /// development only: it answers to names of this machine alone, to the address where its [`Server`]
+    /// listens, and to those of [`allowed_hosts`](Self::allowed_hosts).
+    ///
+    /// [`Server`]: crate::Server
     pub fn believe_every_client(mut self) -> Self {
         self.0.clients = Clients::Anybody;
+        self.0.hosts.loopback_only = true;
+        self
+    }
+
+    /// Answers to these names alone, but for `/health/…`, which is asked by address; without any, to
+    /// every name.
+    pub fn allowed_hosts(mut self, hosts: Vec<AllowedHost>) -> Self {
+        self.0.hosts.listed = hosts;
         self
     }
 
@@ -129,10 +144,22 @@ struct Told {
     method: Method,
     route: Option<&'static Route>,
     request_id: HeaderValue,
-    /// Where the caller stands with the limit of the route, if it has one.
-    standing: Option<Standing>,
+    noted: Noted,
     /// None until it is answered.
     status: Option<StatusCode>,
+}
+
+/// What is found out about a request on its way, and is to be told in its answer.
+#[derive(Default)]
+struct Noted {
+    /// Where the caller stands with the limit of the route, if it has one.
+    standing: Option<Standing>,
+    /// The page that asks, if one does.
+    page: Option<Box<WebPage>>,
+    /// The page may read the answer.
+    is_granted: bool,
+    /// HTTP/1: nothing is answered after it, for its body was not read to its end.
+    is_last: bool,
 }
 
 /// The status of a request whose caller was gone before it was answered, or that a stop cut off.
@@ -149,17 +176,25 @@ impl Told {
         if let Err(ApiError::Request(Refusal::RateLimited(standing))) = &reply {
             self.api.metrics().limited(standing.policy);
         }
-        let reply = reply
-            .unwrap_or_else(|error| error.into_reply(self.request_id.to_str().unwrap_or_default()));
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        let asks_for_token = self.route.is_some_and(Route::takes_token);
+        let reply = reply.unwrap_or_else(|error| error.into_reply(request_id, asks_for_token));
         let mut response = reply.into_response();
+        let status = response.status();
         let headers = response.headers_mut();
         headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
         if is_private {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
-        for (name, value) in self.standing.iter().flat_map(Standing::headers) {
+        for (name, value) in self.noted.standing.iter().flat_map(Standing::headers) {
             // A refusal by a narrower limit has told of that one.
             headers.entry(name).or_insert(value);
+        }
+        if let Some(page) = &self.noted.page {
+            page.dress(self.noted.is_granted, status, headers);
+        }
+        if self.noted.is_last {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         headers.insert(REQUEST_ID, self.request_id.clone());
         // A 304 would have to tell the length of the answer that it stands for.
@@ -207,6 +242,8 @@ impl Api {
             trusted_proxies: Vec::new(),
             timeouts: Timeouts::default(),
             limiters: Limiters::new(&RateLimits::NONE),
+            hosts: Hosts::default(),
+            origins: Origins::default(),
             metrics: Metrics::new(),
             rendered: Shelves::default(),
         })
@@ -217,6 +254,11 @@ impl Api {
     #[must_use]
     pub fn operations(&self) -> Self {
         Self(Arc::clone(&self.0), Face::Operations)
+    }
+
+    /// Notes where it is listened for requests.
+    pub(crate) fn listens_at(&self, ip: IpAddr) {
+        self.0.hosts.listen(ip);
     }
 
     fn shows(&self, route: &Route) -> bool {
@@ -251,6 +293,7 @@ impl Api {
     {
         // What needs no waiting is done first, so that what waits is small and need not be copied about.
         let (head, body) = request.into_parts();
+        let body = RequestBody::new(&head, body);
         let is_head = head.method == Method::HEAD;
         // By its path, not its route: refusals on the way to a route are private too.
         let is_private = head.uri.path().starts_with("/authentication");
@@ -260,26 +303,43 @@ impl Api {
             method: head.method.clone(),
             route: None,
             request_id: HeaderValue::from_static("none"),
-            standing: None,
+            noted: Noted::default(),
             status: None,
         };
         let entered = catch_unwind(AssertUnwindSafe(|| self.enter(head, peer, &mut told)));
         let entered = entered.unwrap_or_else(|_| Err(ApiError::unforeseen("the gate panicked")));
         async move {
+            let mut body = pin!(body);
             let reply = match entered {
                 Err(refused) => Err(refused),
                 Ok(Entered::Answered(reply)) => Ok(reply),
                 Ok(Entered::Called(route, call, asks_from)) => {
                     let from = [peer, asks_from];
                     // A panic is an answer too, and ends nothing else.
-                    AssertUnwindSafe(reply(&told.api, route, call, body, from, &mut told.standing))
+                    let (body, noted) = (body.as_mut(), &mut told.noted);
+                    AssertUnwindSafe(reply(&told.api, route, call, body, from, noted))
                         .catch_unwind()
                         .await
                         .unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")))
                 }
             };
+            // Most requests have no body that is left, and are of no page: they should not be as large
+            // as what is done for those that are.
+            if body.is_in_the_way() {
+                Box::pin(body.as_mut().pass_by()).await;
+                told.noted.is_last = body.is_in_the_way();
+            }
+            if let Some(page) = &told.noted.page {
+                let granted = AssertUnwindSafe(told.api.grants(page)).catch_unwind();
+                told.noted.is_granted = Box::pin(granted).await.unwrap_or(false);
+            }
             told.dress(reply, is_head, is_private)
         }
+    }
+
+    async fn grants(&self, page: &WebPage) -> bool {
+        let Shared { service, auth, clients, origins, .. } = &*self.0;
+        origins.grant(page, clients, auth, service.now()).await
     }
 
     /// Lets a request in as far as its head tells.
@@ -290,12 +350,26 @@ impl Api {
         told: &mut Told,
     ) -> Result<Entered, ApiError> {
         told.request_id = request_id(&head.headers, self.0.service.ids());
+        let is_whole = self.1 == Face::Whole;
+        if is_whole {
+            told.noted.page = WebPage::of(&head.method, &head.headers);
+        }
         gate::check(&head.uri, head.version, &head.headers)?;
+        if is_whole && !self.0.hosts.allow(&head.uri, &head.headers) {
+            return Err(Refusal::HostUnknown.into());
+        }
         let segments = gate::segments(head.uri.path())?;
         let found = routes::find(&head.method, &segments, |route| self.shows(route));
         // Whom a client asserts to speak for is not known before the client is.
         let asks_from = gate::origin(&head.headers, peer, false, |ip| self.trusts(ip));
-        if !found.is_operators() && self.1 == Face::Whole {
+        if found.is_operators() {
+            told.noted.page = None;
+            // Who is let in for being here must have meant to come here.
+            let is_lured = is_whole && !hosts::are_loopback(&head.uri, &head.headers);
+            if is_lured && asks_from.is_some_and(|ip| ip.is_loopback()) {
+                return Err(Refusal::HostUnknown.into());
+            }
+        } else if is_whole {
             // Those who look for what there is are counted too.
             self.0.limiters.address(asks_from)?;
         }
@@ -328,7 +402,7 @@ impl Api {
         route: &Route,
         call: &mut Call,
         [peer, asks_from]: [Option<IpAddr>; 2],
-        standing: &mut Option<Standing>,
+        noted: &mut Noted,
     ) -> Result<(), ApiError> {
         let scope = match route.needs {
             Needs::Nothing => return Ok(()),
@@ -343,16 +417,19 @@ impl Api {
         };
         let credential = gate::client_id(&call.headers)?;
         let client = self.client(&credential, asks_from).await?;
+        if let Some(page) = &mut noted.page {
+            page.client = Some(Arc::clone(&client));
+        }
         client.require(scope)?;
-        self.0.limiters.client(&client.id)?;
+        self.0.limiters.client(&client)?;
         let asserts = client.scopes.contains(&Scope::AssertIp);
         call.ip = if asserts {
             gate::origin(&call.headers, peer, true, |ip| self.trusts(ip))
         } else {
             asks_from
         };
-        *standing = self.0.limiters.route(route.pattern, call.ip)?;
-        if matches!(route.needs, Needs::Bearer | Needs::BearerOnce) {
+        noted.standing = self.0.limiters.route(route.pattern, call.ip)?;
+        if route.takes_token() {
             let token = gate::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
             if route.needs == Needs::Bearer {
                 call.caller = Some(self.0.auth.authenticate(&client.id, &token).await?);
@@ -398,9 +475,9 @@ async fn reply<B>(
     api: &Api,
     route: &'static Route,
     mut call: Box<Call>,
-    body: B,
+    body: Pin<&mut RequestBody<B>>,
     from: [Option<IpAddr>; 2],
-    standing: &mut Option<Standing>,
+    noted: &mut Noted,
 ) -> Result<Reply, ApiError>
 where
     B: hyper::body::Body<Data = Bytes> + Send,
@@ -408,7 +485,7 @@ where
 {
     let timeouts = api.0.timeouts;
     // Who calls is looked up in the store, which may hang as it may in a handler.
-    within(timeouts.handler, api.admit(route, &mut call, from, standing))
+    within(timeouts.handler, api.admit(route, &mut call, from, noted))
         .await
         .unwrap_or_else(|| Err(Refusal::Overloaded.into()))?;
     if !route.is_list {
@@ -416,29 +493,10 @@ where
     }
     if route.takes_body() {
         // Most requests have none, and should not be as large as the reading of one.
-        call.body = Box::pin(read(timeouts.body, &call.headers, body)).await?;
+        call.body = Box::pin(body.read(timeouts.body, &call.headers)).await?;
     }
     let answer = within(timeouts.handler, (route.handler)(call)).await;
     answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
-}
-
-/// Reads a JSON body.
-async fn read<B>(time: Duration, headers: &HeaderMap, body: B) -> Result<Bytes, ApiError>
-where
-    B: hyper::body::Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    if !gate::is_json(headers) {
-        return Err(Refusal::MediaType.into());
-    }
-    match within(time, Limited::new(body, BODY_BYTES_MAX).collect()).await {
-        None => Err(Refusal::TooSlow.into()),
-        Some(Ok(body)) => Ok(body.to_bytes()),
-        Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Refusal::BodyTooLarge.into())
-        }
-        Some(Err(_)) => Err(Refusal::BodyUnreadable.into()),
-    }
 }
 
 impl Call {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
-use subscription_core::auth::{Authentication, Client, ClientKind, Scope};
+use subscription_core::auth::{Authentication, Client, ClientKind, ClientSource, Scope};
 use subscription_core::{Slug, Timestamp, Version};
 
 use crate::error::{ApiError, Refusal};
@@ -48,6 +48,9 @@ fn anybody(name: &str) -> Result<Arc<Client>, ApiError> {
         scopes: Scope::ALL.into(),
         keys: Vec::new(),
         revoked_at: None,
+        origins: [].into(),
+        source: ClientSource::Command,
+        left_at: None,
         created_at: Timestamp::MIN,
         updated_at: Timestamp::MIN,
         version: Version::FIRST,

@@ -29,6 +29,7 @@ pub(crate) enum ApiError {
 pub(crate) enum Refusal {
     HeaderInvalid(&'static str),
     HostInvalid,
+    HostUnknown,
     PathInvalid,
     BodyUnreadable,
     CursorInvalid,
@@ -42,6 +43,7 @@ pub(crate) enum Refusal {
     BodyTooLarge,
     UriTooLong,
     MediaType,
+    ContentCoding,
     RateLimited(Standing),
     Overloaded,
 }
@@ -90,7 +92,7 @@ impl Refusal {
     const fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::HeaderInvalid(_) => (StatusCode::BAD_REQUEST, "header_invalid"),
-            Self::HostInvalid => (StatusCode::BAD_REQUEST, "host_invalid"),
+            Self::HostInvalid | Self::HostUnknown => (StatusCode::BAD_REQUEST, "host_invalid"),
             Self::PathInvalid => (StatusCode::BAD_REQUEST, "path_invalid"),
             Self::BodyUnreadable => (StatusCode::BAD_REQUEST, "malformed_json"),
             Self::CursorInvalid => (StatusCode::BAD_REQUEST, "invalid_cursor"),
@@ -103,7 +105,9 @@ impl Refusal {
             Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
-            Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type_unsupported"),
+            Self::MediaType | Self::ContentCoding => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type_unsupported")
+            }
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         }
@@ -116,6 +120,7 @@ impl Refusal {
                 format!("the header {name} must be sent once, in ASCII, and not be too long").into()
             }
             Self::HostInvalid => "a request must have one valid Host header".into(),
+            Self::HostUnknown => "the server does not answer to the name in Host".into(),
             Self::PathInvalid => {
                 "the path has an encoded slash, a dot segment, or a control character".into()
             }
@@ -133,6 +138,7 @@ impl Refusal {
             Self::BodyTooLarge => "a body has at most 65,536 bytes".into(),
             Self::UriTooLong => "a URI has at most 8,192 bytes".into(),
             Self::MediaType => "the body must be sent as application/json".into(),
+            Self::ContentCoding => "the body must be sent without a Content-Encoding".into(),
             Self::RateLimited(standing) => {
                 format!("too many requests; try again in {} s", standing.retry_after()).into()
             }
@@ -142,8 +148,9 @@ impl Refusal {
 }
 
 impl ApiError {
-    /// The answer; the cause of what is ours to mend goes to the log.
-    pub(crate) fn into_reply(self, request_id: &str) -> Reply {
+    /// The answer, by a route that may ask for an access token; the cause of what is ours to mend goes to
+    /// the log.
+    pub(crate) fn into_reply(self, request_id: &str, asks_for_token: bool) -> Reply {
         let (status, code, detail, more) = self.parts();
         if status.is_server_error() {
             self.log(request_id);
@@ -166,7 +173,10 @@ impl ApiError {
         // Texts and numbers can always be written.
         reply.body = serde_json::to_vec(&problem).unwrap_or_default().into();
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        self.set_headers(&mut reply, status, code);
+        if status == StatusCode::UNAUTHORIZED {
+            reply.set(header::WWW_AUTHENTICATE, challenge(code, asks_for_token));
+        }
+        self.set_headers(&mut reply, status);
         reply
     }
 
@@ -198,14 +208,12 @@ impl ApiError {
         }
     }
 
-    fn set_headers(&self, reply: &mut Reply, status: StatusCode, code: &'static str) {
-        let about_token = code.starts_with("token_") || code.starts_with("session_");
-        if status == StatusCode::UNAUTHORIZED && about_token {
-            let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
-            reply.set(header::WWW_AUTHENTICATE, challenge);
-        }
+    fn set_headers(&self, reply: &mut Reply, status: StatusCode) {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             reply.set(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Self::Request(Refusal::ContentCoding) = self {
+            reply.set(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         if let Self::Request(Refusal::RateLimited(standing)) = self {
             reply.headers.extend(standing.headers());
@@ -230,6 +238,16 @@ impl ApiError {
             source = error.source();
         }
         tracing::error!(request_id, cause = chain, "a request failed");
+    }
+}
+
+/// What a 401 asks for (RFC 9110, 11.6.1): where the client is known and a token is due, a token; else the
+/// client, beside which identities and refresh tokens come in the body.
+fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
+    if asks_for_token && !code.starts_with("client_") {
+        HeaderValue::from_static("Bearer error=\"invalid_token\"")
+    } else {
+        HeaderValue::from_static("ClientId realm=\"subscription\"")
     }
 }
 

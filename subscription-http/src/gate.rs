@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
@@ -143,6 +145,15 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json"
         || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// True for a body that would have to be unpacked first: it has a content coding that does something.
+pub(crate) fn is_packed(headers: &HeaderMap) -> bool {
+    let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+    let mut lines = headers.get_all(CONTENT_ENCODING).iter();
+    lines.any(|line| {
+        line.to_str().map_or(true, |line| !line.split(',').map(str::trim).all(is_plain))
+    })
 }
 
 /// The address of the first hop from the right that is not trusted.

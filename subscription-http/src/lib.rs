@@ -46,12 +46,15 @@
 //! | `program` | the binary, with both databases; on by default, and nothing that a library needs |
 
 mod api;
+mod body;
 mod call;
 mod clients;
+mod cors;
 mod error;
 mod fetch;
 mod gate;
 mod handlers;
+mod hosts;
 mod metered;
 mod metrics;
 mod openapi;
@@ -65,6 +68,7 @@ mod within;
 
 pub use api::{Api, ApiBuilder, Timeouts};
 pub use fetch::{FetchSettings, HttpFetch};
+pub use hosts::{AllowedHost, BadHost};
 pub use metered::{MeteredStore, StoreMetrics};
 pub use openapi::openapi_json;
 pub use rate::{Quota, RateLimits};

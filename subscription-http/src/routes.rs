@@ -55,8 +55,12 @@ impl Route {
 
     /// True if a request brings a JSON body.
     pub(crate) fn takes_body(&self) -> bool {
-        let bodyless = matches!(self.needs, Bearer | BearerOnce);
-        (self.method == Method::POST || self.method == Method::PUT) && !bodyless
+        (self.method == Method::POST || self.method == Method::PUT) && !self.takes_token()
+    }
+
+    /// True if a request brings an access token.
+    pub(crate) fn takes_token(&self) -> bool {
+        matches!(self.needs, Bearer | BearerOnce)
     }
 
     /// True for what operators look at.

@@ -11,6 +11,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
 use super::refresh::ServerKeys;
+use super::web_origin::WebOrigin;
 use crate::clock::Timestamp;
 use crate::faults::{FaultCode, Faults, InvalidValue, named};
 use crate::id::{IdSource, RandomnessUnavailable};
@@ -125,6 +126,36 @@ impl FromStr for ClientKind {
     }
 }
 
+/// Where a client was set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientSource {
+    /// By a command or a call.
+    Command,
+    /// In the settings file of a server: it is good for as long as the file names it.
+    File,
+}
+
+impl ClientSource {
+    /// Both sources.
+    pub const ALL: [Self; 2] = [Self::Command, Self::File];
+
+    /// The source's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::File => "file",
+        }
+    }
+}
+
+impl FromStr for ClientSource {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        named(Self::ALL, Self::as_str, text)
+    }
+}
+
 /// A program that calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
@@ -138,8 +169,16 @@ pub struct Client {
     pub scopes: BTreeSet<Scope>,
     /// The keys that work, newest first; none for a public client.
     pub keys: Vec<ClientKey>,
-    /// When it was shut out.
+    /// When it was shut out; it stays so until [`restore_client`].
+    ///
+    /// [`restore_client`]: super::Authentication::restore_client
     pub revoked_at: Option<Timestamp>,
+    /// The web origins whose pages may call as this client; none for a confidential one.
+    pub origins: BTreeSet<WebOrigin>,
+    /// Where it was set up.
+    pub source: ClientSource,
+    /// When a server started whose settings file named it no longer; it is refused until one does again.
+    pub left_at: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When the record was last written.
@@ -176,20 +215,33 @@ pub struct NewClient {
     pub kind: ClientKind,
     /// See [`Client::scopes`].
     pub scopes: BTreeSet<Scope>,
+    /// See [`Client::origins`].
+    pub origins: BTreeSet<WebOrigin>,
 }
 
 impl NewClient {
-    /// Checks that a client whose id is no secret gets no scope that needs one.
+    /// Checks that a client whose id is no secret gets no scope that needs one, and that pages call as
+    /// such a client alone: whatever a page holds is no secret.
     pub(crate) fn check(&self) -> Result<(), Faults> {
-        check_scopes(self.kind, &self.scopes).into_result()
+        check_calls(self.kind, &self.scopes, &self.origins).into_result()
     }
 }
 
-fn check_scopes(kind: ClientKind, scopes: &BTreeSet<Scope>) -> Faults {
+/// Checks who may call as a client: a public one has no scope that needs a secret, a confidential one is
+/// called from no page.
+fn check_calls(
+    kind: ClientKind,
+    scopes: &BTreeSet<Scope>,
+    origins: &BTreeSet<WebOrigin>,
+) -> Faults {
     let mut faults = Faults::default();
     for scope in scopes.iter().filter(|scope| kind == ClientKind::Public && !scope.is_public()) {
         let message = format!("must not have {scope} for a public client");
         faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
+    }
+    if kind == ClientKind::Confidential && !origins.is_empty() {
+        let message = "must be empty for a confidential client: a page cannot keep its key";
+        faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("origins"));
     }
     faults
 }
@@ -198,7 +250,7 @@ impl Client {
     /// Checks the rules between its fields, which hold for every record that was written by way of
     /// [`Authentication`](super::Authentication). For records that come from elsewhere.
     pub fn check(&self) -> Result<(), Faults> {
-        let mut faults = check_scopes(self.kind, &self.scopes);
+        let mut faults = check_calls(self.kind, &self.scopes, &self.origins);
         if self.kind == ClientKind::Public && !self.keys.is_empty() {
             let message = "must be none for a public client";
             faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("keys"));
@@ -235,7 +287,12 @@ impl Client {
             }
             (None, ClientKind::Confidential) | (Some(_), ClientKind::Public) => false,
         };
-        known && self.revoked_at.is_none()
+        known && self.is_live()
+    }
+
+    /// True unless it was revoked, or left the settings file that it came from.
+    pub const fn is_live(&self) -> bool {
+        self.revoked_at.is_none() && self.left_at.is_none()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Authentication;
-use super::client::{Client, ClientCredential, ClientKind, NewClient, Scope};
+use super::client::{Client, ClientCredential, ClientKind, ClientSource, NewClient, Scope};
 use super::known::{Known, hash};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
@@ -41,6 +41,14 @@ impl Default for Accepted {
 impl Authentication {
     /// Makes a client.
     pub async fn create_client(&self, new: NewClient) -> Result<CreatedClient, Error> {
+        self.make_client(new, ClientSource::Command).await
+    }
+
+    async fn make_client(
+        &self,
+        new: NewClient,
+        source: ClientSource,
+    ) -> Result<CreatedClient, Error> {
         new.check()?;
         let now = self.service().now();
         let mut client = Client {
@@ -50,6 +58,9 @@ impl Authentication {
             scopes: new.scopes,
             keys: Vec::new(),
             revoked_at: None,
+            origins: new.origins,
+            source,
+            left_at: None,
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -66,15 +77,15 @@ impl Authentication {
         }
     }
 
-    /// Makes a public client, or makes the one of this id as it is asked for: revoked or not, it is good
-    /// again.
+    /// Makes a public client as a settings file has it, or makes the one of this id so. One that was
+    /// revoked stays revoked; one that had left the file is back.
     pub async fn configure_client(&self, new: NewClient) -> Result<Arc<Client>, Error> {
         new.check()?;
         self.service()
             .retrying(|| async {
                 let found = self.store().client(&new.id).await.map_err(Error::Store)?;
                 let Some(found) = found else {
-                    return match self.create_client(new.clone()).await {
+                    return match self.make_client(new.clone(), ClientSource::File).await {
                         // Somebody else was faster: look again.
                         Err(Error::Conflict(Conflict::ClientExists)) => {
                             Err(Error::Store(StoreError::Conflict(Key::Client(new.id.clone()))))
@@ -88,18 +99,34 @@ impl Authentication {
                 let wanted = Client {
                     name: new.name.clone(),
                     scopes: new.scopes.clone(),
-                    revoked_at: None,
+                    origins: new.origins.clone(),
+                    source: ClientSource::File,
+                    left_at: None,
                     ..Client::clone(&found)
                 };
-                if wanted == *found {
-                    return Ok(found);
-                }
-                let now = self.service().now();
-                let version = found.version.next();
-                let wanted = Client { updated_at: now, version, ..wanted };
-                self.write_client(wanted, Change::Updated).await
+                self.rewrite_client(found, wanted).await
             })
             .await
+    }
+
+    /// Refuses the clients that came from a settings file and are not among those that it `names` now;
+    /// gives those that were good until then.
+    pub async fn refuse_unconfigured(&self, names: &[Slug]) -> Result<Vec<Arc<Client>>, Error> {
+        let mut refused = Vec::new();
+        for client in self.clients().await? {
+            let is_gone = client.source == ClientSource::File && !names.contains(&client.id);
+            if !is_gone || client.left_at.is_some() {
+                continue;
+            }
+            let left = self.service().retrying(|| async {
+                let found = self.client(&client.id).await?;
+                let left_at = found.left_at.or_else(|| Some(self.service().now()));
+                let wanted = Client { left_at, ..Client::clone(&found) };
+                self.rewrite_client(found, wanted).await
+            });
+            refused.push(left.await?);
+        }
+        Ok(refused)
     }
 
     /// Gives a confidential client another key; the one before the present stops working.
@@ -123,7 +150,7 @@ impl Authentication {
             .await
     }
 
-    /// Shuts a client out for good.
+    /// Shuts a client out, until [`restore_client`](Self::restore_client).
     pub async fn revoke_client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
         self.service()
             .retrying(|| async {
@@ -131,15 +158,20 @@ impl Authentication {
                 if client.revoked_at.is_some() {
                     return Ok(client);
                 }
-                let now = self.service().now();
-                let client = Client {
-                    revoked_at: Some(now),
-                    keys: Vec::new(),
-                    updated_at: now,
-                    version: client.version.next(),
-                    ..Client::clone(&client)
-                };
-                self.write_client(client, Change::Updated).await
+                let revoked_at = Some(self.service().now());
+                let wanted = Client { revoked_at, keys: Vec::new(), ..Client::clone(&client) };
+                self.rewrite_client(client, wanted).await
+            })
+            .await
+    }
+
+    /// Lifts a revocation. A confidential client needs a new key then: its old ones are gone.
+    pub async fn restore_client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
+        self.service()
+            .retrying(|| async {
+                let client = self.client(id).await?;
+                let wanted = Client { revoked_at: None, ..Client::clone(&client) };
+                self.rewrite_client(client, wanted).await
             })
             .await
     }
@@ -183,6 +215,19 @@ impl Authentication {
                 Err(unknown())
             }
         }
+    }
+
+    /// Writes what a client is to be, unless it is so already.
+    async fn rewrite_client(
+        &self,
+        found: Arc<Client>,
+        wanted: Client,
+    ) -> Result<Arc<Client>, Error> {
+        if wanted == *found {
+            return Ok(found);
+        }
+        let (updated_at, version) = (self.service().now(), found.version.next());
+        self.write_client(Client { updated_at, version, ..wanted }, Change::Updated).await
     }
 
     async fn write_client(&self, client: Client, change: Change) -> Result<Arc<Client>, Error> {

@@ -18,12 +18,13 @@ mod refresh;
 mod session;
 mod sessions;
 mod token;
+mod web_origin;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use accounts::{SignIn, SignedIn};
-pub use client::{Client, ClientKey, ClientKind, NewClient, Scope};
+pub use client::{Client, ClientKey, ClientKind, ClientSource, NewClient, Scope};
 pub use clients::CreatedClient;
 pub use identity::{
     DevelopmentIdentities, Identity, IdentityRefused, IdentityVerifier, SharedSecretIdentities,
@@ -39,6 +40,7 @@ pub use refresh::{RefreshWindows, ServerKeys};
 pub use session::{IdentityKey, Origin, Revocation, RevocationReason, Session, User};
 pub use sessions::Authenticated;
 pub use token::AccessClaims;
+pub use web_origin::WebOrigin;
 
 use self::cache::AuthCache;
 use self::clients::Accepted;

@@ -84,6 +84,7 @@ fn own(answer: &Answer, route: &Route) -> Value {
 fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     let more: &[(&str, &str)] = match status {
         401 => &[("WWW-Authenticate", "www-authenticate")],
+        415 => &[("Accept-Encoding", "accept-encoding")],
         429 => &[
             ("Retry-After", "retry-after"),
             ("RateLimit", "ratelimit"),
@@ -92,9 +93,6 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
         503 => &[("Retry-After", "retry-after")],
         _ => &[],
     };
-    let about_tokens =
-        codes.iter().any(|(code, _)| code.starts_with("token_") || code.starts_with("session_"));
-    let more = if status == 401 && !about_tokens { &[] } else { more };
     let meanings: Vec<_> =
         codes.iter().map(|(code, meaning)| format!("- `{code}`: {meaning}")).collect();
     let names: Vec<_> = codes.iter().map(|(code, _)| *code).collect();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use secrecy::ExposeSecret as _;
-use subscription_core::auth::{Authentication, Client, ClientKind, NewClient, Scope};
+use subscription_core::auth::{
+    Authentication, Client, ClientKind, ClientSource, NewClient, Scope, WebOrigin,
+};
 use subscription_core::{ErrorKind, Slug};
 
 use super::settings::{ConfiguredClient, Settings};
@@ -28,6 +30,10 @@ pub(crate) enum ClientCommand {
         /// A browser or a mobile app, which can keep no secret: only auth and plans:read.
         #[arg(long)]
         public: bool,
+        /// Of a public client: where its pages come from, such as `https://shop.example`; may be
+        /// given several times.
+        #[arg(long = "origin", value_name = "ORIGIN")]
+        origins: Vec<WebOrigin>,
     },
     /// List the clients.
     List,
@@ -36,14 +42,25 @@ pub(crate) enum ClientCommand {
         /// The client.
         id: Slug,
     },
-    /// Refuse a client from now on.
+    /// Refuse a client from now on, also if the settings file names it.
     Revoke {
+        /// The client.
+        id: Slug,
+    },
+    /// Lift the revocation of a client.
+    Restore {
         /// The client.
         id: Slug,
     },
 }
 
 pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(), Failure> {
+    if let ClientCommand::Add { name, id, .. } = &command {
+        let id = id.clone().map_or_else(|| slug(name), Ok)?;
+        if settings.clients.iter().any(|client| client.id == id.as_str()) {
+            return Err(Failure::new(format!("{id} is a client of the settings file")));
+        }
+    }
     let (opened, auth) = super::serve::authentication(settings).await?;
     let done = act(command, &auth).await;
     opened.close().await;
@@ -52,12 +69,12 @@ pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(
 
 async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failure> {
     match command {
-        ClientCommand::Add { name, id, scopes, public } => {
+        ClientCommand::Add { name, id, scopes, public, origins } => {
             let id = id.map_or_else(|| slug(&name), Ok)?;
             let kind = if public { ClientKind::Public } else { ClientKind::Confidential };
             let name = name.parse().map_err(|error| Failure::new(format!("the name {error}")))?;
-            let scopes = scopes.into_iter().collect();
-            let made = auth.create_client(NewClient { id, name, kind, scopes }).await?;
+            let (scopes, origins) = (scopes.into_iter().collect(), origins.into_iter().collect());
+            let made = auth.create_client(NewClient { id, name, kind, scopes, origins }).await?;
             if kind == ClientKind::Confidential {
                 say("its client-id, shown only now:");
             }
@@ -77,15 +94,44 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
             auth.revoke_client(&id).await?;
             say(&format!("{id} is refused from now on"));
         }
+        ClientCommand::Restore { id } => {
+            let client = auth.restore_client(&id).await?;
+            say(&restored(&client));
+        }
     }
     Ok(())
 }
 
+/// A client in a line, with all that it is refused for.
 fn told(client: &Client) -> String {
     let scopes: Vec<_> = client.scopes.iter().map(|scope| scope.as_str()).collect();
-    let state = client.revoked_at.map(|at| format!(", revoked {at}")).unwrap_or_default();
-    let Client { id, name, kind, .. } = client;
-    format!("{id}  {}  {name}  {}{state}", kind.as_str(), scopes.join(" "))
+    let Client { id, name, kind, source, .. } = client;
+    let mut told = format!("{id}  {}  {name}  {}", kind.as_str(), scopes.join(" "));
+    for origin in &client.origins {
+        told = format!("{told} {origin}");
+    }
+    if *source == ClientSource::File {
+        told.push_str(", of the settings file");
+    }
+    if let Some(at) = client.left_at {
+        told = format!("{told}, left it {at}");
+    }
+    if let Some(at) = client.revoked_at {
+        told = format!("{told}, revoked {at}");
+    }
+    told
+}
+
+/// A client whose revocation was lifted, and what else it needs.
+fn restored(client: &Client) -> String {
+    let id = &client.id;
+    if client.left_at.is_some() {
+        return format!("{id} is not revoked, but refused until the settings file names it again");
+    }
+    if client.kind == ClientKind::Confidential && client.keys.is_empty() {
+        return format!("{id} needs a new key: subscription-http client rotate-key {id}");
+    }
+    format!("{id} is not revoked")
 }
 
 /// `Web Shop` is `web-shop`.
@@ -106,12 +152,16 @@ pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>,
         let scopes = client.scopes.iter().map(|scope| scope.parse());
         let scopes: BTreeSet<Scope> =
             scopes.collect::<Result<_, _>>().map_err(|error| told(format!("a scope {error}")))?;
+        let origin = |text: &String| {
+            text.parse::<WebOrigin>().map_err(|error| told(format!("the origin {text:?} {error}")))
+        };
         let name = client.name.as_deref().unwrap_or(&client.id);
         Ok(NewClient {
             id: client.id.parse().map_err(|error| told(format!("its id {error}")))?,
             name: name.parse().map_err(|error| told(format!("its name {error}")))?,
             kind: ClientKind::Public,
             scopes,
+            origins: client.origins.iter().map(origin).collect::<Result<_, _>>()?,
         })
     };
     clients.iter().map(client).collect()
@@ -121,20 +171,28 @@ fn refused(id: &str, error: &dyn Display) -> Failure {
     Failure::new(format!("client {id:?} in the file of settings: {error}"))
 }
 
-/// Sets up the clients of the file of settings: now, or where the store is out of reach as soon as it
-/// can be asked.
+/// The clients of the settings file, and whether others that came from it are refused from now on.
+#[derive(Debug, Clone)]
+pub(crate) struct Configured {
+    pub(crate) clients: Vec<NewClient>,
+    /// Not in development, where nobody is refused, and which must not spoil the records of production.
+    pub(crate) refuses_others: bool,
+}
+
+/// Sets up the clients of the settings file: now, or where the store is out of reach as soon as it can
+/// be asked.
 pub(crate) async fn configure(
-    clients: Vec<NewClient>,
+    configured: Configured,
     auth: &Authentication,
 ) -> Result<(), Failure> {
-    match try_configure(&clients, auth).await? {
+    match configured.attempt(auth).await? {
         Attempt::Done => {}
         Attempt::OutOfReach => {
             let auth = auth.clone();
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(RETRY).await;
-                    match try_configure(&clients, &auth).await {
+                    match configured.attempt(&auth).await {
                         Ok(Attempt::OutOfReach) => {}
                         Ok(Attempt::Done) => return,
                         Err(failure) => return tracing::error!("{failure}"),
@@ -151,13 +209,34 @@ enum Attempt {
     OutOfReach,
 }
 
-async fn try_configure(clients: &[NewClient], auth: &Authentication) -> Result<Attempt, Failure> {
-    for client in clients {
-        match auth.configure_client(client.clone()).await {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(Attempt::OutOfReach),
-            Err(error) => return Err(refused(client.id.as_str(), &error)),
+impl Configured {
+    async fn attempt(&self, auth: &Authentication) -> Result<Attempt, Failure> {
+        for client in &self.clients {
+            let id = client.id.as_str();
+            match auth.configure_client(client.clone()).await {
+                Ok(client) if client.revoked_at.is_some() => {
+                    tracing::warn!(client = id, "a client of the settings file is revoked");
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    return Ok(Attempt::OutOfReach);
+                }
+                Err(error) => return Err(refused(id, &error)),
+            }
         }
+        if self.refuses_others {
+            let named: Vec<_> = self.clients.iter().map(|client| client.id.clone()).collect();
+            match auth.refuse_unconfigured(&named).await {
+                Ok(gone) => gone.iter().for_each(|client| {
+                    let id = client.id.as_str();
+                    tracing::warn!(client = id, "a client left the settings file and is refused");
+                }),
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    return Ok(Attempt::OutOfReach);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Attempt::Done)
     }
-    Ok(Attempt::Done)
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use subscription_core::SubscriptionService;
 use subscription_core::auth::{
-    AuthSettings, Authentication, DevelopmentIdentities, IdentityVerifier,
+    AuthSettings, Authentication, Client, ClientSource, DevelopmentIdentities, IdentityVerifier,
 };
 use subscription_http::{Api, Limits, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::clients::{configure, configured};
+use super::clients::{Configured, configure, configured};
 use super::keys::Keys;
 use super::settings::{Database, KEYS_FILE, Mode, Settings};
 use super::store::Opened;
@@ -45,12 +45,14 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     };
     let service = SubscriptionService::builder(Arc::clone(&opened.store)).check_users().build();
     let auth = authenticate(settings, &service, verifier, &keys)?;
-    if let Err(failure) = configure(clients, &auth).await {
+    let refuses_others = settings.mode == Mode::Production;
+    if let Err(failure) = configure(Configured { clients, refuses_others }, &auth).await {
         opened.close().await;
         return Err(failure);
     }
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .trust_proxies(settings.trusted_proxies.clone())
+        .allowed_hosts(settings.allowed_hosts.clone())
         .rate_limits(&settings.limits)
         .store_metrics(&opened.metrics);
     if settings.mode == Mode::Development {
@@ -183,7 +185,9 @@ async fn ready(
     }
     // What cannot be asked now may have some.
     let known = opened.store.clients().await;
-    let none = known.is_ok_and(|known| known.iter().all(|client| client.revoked_at.is_some()));
+    // Without clients in the file, those that came from one are refused.
+    let is_good = |client: &Client| client.is_live() && client.source == ClientSource::Command;
+    let none = known.is_ok_and(|known| !known.iter().any(|client| is_good(client)));
     if settings.mode == Mode::Production && settings.clients.is_empty() && none {
         missing.push(
             "clients: [[clients]] in the file of --config, or subscription-http client add \

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use subscription_http::{Limits as ServerLimits, Quota, RateLimits};
+use subscription_http::{AllowedHost, Limits as ServerLimits, Quota, RateLimits};
 use tracing::level_filters::LevelFilter;
 
 use super::Failure;
@@ -80,6 +80,17 @@ pub(crate) struct Flags {
     )]
     trusted_proxies: Vec<IpAddr>,
 
+    /// A name that the server answers to, with a port or any; may be given several times. [default: any
+    /// name; in development those of this machine]
+    #[arg(
+        long = "allowed-host",
+        global = true,
+        env = "SUBSCRIPTION_ALLOWED_HOSTS",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    allowed_hosts: Vec<AllowedHost>,
+
     /// The identity provider, exactly as it names itself in `iss`.
     #[arg(long, global = true, env = "SUBSCRIPTION_IDENTITY_ISSUER", value_name = "ISSUER")]
     identity_issuer: Option<String>,
@@ -126,6 +137,7 @@ struct File {
     keys: Option<PathBuf>,
     issuer: Option<String>,
     trusted_proxies: Vec<IpAddr>,
+    allowed_hosts: Vec<AllowedHost>,
     identity_issuer: Option<String>,
     identity_audience: Option<String>,
     identity_keys_url: Option<url::Url>,
@@ -143,6 +155,8 @@ pub(crate) struct ConfiguredClient {
     pub(crate) id: String,
     pub(crate) name: Option<String>,
     pub(crate) scopes: Vec<String>,
+    #[serde(default)]
+    pub(crate) origins: Vec<String>,
 }
 
 /// How often one may ask, in the file: `"30/5m"` or `"off"`.
@@ -171,6 +185,7 @@ pub(crate) struct Settings {
     pub(crate) keys: Option<PathBuf>,
     pub(crate) issuer: String,
     pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) allowed_hosts: Vec<AllowedHost>,
     pub(crate) identity: IdentitySettings,
     pub(crate) clients: Vec<ConfiguredClient>,
     pub(crate) limits: RateLimits,
@@ -202,7 +217,6 @@ impl Settings {
         let most = |flag: Option<NonZeroUsize>, file, by_default| {
             flag.or(file).map_or(by_default, NonZeroUsize::get)
         };
-        let listed = |flags: Vec<IpAddr>, file| if flags.is_empty() { file } else { flags };
         Ok(Self {
             listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], 8080).into()),
             metrics_listen: flags.metrics_listen.or(file.metrics_listen),
@@ -229,6 +243,7 @@ impl Settings {
             keys: flags.keys.or(file.keys),
             issuer: flags.issuer.or(file.issuer).unwrap_or_else(|| "subscription".to_owned()),
             trusted_proxies: listed(flags.trusted_proxies, file.trusted_proxies),
+            allowed_hosts: listed(flags.allowed_hosts, file.allowed_hosts),
             identity: IdentitySettings {
                 issuer: flags.identity_issuer.or(file.identity_issuer),
                 audience: flags.identity_audience.or(file.identity_audience),
@@ -243,6 +258,11 @@ impl Settings {
             limits: file.limits.over(mode),
         })
     }
+}
+
+/// What was listed by flags, or else in the file.
+fn listed<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
+    if flags.is_empty() { file } else { flags }
 }
 
 impl File {

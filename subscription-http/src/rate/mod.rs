@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, header};
+use subscription_core::auth::{Client, ClientKind};
 use subscription_core::{Clock, SessionId, Slug};
 
 use self::buckets::{Buckets, Time};
@@ -66,7 +67,8 @@ pub struct RateLimits {
     /// Calls of a peer with a `client-id` that is none; while it has used them up it is refused
     /// whatever it calls with. What a client asserts of addresses is not believed here.
     pub failed_clients: Option<Quota>,
-    /// All calls of a client, from wherever: those of a browser's client are all of its users.
+    /// All calls of a confidential client, from wherever. A public client's id is no secret: a bucket of
+    /// its own would be one that anybody can use up for all of its users.
     pub client: Option<Quota>,
     /// All calls of an address.
     pub address: Option<Quota>,
@@ -85,7 +87,7 @@ impl RateLimits {
 
     /// Sign-ins and sign-ups 30 in 5 minutes per address, refreshes 150 in 5 minutes per address and
     /// 10 a minute per session, failed client ids 20 in 5 minutes per peer, and whatever else is asked
-    /// 10,000 in 10 seconds per client and per address.
+    /// 10,000 in 10 seconds per confidential client and per address.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -220,9 +222,12 @@ impl Limiters {
         take(self.failed_clients.as_ref(), peer.map(network)).ok();
     }
 
-    /// Counts a call of a client.
-    pub(crate) fn client(&self, client: &Slug) -> Result<(), Refusal> {
-        self.client.as_ref().map_or(Ok(()), |limit| limit.take(client.clone()).map(drop))
+    /// Counts a call of a client that has a secret.
+    pub(crate) fn client(&self, client: &Client) -> Result<(), Refusal> {
+        match (&self.client, client.kind) {
+            (Some(limit), ClientKind::Confidential) => limit.take(client.id.clone()).map(drop),
+            (None, _) | (_, ClientKind::Public) => Ok(()),
+        }
     }
 
     /// Counts a call of a route with a limit of its own, and tells where the address stands with it.

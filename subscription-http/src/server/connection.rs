@@ -332,7 +332,7 @@ mod tests {
         let limits = Limits { head_timeout: Duration::from_secs(2), ..Limits::default() };
         let mut connection = Connection::new(api(), address.ip(), limits, stopped, place);
         let request =
-            b"POST /nowhere HTTP/1.1\r\nHost: here\r\nContent-Length: 4\r\n\r\nnullGET /he";
+            b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nnullGET /he";
         caller.write_all(request).await.unwrap();
 
         let stream = Watched::new(stream, &connection.activity);
@@ -360,7 +360,7 @@ mod tests {
         let connection = Connection::new(api(), address.ip(), limits, stopped, place);
         tokio::spawn(connection.serve(stream));
         // It is answered, as far as there is room for that, before hyper passes by the body.
-        let request = b"GET /openapi.json HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\n\
+        let request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\
             Content-Length: 4\r\n\r\nnull";
         caller.write_all(request).await.unwrap();
 

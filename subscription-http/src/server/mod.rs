@@ -69,6 +69,7 @@ impl Server {
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
+        api.listens_at(listener.local_addr()?.ip());
         Ok(Self { api, listener, limits, workers: Workers::none() })
     }
 

@@ -22,7 +22,8 @@ pub(crate) struct Request {
 
 impl Request {
     fn new(method: &str, path: &str, body: &str) -> Self {
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: here\r\nclient-id: {CLIENT}\r\n");
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nclient-id: {CLIENT}\r\n");
         Self { head, body: body.to_owned() }
     }
 

@@ -16,7 +16,7 @@ fn a_first_start_keeps_its_records_and_its_keys_for_the_next() {
     let folder = folder();
     let body = r#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
     let head =
-        "Host: here\r\nclient-id: web\r\nConnection: close\r\nContent-Type: application/json";
+        "Host: localhost\r\nclient-id: web\r\nConnection: close\r\nContent-Type: application/json";
     let length = body.len();
     let first = Running::start_in(&folder, |_| {});
     let made = first.ask(format!(
@@ -79,6 +79,18 @@ fn clients_are_added_listed_given_new_keys_and_revoked() {
     ]));
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("plans:write for a public client"), "{errors}");
+    assert!(client(&["restore", "shop-server"]).starts_with("shop-server is not revoked"));
+    client(&["revoke", "shop-server"]);
+    let restored = client(&["restore", "shop-server"]);
+    assert!(restored.contains("client rotate-key shop-server"), "{restored}");
+    let pages = ["add", "--name", "Pages", "--public", "--scope", "auth", "--origin"];
+    client(&[pages.as_slice(), &["https://shop.example"]].concat());
+    let list = client(&["list"]);
+    assert!(list.contains("pages  public  Pages  auth https://shop.example\n"), "{list}");
+    let (output, errors) =
+        run(command_in(&folder).arg("client").args(pages).arg("https://shop.example/"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("must be written as browsers send it: https://shop.example"));
     let (output, errors) = run(command_in(&folder).args(["client", "revoke", "nobody"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("nobody"), "{errors}");

@@ -26,7 +26,7 @@ fn all(server: &Running, list: &str) -> Vec<serde_json::Value> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
         let answer = server.ask(format!(
-            "GET {list}?limit=200{cursor} HTTP/1.1\r\nHost: here\r\nclient-id: demo\r\n\
+            "GET {list}?limit=200{cursor} HTTP/1.1\r\nHost: localhost\r\nclient-id: demo\r\n\
              Connection: close\r\n\r\n"
         ));
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -121,7 +121,7 @@ fn flood(stream: &mut TcpStream, times: usize, piece: &[u8]) {
 }
 
 fn post(headers: &str) -> String {
-    let host = "Host: here\r\nclient-id: web\r\nContent-Type: application/json";
+    let host = "Host: localhost\r\nclient-id: web\r\nContent-Type: application/json";
     format!("POST /subscription-plans HTTP/1.1\r\n{host}\r\n{headers}\r\n")
 }
 
@@ -140,7 +140,7 @@ fn memory_stays_flat_under_requests_that_are_none() {
     let brackets = post(&format!("Content-Length: {}\r\n", brackets.len())) + &brackets;
     let too_many = post("Content-Length: 100000\r\n") + &"[".repeat(100_000);
     let both = post("Content-Length: 6\r\nTransfer-Encoding: chunked\r\n");
-    let hidden = "GET /health/live HTTP/1.1\r\nHost: here\r\n\r\n";
+    let hidden = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let big = format!("x-long: {}\r\n\r\n", "a".repeat(1 << 20));
     let cases = [
         ("a length beside chunks", both + "4\r\nnull\r\n0\r\n\r\n" + hidden, 100),
@@ -149,7 +149,7 @@ fn memory_stays_flat_under_requests_that_are_none() {
         ("a body cut short", post("Content-Length: 60000\r\n") + "{", 100),
         ("brackets", brackets, 25),
         ("a hundred thousand brackets", too_many, 25),
-        ("a large head", format!("GET / HTTP/1.1\r\nHost: here\r\n{big}"), 10),
+        ("a large head", format!("GET / HTTP/1.1\r\nHost: localhost\r\n{big}"), 10),
         (
             "many headers",
             format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "x: y\r\n".repeat(90)),
@@ -175,7 +175,8 @@ fn memory_stays_flat_under_many_connections() {
         ("silent", String::new()),
         (
             "half a head",
-            "GET /health/live HTTP/1.1\r\nHost: here\r\nx-long: ".to_owned() + &"a".repeat(4_000),
+            "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-long: ".to_owned()
+                + &"a".repeat(4_000),
         ),
         ("half a body", post("Content-Length: 60000\r\n") + &" ".repeat(30_000)),
         ("half a greeting", "PRI * HTTP/2.0\r\n".into()),

@@ -61,6 +61,153 @@ fn what_is_set_up_serves_and_knows_its_clients() {
     assert!(ask("other", "/subscription-plans").contains("client_unknown"));
 }
 
+/// A server in a folder with complete settings, whose clients are those of `clients`.
+fn serving(folder: &Path, clients: &str) -> Running {
+    let file = settings(folder, "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, _) = text.split_once("[[clients]]").unwrap();
+    std::fs::write(&file, format!("{before}{clients}")).unwrap();
+    let config = ["--config", "settings.toml"];
+    if !folder.join("server.keys").exists() {
+        run(command_in(folder).args(config).args(["key", "rotate"]));
+    }
+    Running::start_in(folder, |command| {
+        command.args(config);
+    })
+}
+
+/// Stops a server, so that a command can have its file.
+fn stopped(running: Running) {
+    running.signal("TERM");
+    assert_eq!(running.end().0, Some(0));
+}
+
+const WEB: &str = "[[clients]]\nid = \"web\"\nscopes = [\"auth\", \"plans:read\"]\n";
+const APP: &str = "[[clients]]\nid = \"app\"\nscopes = [\"auth\", \"plans:read\"]\n";
+
+/// Whether a client may list the plans.
+fn is_known(running: &Running, client: &str) -> bool {
+    let head = format!("Host: here\r\nclient-id: {client}\r\nConnection: close");
+    let answer = running.ask(format!("GET /subscription-plans HTTP/1.1\r\n{head}\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200") || answer.contains("client_unknown"), "{answer}");
+    answer.starts_with("HTTP/1.1 200")
+}
+
+#[test]
+fn a_client_of_the_file_that_was_revoked_is_refused_after_every_start() {
+    let folder = folder();
+    let client = |arguments: &[&str]| {
+        let config = ["--config", "settings.toml", "client"];
+        let (output, errors) = run(command_in(&folder).args(config).args(arguments));
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let running = serving(&folder, WEB);
+    assert!(is_known(&running, "web"));
+    stopped(running);
+    client(&["revoke", "web"]);
+
+    for _ in 0..2 {
+        let running = serving(&folder, WEB);
+        assert!(!is_known(&running, "web"));
+        stopped(running);
+    }
+    let list = client(&["list"]);
+    assert!(list.contains("auth plans:read, of the settings file, revoked "), "{list}");
+
+    assert_eq!(client(&["restore", "web"]), "web is not revoked\n");
+    assert!(is_known(&serving(&folder, WEB), "web"));
+}
+
+#[test]
+fn a_client_that_left_the_file_is_refused_from_the_next_start_on() {
+    let folder = folder();
+    let list = || {
+        let config = ["--config", "settings.toml", "client", "list"];
+        String::from_utf8(run(command_in(&folder).args(config)).0.stdout).unwrap()
+    };
+    stopped(serving(&folder, &format!("{WEB}{APP}")));
+    assert!(!list().contains("left"), "{}", list());
+
+    let running = serving(&folder, APP);
+
+    assert!(is_known(&running, "app"));
+    assert!(!is_known(&running, "web"));
+    stopped(running);
+    assert!(list().contains("web  public  web  auth plans:read, of the settings file, left it "));
+    let back = serving(&folder, &format!("{WEB}{APP}"));
+    assert!(is_known(&back, "web"));
+}
+
+#[test]
+fn without_a_file_those_that_came_from_one_are_no_clients_to_start_with() {
+    let folder = folder();
+    stopped(serving(&folder, WEB));
+    settings(&folder, "");
+    let text = std::fs::read_to_string(folder.join("settings.toml")).unwrap();
+    let (before, _) = text.split_once("[[clients]]").unwrap();
+    std::fs::write(folder.join("settings.toml"), before).unwrap();
+
+    let (output, errors) = run(command_in(&folder).args(["--config", "settings.toml"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("clients: [[clients]]"), "{errors}");
+}
+
+/// It believes everybody anyway, and may be started over the records of production by mistake.
+#[test]
+fn development_mode_takes_no_client_from_production() {
+    let folder = folder();
+    stopped(serving(&folder, WEB));
+    let development = Running::start_in(&folder, |command| {
+        command.args(["--database", "sqlite://records.db", "--keys", "server.keys"]);
+    });
+    stopped(development);
+
+    let config = ["--config", "settings.toml", "client", "list"];
+    let list = String::from_utf8(run(command_in(&folder).args(config)).0.stdout).unwrap();
+
+    assert!(!list.contains("left"), "{list}");
+}
+
+#[test]
+fn a_client_of_the_file_is_not_added_by_command_too() {
+    let folder = folder();
+    stopped(serving(&folder, WEB));
+    let add = ["--config", "settings.toml", "client", "add", "--name", "Web", "--scope", "auth"];
+
+    let (output, errors) = run(command_in(&folder).args(add));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("web is a client of the settings file"), "{errors}");
+}
+
+#[test]
+fn names_and_origins_of_the_settings_are_kept_to() {
+    let folder = folder();
+    let clients = format!("{WEB}origins = [\"https://shop.example\"]\n");
+    let running = serving(&folder, &clients);
+    let ask = |host: &str, path: &str| {
+        let head = format!("Host: {host}\r\nclient-id: web\r\nOrigin: https://shop.example");
+        running.ask(format!("GET {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n"))
+    };
+    let granted = "access-control-allow-origin: https://shop.example\r\n";
+    assert!(ask("any.example", "/subscription-plans").contains(granted));
+    stopped(running);
+
+    let config = ["--config", "settings.toml"];
+    let running = Running::start_in(&folder, |command| {
+        command.args(config).args(["--allowed-host", "billing.example"]);
+    });
+    let ask = |host: &str, path: &str| {
+        let head = format!("Host: {host}\r\nclient-id: web\r\nConnection: close");
+        running.ask(format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n"))
+    };
+    assert!(ask("billing.example:443", "/subscription-plans").starts_with("HTTP/1.1 200"));
+    assert!(ask("any.example", "/subscription-plans").contains("host_invalid"));
+    assert!(ask("10.0.0.7:8080", "/health/live").starts_with("HTTP/1.1 200"));
+}
+
 #[test]
 fn a_clients_key_outlives_four_rotations_and_not_a_fifth() {
     let folder = folder();
@@ -128,6 +275,8 @@ fn a_file_of_settings_is_read_to_the_letter() {
         ("[limits]\nsign_in = \"often\"", "30/5m"),
         ("[[clients]]\nid = \"web\"", "scopes"),
         ("log = \"loud\"", "log must be"),
+        ("allowed_hosts = [\"*.example\"]", "a name such as billing.example"),
+        ("[[clients]]\nid = \"web\"\nscopes = []\norigins = [\"*\"]", "must be one origin"),
         ("this is not TOML", "settings.toml"),
     ];
     for (text, told) in cases {

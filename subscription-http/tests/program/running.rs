@@ -149,7 +149,7 @@ impl Drop for Running {
 }
 
 pub(crate) fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
 pub(crate) fn lines(log: &str) -> Vec<serde_json::Value> {

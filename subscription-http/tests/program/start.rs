@@ -168,7 +168,7 @@ fn the_log_tells_no_secrets_even_at_its_finest() {
         command.env("SUBSCRIPTION_LOG", "trace");
     });
     let body = r#"{"access_token":"body-secret","email":"ada@example.com"}"#;
-    let headers = "Host: here\r\nclient-id: client-secret\r\nAuthorization: Bearer bearer-secret\r\n\
+    let headers = "Host: localhost\r\nclient-id: client-secret\r\nAuthorization: Bearer bearer-secret\r\n\
                    Connection: close\r\nContent-Type: application/json";
     let length = body.len();
     let mut answers = String::new();

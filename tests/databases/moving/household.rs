@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use subscription_core::auth::{
-    Client, ClientKey, ClientKind, IdentityKey, Origin, Revocation, RevocationReason, Scope,
-    Session, User,
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
+    Scope, Session, User,
 };
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
@@ -256,6 +256,13 @@ impl Household {
             scopes: Scope::ALL.into_iter().filter(allowed).filter(|_| self.chance()).collect(),
             keys: (0..if is_public { 0 } else { self.pick([0, 1, 2]) }).map(key).collect(),
             revoked_at: self.maybe(|| self.time()),
+            origins: ["https://shop.example", "http://[::1]:3000"]
+                .into_iter()
+                .filter(|_| self.chance())
+                .map(parsed)
+                .collect(),
+            source: self.pick(ClientSource::ALL),
+            left_at: self.maybe(|| self.time()),
             created_at: self.time(),
             updated_at: self.time(),
             version: Version::FIRST,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{
-    Authentication, Client, ClientKey, ClientKind, DevelopmentIdentities, KeyRing, NewClient,
-    Scope, ServerKeys, SigningKey,
+    Authentication, Client, ClientKey, ClientKind, ClientSource, DevelopmentIdentities, KeyRing,
+    NewClient, Scope, ServerKeys, SigningKey,
 };
 use subscription_core::store::{ChangeSet, Write};
 use subscription_core::{Error, ErrorKind};
@@ -15,7 +15,7 @@ use crate::world::{faults, of, wrong};
 
 fn client(id: &str, kind: ClientKind, scopes: &[Scope]) -> NewClient {
     let scopes = scopes.iter().copied().collect();
-    NewClient { id: of(id), name: of("A client"), kind, scopes }
+    NewClient { id: of(id), name: of("A client"), kind, scopes, origins: [].into() }
 }
 
 /// A confidential client and its key.
@@ -151,6 +151,98 @@ async fn a_revoked_client_stays_out() {
     assert!(!opens(&world.auth, "web", &"web".into()).await);
     let another_key = world.auth.rotate_client_key(&of("billing")).await;
     assert_eq!(wrong(another_key), (ErrorKind::Conflict, "client_revoked"));
+}
+
+#[tokio::test]
+async fn a_revocation_is_lifted_by_nobody_but_who_asks_for_it() {
+    let world = AuthWorld::new();
+    let key = server(&world, "billing").await;
+    let web = client("web", ClientKind::Public, &[Scope::Auth]);
+    world.auth.configure_client(web.clone()).await.unwrap();
+    for id in ["billing", "web"] {
+        world.auth.revoke_client(&of(id)).await.unwrap();
+    }
+
+    let configured = world.auth.configure_client(web).await.unwrap();
+
+    assert!(configured.revoked_at.is_some());
+    assert!(!opens(&world.auth, "web", &"web".into()).await);
+    world.auth.restore_client(&of("web")).await.unwrap();
+    assert!(opens(&world.auth, "web", &"web".into()).await);
+    let restored = world.auth.restore_client(&of("billing")).await.unwrap();
+    assert_eq!((restored.revoked_at, restored.keys.len()), (None, 0));
+    assert!(!opens(&world.auth, "billing", &key).await, "its keys are gone for good");
+    let new = world.auth.rotate_client_key(&of("billing")).await.unwrap();
+    assert!(opens(&world.auth, "billing", &new.credential).await);
+    assert_eq!(world.auth.restore_client(&of("billing")).await.unwrap(), new.client);
+}
+
+#[tokio::test]
+async fn a_client_is_refused_from_when_its_file_names_it_no_longer_until_it_does_again() {
+    let world = AuthWorld::new();
+    let of_file = |id: &str| client(id, ClientKind::Public, &[Scope::Auth]);
+    for id in ["app", "web"] {
+        world.auth.configure_client(of_file(id)).await.unwrap();
+    }
+    world.auth.create_client(of_file("by-hand")).await.unwrap();
+    let key = server(&world, "billing").await;
+
+    let refused = world.auth.refuse_unconfigured(&[of("app")]).await.unwrap();
+
+    assert_eq!(refused.iter().map(|client| client.id.as_str()).collect::<Vec<_>>(), ["web"]);
+    assert!(refused[0].left_at.is_some());
+    for (id, credential, is_good) in [
+        ("web", "web".into(), false),
+        ("app", "app".into(), true),
+        ("by-hand", "by-hand".into(), true),
+        ("billing", key, true),
+    ] {
+        assert_eq!(opens(&world.auth, id, &credential).await, is_good, "{id}");
+    }
+    let again = world.auth.refuse_unconfigured(&[of("app")]).await.unwrap();
+    assert_eq!(again, [], "it is gone already");
+
+    world.auth.configure_client(of_file("web")).await.unwrap();
+    assert!(opens(&world.auth, "web", &"web".into()).await);
+    world.auth.revoke_client(&of("web")).await.unwrap();
+    world.auth.refuse_unconfigured(&[of("app")]).await.unwrap();
+    let back = world.auth.configure_client(of_file("web")).await.unwrap();
+    assert_eq!(back.left_at, None);
+    assert!(!opens(&world.auth, "web", &"web".into()).await, "it was revoked meanwhile");
+}
+
+#[tokio::test]
+async fn a_file_takes_over_a_public_client_and_no_other() {
+    let world = AuthWorld::new();
+    let web = client("web", ClientKind::Public, &[Scope::Auth]);
+    world.auth.create_client(web.clone()).await.unwrap();
+    server(&world, "billing").await;
+
+    let taken = world.auth.configure_client(web.clone()).await.unwrap();
+    let other = client("billing", ClientKind::Public, &[Scope::Auth]);
+    let refused = world.auth.configure_client(other).await;
+
+    assert_eq!(taken.source, ClientSource::File);
+    assert_eq!(wrong(refused), (ErrorKind::Conflict, "client_exists"));
+    let unchanged = world.auth.configure_client(web).await.unwrap();
+    assert_eq!(unchanged.version, taken.version, "nothing was written");
+}
+
+#[tokio::test]
+async fn pages_call_as_a_public_client_alone() {
+    let world = AuthWorld::new();
+    let mut new = client("billing", ClientKind::Confidential, &[Scope::Auth]);
+    new.origins = [of("https://shop.example")].into();
+
+    let refused = world.auth.create_client(new.clone()).await;
+
+    assert_eq!(faults(refused), ["origins not_allowed_value"]);
+    new.kind = ClientKind::Public;
+    let made = world.auth.create_client(new.clone()).await.unwrap();
+    assert_eq!(made.client.origins, new.origins);
+    new.origins = [].into();
+    let configured = world.auth.configure_client(new).await.unwrap();
+    assert_eq!(configured.origins, [].into());
 }
 
 #[tokio::test]

@@ -151,6 +151,7 @@ async fn live_as_a_client(world: &AuthWorld, said: &Said, secrets: &mut Secrets)
         name: of("Server"),
         kind: ClientKind::Confidential,
         scopes: [Scope::PlansRead].into(),
+        origins: [].into(),
     };
     said.shown(&new);
     let created = world.auth.create_client(new.clone()).await.unwrap();

@@ -71,6 +71,7 @@ async fn a_wrong_client_key_takes_as_long_wherever_it_is_wrong_and_whoever_it_is
         name: of("Server"),
         kind: ClientKind::Confidential,
         scopes: [].into(),
+        origins: [].into(),
     };
     let key = world.auth.create_client(new).await.unwrap().credential;
     let first = wrong_at(&key, "sck_server_".len());

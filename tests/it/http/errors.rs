@@ -250,6 +250,20 @@ async fn every_code_of_the_contract_has_its_status() {
         };
         assert_eq!(answer.header("retry-after"), retry, "{code}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{code}");
+        assert_eq!(answer.header("www-authenticate"), challenge(status, code), "{code}");
+    }
+}
+
+/// What a 401 asks for: by the token's route a token, by all others the client.
+fn challenge(status: u16, code: &str) -> Option<&'static str> {
+    let by_refresh = ["session_expired"].contains(&code);
+    match code {
+        _ if status != 401 => None,
+        _ if by_refresh => Some("ClientId realm=\"subscription\""),
+        _ if code.starts_with("token_") || code.starts_with("session_") => {
+            Some("Bearer error=\"invalid_token\"")
+        }
+        _ => Some("ClientId realm=\"subscription\""),
     }
 }
 

@@ -194,6 +194,30 @@ async fn a_body_has_its_length_and_its_type() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_packed_is_told_so() {
+    let world = HttpWorld::new().await;
+    let body = plan_body("packed").to_string();
+
+    for codings in [
+        vec!["gzip"],
+        vec!["br"],
+        vec!["identity, gzip"],
+        vec!["identity", "deflate"],
+        vec!["\u{fc}"],
+    ] {
+        let headers: Vec<_> = codings.iter().map(|coding| ("content-encoding", *coding)).collect();
+        let refused = world.server("POST", LIST, &headers, body.clone()).await;
+        assert_eq!(refused.problem(), problem(415, "media_type_unsupported"), "{codings:?}");
+        assert_eq!(refused.header("accept-encoding"), Some("identity"), "{codings:?}");
+    }
+    for (nth, coding) in ["identity", "Identity", ""].iter().enumerate() {
+        let body = plan_body(&format!("plain-{nth}")).to_string();
+        let made = world.server("POST", LIST, &[("content-encoding", coding)], body).await;
+        assert_eq!(made.status, 201, "{coding}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_json_is_told_with_its_place() {
     let world = HttpWorld::new().await;
     let cases: [&[u8]; 11] = [

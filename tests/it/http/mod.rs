@@ -4,11 +4,13 @@
 
 mod authentication;
 mod conditions;
+mod cors;
 mod documented;
 mod endpoints;
 mod errors;
 mod forwarded;
 mod gate;
+mod hosts;
 mod lists;
 mod moods;
 mod mutations;

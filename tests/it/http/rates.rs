@@ -247,10 +247,11 @@ async fn addresses_of_one_network_are_limited_together() {
 async fn everything_else_is_limited_by_client_and_by_address() {
     let few = Some(Quota::new(2, Duration::from_secs(1)));
     let world = limited(&RateLimits { client: few, ..RateLimits::NONE }).await;
-    assert_eq!(world.list_as(HERE, WEB).await.status, 200);
-    assert_eq!(world.list_as(THERE, WEB).await.status, 200);
-    assert_limited(&world.list_as("203.0.113.9", WEB).await, "client", "q=2;w=1", 1);
+    let other = world.client("other", ClientKind::Confidential, |_| true).await;
     assert_eq!(world.list_as(HERE, &world.server).await.status, 200);
+    assert_eq!(world.list_as(THERE, &world.server).await.status, 200);
+    assert_limited(&world.list_as("203.0.113.9", &world.server).await, "client", "q=2;w=1", 1);
+    assert_eq!(world.list_as(HERE, &other).await.status, 200);
 
     let world = limited(&RateLimits { address: few, ..RateLimits::NONE }).await;
     assert_eq!(world.list_as(HERE, WEB).await.status, 200);
@@ -267,6 +268,21 @@ async fn everything_else_is_limited_by_client_and_by_address() {
     }
     world.auth.clock.advance(Duration::from_millis(500));
     assert_eq!(world.list_as(HERE, WEB).await.status, 200);
+}
+
+/// A public client's id is no secret: a bucket of its own would be a lever for whoever has it.
+#[tokio::test]
+async fn nobody_uses_up_what_other_users_of_a_public_client_have() {
+    let few = Some(Quota::new(5, Duration::from_secs(10)));
+    let world = limited(&RateLimits { client: few, address: few, ..RateLimits::NONE }).await;
+    for address in 1..=4 {
+        let address = format!("198.51.100.{address}");
+        while world.list_as(&address, WEB).await.status != 429 {}
+    }
+
+    let fifth = world.list_as(HERE, WEB).await;
+
+    assert_eq!(fifth.status, 200, "{fifth:?}");
 }
 
 #[tokio::test]

@@ -86,6 +86,29 @@ impl HttpWorld {
         world
     }
 
+    /// The same parts in development: every client is believed.
+    pub(crate) fn in_development(self) -> Self {
+        let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
+        let api = Api::builder(service, auth, secret(CURSOR_KEY)).believe_every_client().build();
+        Self { api, ..self }
+    }
+
+    /// The same parts behind an API that answers to some names alone.
+    pub(crate) fn answering_to(self, hosts: &[&str]) -> Self {
+        let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
+        let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+        let api = Api::builder(service, auth, secret(CURSOR_KEY)).allowed_hosts(hosts).build();
+        Self { api, ..self }
+    }
+
+    /// Makes a client for the pages of some origins.
+    pub(crate) async fn pages(&self, id: &str, origins: &[&str]) {
+        let (kind, scopes) = (ClientKind::Public, [Scope::Auth, Scope::PlansRead].into());
+        let origins = origins.iter().map(|origin| of(origin)).collect();
+        let new = NewClient { id: of(id), name: of(id), kind, scopes, origins };
+        self.auth.auth.create_client(new).await.unwrap();
+    }
+
     /// Makes a client with the scopes that `may` picks, and gives what it calls with.
     pub(crate) async fn client(
         &self,
@@ -94,7 +117,7 @@ impl HttpWorld {
         may: impl Fn(Scope) -> bool,
     ) -> String {
         let scopes = Scope::ALL.into_iter().filter(|scope| may(*scope)).collect();
-        let new = NewClient { id: of(id), name: of(id), kind, scopes };
+        let new = NewClient { id: of(id), name: of(id), kind, scopes, origins: [].into() };
         let created = self.auth.auth.create_client(new).await.unwrap();
         let credential = created.credential.expose_secret();
         if kind == ClientKind::Confidential {

@@ -29,7 +29,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 pub(crate) fn head(method: &str, path: &str) -> Vec<u8> {
     let mut block = field(":method", method);
     for (name, value) in
-        [(":scheme", "http"), (":path", path), (":authority", "here"), ("client-id", "web")]
+        [(":scheme", "http"), (":path", path), (":authority", "localhost"), ("client-id", "web")]
     {
         block.extend(field(name, value));
     }

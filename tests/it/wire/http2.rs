@@ -26,7 +26,7 @@ async fn connect(wire: &Wire) -> (Sender, JoinHandle<()>) {
 }
 
 fn get(path: &str) -> http::request::Builder {
-    Request::get(format!("http://here{path}")).header("client-id", "web")
+    Request::get(format!("http://localhost{path}")).header("client-id", "web")
 }
 
 async fn send(
@@ -47,7 +47,7 @@ async fn text(answer: Response<Incoming>) -> String {
 async fn requests_are_answered_many_at_a_time() {
     let wire = Wire::new().await;
     let (mut sender, _task) = connect(&wire).await;
-    let post = Request::post("http://here/subscription-plans").header("client-id", "web");
+    let post = Request::post("http://localhost/subscription-plans").header("client-id", "web");
     let post = post.header("content-type", "application/json");
     assert_eq!(send(&mut sender, post, &plan("pro")).await.unwrap().status(), 201);
 
@@ -70,12 +70,14 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
     let (mut sender, _task) = connect(&wire).await;
     let long = format!("/{}", "a".repeat(8_192));
     let large = " ".repeat(65_537);
-    let post = Request::post("http://here/subscription-plans").header("client-id", "web");
+    let post = Request::post("http://localhost/subscription-plans").header("client-id", "web");
     let cases = [
         ("a doubled client", get("/health/live").header("client-id", "other"), "", 400),
         ("two hosts", get("/health/live").header("host", "a").header("host", "b"), "", 400),
         ("a long URI", get(&long), "", 414),
         ("no such path", get("/nowhere"), "", 404),
+        ("a body there", get("/nowhere"), "null", 404),
+        ("another name", Request::get("http://evil.example/health/live"), "", 400),
         ("a large body", post.header("content-type", "application/json"), large.as_str(), 413),
         ("nothing", get("/health/live"), "", 200),
     ];
@@ -84,6 +86,7 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
 
         assert_eq!(answer.status(), status, "{case}");
         assert!(answer.headers().contains_key("x-request-id"), "{case}");
+        assert!(!answer.headers().contains_key("connection"), "{case}");
     }
 }
 
@@ -91,7 +94,7 @@ async fn what_is_refused_over_http_1_is_refused_here_too() {
 async fn head_tells_the_length_here_too() {
     let wire = Wire::new().await;
     let (mut sender, _task) = connect(&wire).await;
-    let head = Request::head("http://here/health/live");
+    let head = Request::head("http://localhost/health/live");
 
     let answer = send(&mut sender, head, "").await.unwrap();
 

@@ -7,6 +7,7 @@ mod heads;
 mod http2;
 mod http2_frames;
 mod limits;
+mod refusals;
 mod rest;
 mod slow;
 mod smuggling;

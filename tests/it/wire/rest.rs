@@ -86,7 +86,7 @@ async fn of_pipelined_requests_each_is_answered_once_wherever_a_rest_falls() {
 #[tokio::test]
 async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
     let wire = Wire::limited(limits()).await;
-    let hidden = "GET /health/live HTTP/1.1\r\nHost: here\r\nx-request-id: hidden\r\n\r\n";
+    let hidden = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-request-id: hidden\r\n\r\n";
     let long = format!("Content-Length: {}\r\n", hidden.len() + 4);
     let chunk = format!("{:x}\r\n", hidden.len());
     let coded = "Transfer-Encoding: chunked\r\n".to_owned();

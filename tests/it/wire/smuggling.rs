@@ -3,7 +3,7 @@
 use super::world::{Wire, answers, get, plan, post, post_plan};
 
 /// What is hidden behind the first request.
-const HIDDEN: &str = "GET /health/live HTTP/1.1\r\nHost: here\r\nx-request-id: hidden\r\n\r\n";
+const HIDDEN: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-request-id: hidden\r\n\r\n";
 
 #[tokio::test]
 async fn ambiguous_framing_is_refused_and_nothing_after_it_is_answered() {
@@ -129,10 +129,10 @@ async fn chunks_that_are_none_end_the_connection() {
 async fn bare_line_feeds_never_make_a_second_request() {
     let wire = Wire::new().await;
     let cases = [
-        ("in every line", "GET /health/live HTTP/1.1\nHost: here\n\n".to_owned(), 1),
+        ("in every line", "GET /health/live HTTP/1.1\nHost: localhost\n\n".to_owned(), 1),
         ("as a hidden header", "GET /health/live HTTP/1.1\r\nHost: a\nHost: b\r\n\r\n".into(), 1),
-        ("in a value", "GET /health/live HTTP/1.1\r\nHost: here\r\nx-a: b\n\nGET".into(), 1),
-        ("in the request line", "GET /health\n/live HTTP/1.1\r\nHost: here\r\n\r\n".into(), 1),
+        ("in a value", "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-a: b\n\nGET".into(), 1),
+        ("in the request line", "GET /health\n/live HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), 1),
     ];
     for (case, request, most) in cases {
         let back = wire.throw(request).await;
@@ -148,7 +148,7 @@ async fn what_follows_a_body_is_a_request_of_its_own_and_nothing_else_is() {
     // The body of a route that takes none, and of one that is refused before its body is looked at.
     for path in ["/health/live", "/nowhere", "/subscription-plans"] {
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {}\r\n\r\n{HIDDEN}",
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{HIDDEN}",
             HIDDEN.len()
         );
         let mut raw = wire.connect().await;
@@ -166,16 +166,16 @@ async fn what_follows_a_body_is_a_request_of_its_own_and_nothing_else_is() {
 #[tokio::test]
 async fn garbage_is_refused_and_the_connection_ends() {
     let wire = Wire::new().await;
-    let long_method = format!("{} / HTTP/1.1\r\nHost: here\r\n\r\n", "A".repeat(20_000));
+    let long_method = format!("{} / HTTP/1.1\r\nHost: localhost\r\n\r\n", "A".repeat(20_000));
     let cases: [(&str, &[u8]); 9] = [
         ("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on and on\r\n\r\n"),
         ("zeros", &[0; 64]),
         ("high bytes", &[0xff; 64]),
-        ("no version", b"GET /health/live\r\nHost: here\r\n\r\n"),
-        ("another version", b"GET /health/live HTTP/9.9\r\nHost: here\r\n\r\n"),
+        ("no version", b"GET /health/live\r\nHost: localhost\r\n\r\n"),
+        ("another version", b"GET /health/live HTTP/9.9\r\nHost: localhost\r\n\r\n"),
         ("another protocol", b"SSH-2.0-OpenSSH_9.6\r\n\r\n\r\n\r\n\r\n\r\n"),
-        ("two spaces", b"GET  /health/live HTTP/1.1\r\nHost: here\r\n\r\n"),
-        ("a tab", b"GET\t/health/live\tHTTP/1.1\r\nHost: here\r\n\r\n"),
+        ("two spaces", b"GET  /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("a tab", b"GET\t/health/live\tHTTP/1.1\r\nHost: localhost\r\n\r\n"),
         ("a long method", long_method.as_bytes()),
     ];
     for (case, bytes) in cases {

@@ -123,7 +123,7 @@ async fn a_head_without_end_does_not_make_the_stop_fail() {
     let drain_timeout = Duration::from_secs(1);
     let mut wire = Wire::limited(Limits { drain_timeout, ..Limits::default() }).await;
     let mut raw = wire.connect().await;
-    raw.send("GET /health/live HTTP/1.1\r\nHost: here\r\n").await;
+    raw.send("GET /health/live HTTP/1.1\r\nHost: localhost\r\n").await;
     wire.lives("half a head").await;
 
     wire.stop();

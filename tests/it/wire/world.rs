@@ -208,12 +208,12 @@ pub(crate) async fn within<F: Future>(future: F) -> F::Output {
 }
 
 pub(crate) fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: here\r\nclient-id: web\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nclient-id: web\r\n\r\n")
 }
 
 /// A POST of JSON, whose headers end with `more`.
 pub(crate) fn post(path: &str, more: &str) -> String {
-    let host = "Host: here\r\nclient-id: web\r\nContent-Type: application/json";
+    let host = "Host: localhost\r\nclient-id: web\r\nContent-Type: application/json";
     format!("POST {path} HTTP/1.1\r\n{host}\r\n{more}\r\n")
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::records::{account, at, at_version, client, parsed, session, user};
 use super::steps::{assert_taken, deleting, limit, stored, writing};
 use crate::auth::{
-    Client, ClientKey, ClientKind, IdentityKey, Origin, Revocation, RevocationReason, Scope,
-    Session, User,
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
+    Scope, Session, User,
 };
 use crate::clock::Timestamp;
 use crate::id::SessionId;
@@ -40,7 +40,8 @@ pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
     }
 }
 
-/// Both kinds, with every scope and with none, with two keys and with none.
+/// Both kinds and both sources, with every scope and with none, with two keys and with none, with origins
+/// and with none.
 pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
     let key = |n: u8| ClientKey { key_id: n, hash: [n; 32], created_at: at(n.into()) };
     let full = Client {
@@ -49,8 +50,15 @@ pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
         revoked_at: Some(at(7)),
         ..client(1)
     };
-    let bare =
-        Client { kind: ClientKind::Public, scopes: [].into(), keys: Vec::new(), ..client(2) };
+    let bare = Client {
+        kind: ClientKind::Public,
+        scopes: [].into(),
+        keys: Vec::new(),
+        origins: [parsed("https://shop.example"), parsed("http://localhost:5173")].into(),
+        source: ClientSource::File,
+        left_at: Some(at(8)),
+        ..client(2)
+    };
 
     for record in [full, bare].map(Write::Client) {
         store.commit(writing([record.clone()])).await.unwrap();

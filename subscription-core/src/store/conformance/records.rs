@@ -8,7 +8,9 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::auth::{Client, ClientKey, ClientKind, IdentityKey, Origin, Scope, Session, User};
+use crate::auth::{
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Scope, Session, User,
+};
 use crate::clock::Timestamp;
 use crate::events::{Change, Event, Subject};
 use crate::id::{EventId, PaymentId, PlanId, SeededIds, SessionId, SubscriptionId, UserId};
@@ -147,6 +149,9 @@ pub(super) fn client(n: u64) -> Client {
         scopes: [Scope::Auth, Scope::PlansWrite].into(),
         keys: vec![ClientKey { key_id: 1, hash: [3; 32], created_at: at(n) }],
         revoked_at: None,
+        origins: [].into(),
+        source: ClientSource::Command,
+        left_at: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,

@@ -22,6 +22,11 @@ pub(super) fn sqlite() -> Migrator {
             include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
         ),
         (2, "access classes", include_str!("../../../migrations/sqlite/0002_access_classes.sql")),
+        (
+            4,
+            "origins and sources of clients",
+            include_str!("../../../migrations/sqlite/0004_origins_and_sources_of_clients.sql"),
+        ),
     ])
 }
 
@@ -34,5 +39,10 @@ pub(super) fn postgres() -> Migrator {
             include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
         ),
         (2, "access classes", include_str!("../../../migrations/postgres/0002_access_classes.sql")),
+        (
+            4,
+            "origins and sources of clients",
+            include_str!("../../../migrations/postgres/0004_origins_and_sources_of_clients.sql"),
+        ),
     ])
 }

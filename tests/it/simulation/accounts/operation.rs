@@ -183,7 +183,14 @@ impl Operation {
             Self::CreateClient(id) => {
                 let (id, name) = (id.clone(), of("Ours"));
                 let kind = ClientKind::Confidential;
-                auth.create_client(NewClient { id, name, kind, scopes: BTreeSet::new() }).await?;
+                auth.create_client(NewClient {
+                    id,
+                    name,
+                    kind,
+                    scopes: BTreeSet::new(),
+                    origins: BTreeSet::new(),
+                })
+                .await?;
                 Reply::Done
             }
             Self::RotateClientKey(id) => {
