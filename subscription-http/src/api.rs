@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -112,7 +113,13 @@ impl ApiBuilder {
 
     /// Shows at `/metrics` what a [`MeteredStore`](crate::MeteredStore) counts.
     pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
-        self.0.metrics = Metrics::new().with_store(metrics);
+        self.0.metrics = self.0.metrics.with_store(metrics);
+        self
+    }
+
+    /// Shows at `/metrics` how many lines of the log were lost, as their writer counts them.
+    pub fn lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
+        self.0.metrics = self.0.metrics.with_lost_log_lines(lost);
         self
     }
 

@@ -5,6 +5,7 @@ mod demo;
 mod identity;
 mod json_lines;
 mod keys;
+mod log;
 mod moving;
 mod serve;
 mod settings;
@@ -14,12 +15,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use tracing::level_filters::LevelFilter;
 
 use self::clients::ClientCommand;
 use self::demo::Demo;
-use self::json_lines::JsonLines;
 use self::keys::Keys;
+pub(crate) use self::log::Log;
 use self::settings::{Flags, KEYS_FILE, Settings};
 
 /// Plans, subscriptions and payments over HTTP.
@@ -117,9 +117,9 @@ impl Program {
     }
 
     /// Does what it was told.
-    pub(crate) async fn run(self, settings: Settings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, settings: Settings, log: &Log) -> Result<(), Failure> {
         match self.command.unwrap_or(Command::Serve) {
-            Command::Serve => serve::serve(&settings).await,
+            Command::Serve => serve::serve(&settings, log).await,
             Command::Migrate => {
                 store::Opened::new(&settings, false).await?.close().await;
                 say(&format!("{:?} is up to date", settings.database));
@@ -162,29 +162,4 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
 pub(crate) fn say(line: &str) {
     use std::io::Write as _;
     writeln!(std::io::stdout(), "{}", line.trim_end()).ok();
-}
-
-/// Lines for people on a terminal, JSON for machines, on standard error.
-pub(crate) fn start_log(level: LevelFilter) {
-    use std::io::IsTerminal as _;
-
-    use tracing_subscriber::filter::Targets;
-    use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-
-    // Else it tells of a standard error that is gone on standard error, and panics.
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
-    // What carries the requests would tell, at its finest, what is in them.
-    let targets = Targets::new()
-        .with_target("subscription_http", level)
-        .with_target("subscription_core", level)
-        .with_default(level.min(LevelFilter::WARN));
-    let registry = tracing_subscriber::registry().with(targets);
-    if std::io::stderr().is_terminal() {
-        registry.with(lines).init();
-    } else {
-        registry.with(lines.event_format(JsonLines)).init();
-    }
-    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }

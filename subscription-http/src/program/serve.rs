@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::clients::{configure, configured};
 use super::keys::Keys;
+use super::log::Log;
 use super::settings::{Database, KEYS_FILE, Mode, Settings};
 use super::store::Opened;
 use super::{Failure, identity, say};
@@ -28,7 +29,7 @@ const FILES_KEPT: usize = 64;
 /// How many open files a thread of connections has for itself.
 const FILES_PER_WORKER: usize = 4;
 
-pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
+pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
     if settings.mode == Mode::Development {
         check_development(settings)?;
     }
@@ -52,7 +53,8 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .trust_proxies(settings.trusted_proxies.clone())
         .rate_limits(&settings.limits)
-        .store_metrics(&opened.metrics);
+        .store_metrics(&opened.metrics)
+        .lost_log_lines(log.lost());
     if settings.mode == Mode::Development {
         api = api.believe_every_client();
     }
