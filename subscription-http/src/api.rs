@@ -24,6 +24,7 @@ use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
 use crate::query::{Cursors, Query};
 use crate::rate::{Limiters, RateLimits, Standing};
+use crate::readiness::Readiness;
 use crate::rendered::{Shelves, Shown};
 use crate::reply::Reply;
 use crate::routes::{self, Found, Needs, Route};
@@ -72,6 +73,7 @@ struct Shared {
     timeouts: Timeouts,
     limiters: Limiters,
     metrics: Metrics,
+    readiness: Readiness,
     rendered: Shelves,
 }
 
@@ -215,6 +217,7 @@ impl Api {
             timeouts: Timeouts::default(),
             limiters: Limiters::new(&RateLimits::NONE),
             metrics: Metrics::new(),
+            readiness: Readiness::default(),
             rendered: Shelves::default(),
         })
     }
@@ -244,6 +247,10 @@ impl Api {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.0.readiness
     }
 
     /// Answers a request that came from `peer`. It never fails: what goes wrong is an answer too.

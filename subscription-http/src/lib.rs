@@ -57,6 +57,7 @@ mod metrics;
 mod openapi;
 mod query;
 mod rate;
+mod readiness;
 mod rendered;
 mod reply;
 mod routes;
