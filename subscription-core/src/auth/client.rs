@@ -42,13 +42,11 @@ pub enum Scope {
     PaymentsWrite,
     /// Say from which address a user came.
     AssertIp,
-    /// Manage clients.
-    Admin,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Auth,
         Self::PlansRead,
         Self::PlansWrite,
@@ -57,7 +55,6 @@ impl Scope {
         Self::PaymentsRead,
         Self::PaymentsWrite,
         Self::AssertIp,
-        Self::Admin,
     ];
 
     /// The scope's name.
@@ -71,7 +68,6 @@ impl Scope {
             Self::PaymentsRead => "payments:read",
             Self::PaymentsWrite => "payments:write",
             Self::AssertIp => "assert-ip",
-            Self::Admin => "admin",
         }
     }
 
@@ -180,7 +176,7 @@ pub struct NewClient {
 
 impl NewClient {
     /// Checks that a client whose id is no secret gets no scope that needs one.
-    pub(crate) fn check(&self) -> Result<(), Faults> {
+    pub fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
         if self.kind == ClientKind::Public {
             for scope in self.scopes.iter().filter(|scope| !scope.is_public()) {

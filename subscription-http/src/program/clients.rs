@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use secrecy::ExposeSecret as _;
 use subscription_core::auth::{Authentication, Client, ClientKind, NewClient, Scope};
 use subscription_core::{ErrorKind, Slug};
@@ -23,7 +24,7 @@ pub(crate) enum ClientCommand {
         #[arg(long)]
         id: Option<Slug>,
         /// What it may do; may be given several times.
-        #[arg(long = "scope", required = true)]
+        #[arg(long = "scope", required = true, value_parser = scope_parser())]
         scopes: Vec<Scope>,
         /// A browser or a mobile app, which can keep no secret: only auth and plans:read.
         #[arg(long)]
@@ -43,8 +44,24 @@ pub(crate) enum ClientCommand {
     },
 }
 
+/// Reads a scope, and lists them all in `--help`.
+fn scope_parser() -> impl TypedValueParser<Value = Scope> {
+    let help = |scope| match scope {
+        Scope::Auth => "sign people up and in, and act on their sessions",
+        Scope::PlansRead => "read plans",
+        Scope::PlansWrite => "make, change and delete plans",
+        Scope::SubscriptionsRead => "read subscriptions",
+        Scope::SubscriptionsWrite => "make, change and delete subscriptions",
+        Scope::PaymentsRead => "read payments",
+        Scope::PaymentsWrite => "make, change and delete payments",
+        Scope::AssertIp => "say from which address a person came",
+    };
+    let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Scope>())
+}
+
 pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(), Failure> {
-    let (opened, auth) = super::serve::authentication(settings).await?;
+    let (opened, auth) = super::setup::authentication(settings).await?;
     let done = act(command, &auth).await;
     opened.close().await;
     done
@@ -107,12 +124,14 @@ pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>,
         let scopes: BTreeSet<Scope> =
             scopes.collect::<Result<_, _>>().map_err(|error| told(format!("a scope {error}")))?;
         let name = client.name.as_deref().unwrap_or(&client.id);
-        Ok(NewClient {
+        let new = NewClient {
             id: client.id.parse().map_err(|error| told(format!("its id {error}")))?,
             name: name.parse().map_err(|error| told(format!("its name {error}")))?,
             kind: ClientKind::Public,
             scopes,
-        })
+        };
+        new.check().map_err(|faults| told(faults.to_string()))?;
+        Ok(new)
     };
     clients.iter().map(client).collect()
 }

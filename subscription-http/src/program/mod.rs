@@ -1,7 +1,10 @@
 //! The program: what it is told, and what it does about it.
 
 mod clients;
+mod database;
 mod demo;
+mod environment;
+mod file_keys;
 mod identity;
 mod json_lines;
 mod keys;
@@ -9,12 +12,16 @@ mod log;
 mod moving;
 mod serve;
 mod settings;
+mod setup;
+mod signals;
+mod spelling;
 mod store;
+mod values;
 
 use std::fmt;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::clients::ClientCommand;
 use self::demo::Demo;
@@ -28,7 +35,7 @@ use self::settings::{Flags, KEYS_FILE, Settings};
 /// listens on this machine only, and keeps its records in subscription.db and its keys in
 /// subscription.keys in the working folder.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, after_long_help = settings::IN_THE_FILE)]
 pub(crate) struct Program {
     #[command(flatten)]
     flags: Flags,
@@ -108,6 +115,12 @@ impl<E: std::error::Error> From<E> for Failure {
 impl Program {
     /// What it was told, and with what.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        let command = Self::command();
+        let known = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str());
+        let known: Vec<_> = known.map(str::to_owned).collect();
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+        environment::check(variables, &known)?;
         Settings::new(self.flags.clone())
     }
 
@@ -122,7 +135,7 @@ impl Program {
             Command::Serve => serve::serve(&settings, log).await,
             Command::Migrate => {
                 store::Opened::new(&settings, false).await?.close().await;
-                say(&format!("{:?} is up to date", settings.database));
+                say(&format!("{:?} is up to date", settings.database()?));
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,
@@ -147,7 +160,7 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
         }
         None => Keys::generate()?,
     };
-    keys.write(&path)?;
+    let keys = keys.write(&path)?;
     say(&format!("wrote {}: start every instance anew to use it", path.display()));
     if keys.are_full() {
         say(
