@@ -77,6 +77,8 @@ pub use server::{Limits, Server};
 mod guides {
     #[doc = include_str!("../../docs/embed.md")]
     struct Embed;
+    #[doc = include_str!("../../docs/users.md")]
+    struct Users;
     #[doc = include_str!("../../docs/write-a-store.md")]
     struct WriteAStore;
 }

@@ -69,6 +69,11 @@ pub(crate) struct Flags {
     #[arg(long, global = true, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
     keys: Option<PathBuf>,
 
+    /// Whose subscriptions are taken: only those of people who signed up here, or those of any UUID, for
+    /// an application that has users of its own. [default: accounts]
+    #[arg(long, global = true, env = "SUBSCRIPTION_USERS")]
+    users: Option<Users>,
+
     /// The issuer and audience of the access tokens that are given out. [default: subscription]
     #[arg(long, global = true, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
     issuer: Option<String>,
@@ -127,6 +132,7 @@ struct File {
     mode: Option<Mode>,
     log: Option<String>,
     keys: Option<PathBuf>,
+    users: Option<Users>,
     issuer: Option<String>,
     trusted_proxies: Vec<IpAddr>,
     identity_issuer: Option<String>,
@@ -173,6 +179,7 @@ pub(crate) struct Settings {
     pub(crate) log: LevelFilter,
     /// `None`: not said, so that what is kept nowhere needs no file either.
     pub(crate) keys: Option<PathBuf>,
+    pub(crate) users: Users,
     pub(crate) issuer: String,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     pub(crate) identity: IdentitySettings,
@@ -248,6 +255,7 @@ impl Settings {
             mode,
             log: flags.log.or(log).unwrap_or(LevelFilter::INFO),
             keys: flags.keys.or(file.keys),
+            users: flags.users.or(file.users).unwrap_or_default(),
             issuer: flags.issuer.or(file.issuer).unwrap_or_else(|| "subscription".to_owned()),
             trusted_proxies: listed(flags.trusted_proxies, file.trusted_proxies),
             identity: IdentitySettings {
@@ -328,6 +336,17 @@ pub(crate) enum Mode {
     Development,
     /// Clients and people that are set up.
     Production,
+}
+
+/// Whose subscriptions are taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Users {
+    /// People who signed up here: any other `user_id` is refused.
+    #[default]
+    Accounts,
+    /// Any UUID: users are another system's business, and are not looked up.
+    Any,
 }
 
 /// `30/5m`, or `off`.

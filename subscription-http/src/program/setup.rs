@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use super::clients::{configure, configured};
 use super::database::Database;
 use super::keys::{Keys, NewKeys};
-use super::settings::{DATABASE_MISSING, KEYS_FILE, Mode, Settings};
+use super::settings::{DATABASE_MISSING, KEYS_FILE, Mode, Settings, Users};
 use super::store::Opened;
 use super::{Failure, identity};
 
@@ -85,7 +85,11 @@ impl Ready {
             return Err(told(&[CLIENTS_MISSING]));
         }
         let keys = key_file.into_keys()?;
-        let service = SubscriptionService::builder(Arc::clone(&opened.store)).check_users().build();
+        let service = SubscriptionService::builder(Arc::clone(&opened.store));
+        let service = match settings.users {
+            Users::Accounts => service.check_users().build(),
+            Users::Any => service.build(),
+        };
         let auth = authenticate(settings, &service, verifier, &keys)?;
         configure(clients, &auth).await?;
         Ok((service, auth, keys))

@@ -12,3 +12,4 @@ mod memory;
 mod production;
 mod running;
 mod start;
+mod users;
