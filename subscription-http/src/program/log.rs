@@ -126,19 +126,19 @@ impl Queue {
 
     /// Writes what comes, for as long as the process lives.
     fn run(&self, mut to: impl Write) {
-        let mut lines = Vec::new();
-        let mut told = 0;
+        let (mut lines, mut told, mut works) = (Vec::new(), 0, true);
         loop {
             let count = self.take(&mut lines);
-            if to.write_all(&lines).is_err() {
-                // Gone, or without room: there may be some later.
-                self.lost.fetch_add(count, Ordering::Relaxed);
-                continue;
-            }
             let lost = self.lost.load(Ordering::Relaxed);
-            if lost > told {
+            // Now, as there is room, and the lines that were lost came after those that were taken. Not
+            // while nothing can be written: that line would be lost itself, and make another.
+            if works && lost > told {
                 tracing::warn!(lost = lost - told, "log lines were lost");
                 told = lost;
+            }
+            works = to.write_all(&lines).is_ok();
+            if !works {
+                self.lost.fetch_add(count, Ordering::Relaxed);
             }
         }
     }

@@ -3,17 +3,16 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use subscription_http::{Limits as ServerLimits, Quota, RateLimits};
+use subscription_http::{Limits as ServerLimits, RateLimits};
 use tracing::level_filters::LevelFilter;
 
 use super::Failure;
 use super::database::Database;
 use super::file_keys::{self, Keys};
-use super::values::{Bounded, Connections, DatabaseConnections, Listen};
+use super::values::{Bounded, Connections, DatabaseConnections, Limit, Listen, Users};
 
 /// What can be set. Each flag has its variable, and its name with `_` in the file of `--config`.
 #[derive(Debug, Clone, Default, Args)]
@@ -338,66 +337,9 @@ pub(crate) enum Mode {
     Production,
 }
 
-/// Whose subscriptions are taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Users {
-    /// People who signed up here: any other `user_id` is refused.
-    #[default]
-    Accounts,
-    /// Any UUID: users are another system's business, and are not looked up.
-    Any,
-}
-
-/// `30/5m`, or `off`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-struct Limit(Option<Quota>);
-
-impl TryFrom<String> for Limit {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(None));
-        }
-        let quota = || {
-            let (requests, window) = text.split_once('/')?;
-            let requests = requests.trim().parse().ok().filter(|requests| *requests > 0)?;
-            let window = window.trim();
-            let digits = window.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-            let count: u64 = if digits.is_empty() { 1 } else { digits.parse().ok()? };
-            let seconds = match window.get(digits.len()..)? {
-                "s" => count,
-                "m" => count.checked_mul(60)?,
-                "h" => count.checked_mul(3_600)?,
-                _ => return None,
-            };
-            (seconds > 0).then(|| Quota::new(requests, Duration::from_secs(seconds)))
-        };
-        quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
-            format!("a limit is so many requests in so much time, as 30/5m, or off; not {text:?}")
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_are_requests_in_a_time() {
-        let limit = |text: &str| Limit::try_from(text.to_owned()).map(|Limit(quota)| quota);
-
-        assert_eq!(limit("30/5m"), Ok(Some(Quota::new(30, Duration::from_mins(5)))));
-        assert_eq!(limit("10/s"), Ok(Some(Quota::new(10, Duration::from_secs(1)))));
-        assert_eq!(limit("100 / 2h"), Ok(Some(Quota::new(100, Duration::from_hours(2)))));
-        assert_eq!(limit("off"), Ok(None));
-        for bad in ["", "30", "0/5m", "30/0s", "30/5", "30/5d", "x/5m", "30/99999999999999999999s"]
-        {
-            assert!(limit(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn help_tells_of_every_key_of_the_file_that_has_no_flag_with_its_default() {

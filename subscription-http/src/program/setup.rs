@@ -17,8 +17,9 @@ use tokio::net::TcpListener;
 use super::clients::{configure, configured};
 use super::database::Database;
 use super::keys::{Keys, NewKeys};
-use super::settings::{DATABASE_MISSING, KEYS_FILE, Mode, Settings, Users};
+use super::settings::{DATABASE_MISSING, KEYS_FILE, Mode, Settings};
 use super::store::Opened;
+use super::values::Users;
 use super::{Failure, identity};
 
 const IDENTITY_MISSING: &str = "an identity provider: --identity-issuer, --identity-audience and --identity-keys-url (or \

@@ -1,9 +1,12 @@
-//! Values of settings that are narrower than their types: refused with what would be right.
+//! Values of settings as people write them: what cannot be one is refused with what would be right.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Deserialize;
+use subscription_http::Quota;
 
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -77,9 +80,66 @@ impl<const MAX: usize> FromStr for Bounded<MAX> {
     }
 }
 
+/// Whose subscriptions are taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Users {
+    /// People who signed up here: any other `user_id` is refused.
+    #[default]
+    Accounts,
+    /// Any UUID: users are another system's business, and are not looked up.
+    Any,
+}
+
+/// `30/5m`, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Limit(pub(crate) Option<Quota>);
+
+impl TryFrom<String> for Limit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let quota = || {
+            let (requests, window) = text.split_once('/')?;
+            let requests = requests.trim().parse().ok().filter(|requests| *requests > 0)?;
+            let window = window.trim();
+            let digits = window.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            let count: u64 = if digits.is_empty() { 1 } else { digits.parse().ok()? };
+            let seconds = match window.get(digits.len()..)? {
+                "s" => count,
+                "m" => count.checked_mul(60)?,
+                "h" => count.checked_mul(3_600)?,
+                _ => return None,
+            };
+            (seconds > 0).then(|| Quota::new(requests, Duration::from_secs(seconds)))
+        };
+        quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
+            format!("a limit is so many requests in so much time, as 30/5m, or off; not {text:?}")
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_requests_in_a_time() {
+        let limit = |text: &str| Limit::try_from(text.to_owned()).map(|Limit(quota)| quota);
+
+        assert_eq!(limit("30/5m"), Ok(Some(Quota::new(30, Duration::from_mins(5)))));
+        assert_eq!(limit("10/s"), Ok(Some(Quota::new(10, Duration::from_secs(1)))));
+        assert_eq!(limit("100 / 2h"), Ok(Some(Quota::new(100, Duration::from_hours(2)))));
+        assert_eq!(limit("off"), Ok(None));
+        for bad in ["", "30", "0/5m", "30/0s", "30/5", "30/5d", "x/5m", "30/99999999999999999999s"]
+        {
+            assert!(limit(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn an_address_is_an_ip_and_a_port_or_this_machine_by_name() {

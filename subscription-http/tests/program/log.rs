@@ -21,7 +21,7 @@ fn ask_often(running: &Running, count: usize) {
         while answered < at_once {
             let read = stream.read(&mut chunk).expect("an answer");
             assert_ne!(read, 0, "the connection was closed");
-            rest.extend_from_slice(&chunk[..read]);
+            rest.extend_from_slice(chunk.get(..read).unwrap());
             while let Some(at) = rest.windows(end.len()).position(|bytes| bytes == end) {
                 rest.drain(..at + end.len());
                 answered += 1;

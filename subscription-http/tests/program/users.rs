@@ -18,8 +18,8 @@ fn subscribed(running: &Running) -> String {
     let plan = post(running, "/subscription-plans", plan);
     let (_, body) = plan.split_once("\r\n\r\n").unwrap();
     let plan: serde_json::Value = serde_json::from_str(body).expect(body);
-    let subscription =
-        format!(r#"{{"user_id":"{SOMEBODY}","subscription_plan_id":{}}}"#, plan["id"]);
+    let plan = plan.get("id").unwrap();
+    let subscription = format!(r#"{{"user_id":"{SOMEBODY}","subscription_plan_id":{plan}}}"#);
     post(running, "/subscriptions", &subscription)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Request;
 use http_body_util::Full;
 use serde_json::json;
-use subscription_core::auth::{AuthSettings, ClientKind, Scope};
+use subscription_core::auth::{AuthSettings, ClientKind};
 use subscription_http::{Quota, RateLimits, Timeouts};
 
 use super::world::{Answer, HttpWorld, Person, WEB, problem, text};
