@@ -88,25 +88,26 @@ impl Keys {
             return Err(told("others can read them: chmod 600 it, and rotate them".to_owned()));
         }
         // The parser quotes what it cannot read, which may be a key.
-        let keys: Self =
-            toml::from_str(&text).map_err(|_| told("they are not of the right form".to_owned()))?;
+        let form = "they are not of the form that `subscription-http key rotate` writes";
+        let keys: Self = toml::from_str(&text).map_err(|_| told(form.to_owned()))?;
         if keys.signing.len() < 2 || keys.server.len() < 2 {
             return Err(told("each kind needs the next one and the one in use".to_owned()));
         }
+        keys.check().map_err(|failure| told(failure.to_string()))?;
         Ok(Some(keys))
     }
 
     /// Writes the file, whole or not at all, for the owner's eyes only.
-    pub(crate) fn write(self, path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         self.prepare(path)?.replace()
     }
 
     /// Writes all of a new file but its name, so that hardly anything can go wrong any more.
-    pub(crate) fn prepare(self, path: &Path) -> Result<NewKeys, Failure> {
-        let text = toml::to_string(&self).map_err(|error| Failure::new(error.to_string()))?;
+    pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
+        let text = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
-        let new = NewKeys { keys: self, path: path.to_owned(), beside: beside.into() };
+        let new = NewKeys { path: path.to_owned(), beside: beside.into() };
         // A file that was left half written is of no use to anybody.
         std::fs::remove_file(&new.beside).ok();
         let written = || {
@@ -121,7 +122,7 @@ impl Keys {
     }
 
     /// Checks that all of them can be used.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), Failure> {
         self.cursor().and(self.ring().map(drop)).and(self.server_keys().map(drop))
     }
 
@@ -150,16 +151,11 @@ impl Keys {
 
 /// Keys whose file is written, beside its place. Dropped, it is gone.
 pub(crate) struct NewKeys {
-    keys: Keys,
     path: PathBuf,
     beside: PathBuf,
 }
 
 impl NewKeys {
-    pub(crate) const fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
     /// Puts the file in its place if there is none. Of several that do so at once, all get the keys of
     /// the first.
     pub(crate) fn create(self) -> Result<Keys, Failure> {
@@ -175,10 +171,9 @@ impl NewKeys {
     }
 
     /// Puts the file in the place of the last one.
-    fn replace(self) -> Result<Keys, Failure> {
+    fn replace(self) -> Result<(), Failure> {
         let renamed = std::fs::rename(&self.beside, &self.path).and_then(|()| self.sync());
-        renamed.map_err(|error| self.told(&error))?;
-        Keys::read(&self.path)?.ok_or_else(|| self.told(&io::ErrorKind::NotFound.into()))
+        renamed.map_err(|error| self.told(&error))
     }
 
     /// Makes the name of the file survive a power cut.
@@ -209,7 +204,7 @@ fn decoded(text: &str) -> Result<SecretSlice<u8>, Failure> {
 }
 
 fn bad() -> Failure {
-    Failure::new("the file of keys holds a key that is none")
+    Failure::new("one of them is no key")
 }
 
 #[cfg(test)]

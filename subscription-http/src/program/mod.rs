@@ -29,13 +29,27 @@ use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::settings::{Flags, KEYS_FILE, Settings};
 
+/// The settings that have no flag, for the end of `--help`.
+const IN_THE_FILE: &str = r#"Settings in the file of --config alone:
+  [[clients]]           a public client: a browser or an app, which can keep no secret
+    id                  its client-id: 1 to 64 of a-z, 0-9 and -
+    name                its name for people [default: its id]
+    scopes              what it may do: "auth", "plans:read"
+  [limits]              how often one may ask, as "30/5m", or "off"; all are off in development mode
+    sign_in             sign-ins and sign-ups of an address [default: "30/5m"]
+    refresh             refreshes of an address [default: "150/5m"]
+    refresh_session     refreshes of a session [default: "10/1m"]
+    failed_clients      calls of an address with a client-id that is none [default: "20/5m"]
+    client              all calls of a client [default: "10000/10s"]
+    address             all calls of an address [default: "10000/10s"]"#;
+
 /// Plans, subscriptions and payments over HTTP.
 ///
 /// With no settings it runs in development mode: every client-id and every access token is believed, so it
 /// listens on this machine only, and keeps its records in subscription.db and its keys in
 /// subscription.keys in the working folder.
 #[derive(Debug, Parser)]
-#[command(version, after_long_help = settings::IN_THE_FILE)]
+#[command(version, after_long_help = IN_THE_FILE)]
 pub(crate) struct Program {
     #[command(flatten)]
     flags: Flags,
@@ -160,7 +174,7 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
         }
         None => Keys::generate()?,
     };
-    let keys = keys.write(&path)?;
+    keys.write(&path)?;
     say(&format!("wrote {}: start every instance anew to use it", path.display()));
     if keys.are_full() {
         say(

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -12,7 +11,7 @@ use tracing::level_filters::LevelFilter;
 use super::Failure;
 use super::database::Database;
 use super::file_keys::{self, Keys};
-use super::values::{Bounded, Connections, DatabaseConnections, Limit, Listen, Users};
+use super::values::{Bounded, Connections, DatabaseConnections, Level, Limit, Listen, Users};
 
 /// What can be set. Each flag has its variable, and its name with `_` in the file of `--config`.
 #[derive(Debug, Clone, Default, Args)]
@@ -61,7 +60,7 @@ pub(crate) struct Flags {
 
     /// How much to log: error, warn, info, debug, trace or off. [default: info]
     #[arg(long, global = true, env = "SUBSCRIPTION_LOG", value_name = "LEVEL")]
-    log: Option<LevelFilter>,
+    log: Option<Level>,
 
     /// The file of the keys that tokens are signed with; `key rotate` makes it.
     /// [default: subscription.keys]
@@ -129,7 +128,7 @@ struct File {
     database: Option<Database>,
     database_connections: Option<DatabaseConnections>,
     mode: Option<Mode>,
-    log: Option<String>,
+    log: Option<Level>,
     keys: Option<PathBuf>,
     users: Option<Users>,
     issuer: Option<String>,
@@ -168,6 +167,8 @@ struct Limits {
 /// All that the program was told, with what it was not told by default.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// The file that some of it came from.
+    file: Option<PathBuf>,
     pub(crate) listen: SocketAddr,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) connections: ServerLimits,
@@ -197,20 +198,6 @@ pub(crate) struct IdentitySettings {
     pub(crate) secret_file: Option<PathBuf>,
 }
 
-/// The settings that have no flag, for the end of `--help`.
-pub(crate) const IN_THE_FILE: &str = r#"Settings in the file of --config alone:
-  [[clients]]           a public client: a browser or an app, which can keep no secret
-    id                  its client-id: 1 to 64 of a-z, 0-9 and -
-    name                its name for people [default: its id]
-    scopes              what it may do: "auth", "plans:read"
-  [limits]              how often one may ask, as "30/5m", or "off"; all are off in development mode
-    sign_in             sign-ins and sign-ups of an address [default: "30/5m"]
-    refresh             refreshes of an address [default: "150/5m"]
-    refresh_session     refreshes of a session [default: "10/1m"]
-    failed_clients      calls of an address with a client-id that is none [default: "20/5m"]
-    client              all calls of a client [default: "10000/10s"]
-    address             all calls of an address [default: "10000/10s"]"#;
-
 /// The file of keys, unless another is named.
 pub(crate) const KEYS_FILE: &str = "subscription.keys";
 
@@ -219,15 +206,13 @@ impl Settings {
     pub(crate) fn new(flags: Flags) -> Result<Self, Failure> {
         let file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
         let mode = flags.mode.or(file.mode).unwrap_or_default();
-        let log = file.log.as_deref().map(LevelFilter::from_str).transpose();
-        let log =
-            log.map_err(|_| Failure::new("log must be error, warn, info, debug, trace or off"))?;
         let by_default = ServerLimits::default();
         let most = |flag: Option<Connections>, file, by_default| {
             flag.or(file).map_or(by_default, Bounded::get)
         };
         let listed = |flags: Vec<IpAddr>, file| if flags.is_empty() { file } else { flags };
         Ok(Self {
+            file: flags.config,
             listen: flags
                 .listen
                 .or(file.listen)
@@ -252,7 +237,7 @@ impl Settings {
                 .or(file.database_connections)
                 .map_or(16, Bounded::get),
             mode,
-            log: flags.log.or(log).unwrap_or(LevelFilter::INFO),
+            log: flags.log.or(file.log).map_or(LevelFilter::INFO, Level::filter),
             keys: flags.keys.or(file.keys),
             users: flags.users.or(file.users).unwrap_or_default(),
             issuer: flags.issuer.or(file.issuer).unwrap_or_else(|| "subscription".to_owned()),
@@ -270,6 +255,14 @@ impl Settings {
             clients: file.clients,
             limits: file.limits.over(mode),
         })
+    }
+
+    /// A failure that is about the file, with its name.
+    pub(crate) fn in_file(&self, failure: &Failure) -> Failure {
+        match &self.file {
+            Some(file) => Failure::new(format!("{}: {failure}", file.display())),
+            None => Failure::new(failure.to_string()),
+        }
     }
 
     /// The database, which production mode must be told of: a default would be a new and empty file.
@@ -339,6 +332,7 @@ pub(crate) enum Mode {
 
 #[cfg(test)]
 mod tests {
+    use super::super::IN_THE_FILE;
     use super::*;
 
     #[test]

@@ -44,7 +44,8 @@ impl Ready {
             check_development(settings)?;
         }
         let verifier = identity::verifier(&settings.identity, settings.mode)?;
-        let clients = configured(&settings.clients)?;
+        let clients =
+            configured(&settings.clients).map_err(|failure| settings.in_file(&failure))?;
         let key_file = KeyFile::find(settings)?;
         let mut missing = missing(settings, verifier.is_some(), key_file.is_some());
         let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
@@ -58,8 +59,6 @@ impl Ready {
             }
             return Err(told(&missing));
         };
-        // Keys that cannot be used are told before anything is made.
-        key_file.keys().check()?;
         let listener = listen(settings.listen)?;
         let operations_listener = settings.metrics_listen.map(listen).transpose()?;
         let opened = Opened::new(settings, true).await?;
@@ -172,13 +171,6 @@ impl KeyFile {
             (Some(keys), _) => Ok(Some(Self::Kept(keys))),
             (None, Mode::Development) => Keys::generate()?.prepare(&path).map(Self::New).map(Some),
             (None, Mode::Production) => Ok(None),
-        }
-    }
-
-    const fn keys(&self) -> &Keys {
-        match self {
-            Self::Kept(keys) => keys,
-            Self::New(new) => new.keys(),
         }
     }
 

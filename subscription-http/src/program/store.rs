@@ -63,7 +63,12 @@ impl Opened {
                 Ok(Self { store: Arc::new(store), metrics, kept: Kept::Sqlite(kept) })
             }
             Database::Postgres(url) => {
-                let postgres = Postgres::url(url)?.connections(settings.database_connections);
+                // Without the address, which may hold a password.
+                let postgres = Postgres::url(url).map_err(|error| {
+                    let error = Failure::from(error);
+                    Failure::new(format!("--database (DATABASE_URL): {error}"))
+                })?;
+                let postgres = postgres.connections(settings.database_connections);
                 let opened = if patient {
                     postgres.open_once_reachable().await
                 } else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Deserialize;
 use subscription_http::Quota;
+use tracing::level_filters::LevelFilter;
 
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -38,6 +39,34 @@ impl FromStr for Listen {
 }
 
 impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// How much to log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Level(LevelFilter);
+
+impl Level {
+    pub(crate) const fn filter(self) -> LevelFilter {
+        self.0
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let level = text.parse().map(Self);
+        level.map_err(|_| "log must be error, warn, info, debug, trace or off".to_owned())
+    }
+}
+
+impl TryFrom<String> for Level {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {

@@ -119,6 +119,28 @@ fn keys_that_others_can_read_are_refused() {
 }
 
 #[test]
+fn keys_that_are_none_are_told_with_their_file_and_not_shown() {
+    let folder = folder();
+    let key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let short = format!(
+        "cursor = \"{key}\"\nsigning = [{{ ed25519 = \"secret\" }}, {{ ed25519 = \"{key}\" }}]\n\
+         server = [{{ id = 2, key = \"{key}\" }}, {{ id = 1, key = \"{key}\" }}]\n"
+    );
+    for text in ["cursor = \"secret\"", "secret", &short] {
+        let keys = folder.join("subscription.keys");
+        std::fs::write(&keys, text).unwrap();
+        std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
+
+        let (output, errors) = run(command_in(&folder).args(["--listen", "127.0.0.1:0"]));
+
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(errors.contains("the keys in subscription.keys: "), "{text}: {errors}");
+        assert!(!errors.contains("secret"), "{text}: {errors}");
+        assert!(!folder.join("subscription.db").exists(), "{text}");
+    }
+}
+
+#[test]
 fn rotated_keys_are_published_before_they_sign() {
     let folder = folder();
     let keys = |folder: &std::path::Path| {

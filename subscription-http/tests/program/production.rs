@@ -226,6 +226,9 @@ fn a_file_of_settings_is_read_to_the_letter() {
         ("[limits]\nsign_in = \"often\"", "30/5m"),
         ("[[clients]]\nid = \"web\"", "scopes"),
         ("log = \"loud\"", "log must be"),
+        ("log = \"loud\"", "settings.toml: TOML parse error at line 1"),
+        ("[[clients]]\nid = \"web\"\nscopes = [\"admin\"]", "settings.toml: client"),
+        ("database = \"postgres://here:port/x\"", "--database (DATABASE_URL): "),
         ("this is not TOML", "settings.toml"),
     ];
     for (text, told) in cases {

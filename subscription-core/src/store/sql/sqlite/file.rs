@@ -90,8 +90,9 @@ fn private(path: &Path) -> io::Result<(File, bool)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.clone().create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
+        // Made here still, if it is a link to a file that is not there.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Ok((options.open(path)?, false))
+            Ok((options.create(true).truncate(false).open(path)?, false))
         }
         Err(error) => Err(error),
     }
