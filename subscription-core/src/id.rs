@@ -1,4 +1,4 @@
-//! Names of records: one type each, all UUID version 7.
+//! Names of records: one type each, all UUID version 7 but for users of other systems.
 //!
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
 //! creation: stores sort and page by the id alone, and new records land at the end of every index.
@@ -115,6 +115,28 @@ id_types! {
     TokenId;
     /// Names an [`Event`](crate::events::Event).
     EventId;
+}
+
+impl UserId {
+    /// The id of a user whom another system names by a text that is no UUID: the same for the same text,
+    /// in every process and language (UUID version 5, RFC 9562).
+    ///
+    /// The namespace is chosen once for all users of that system, as the version 5 UUID of one's own
+    /// domain in the DNS namespace. The text is taken byte for byte: `42` and `042` are two users.
+    ///
+    /// ```
+    /// use subscription_core::UserId;
+    /// use uuid::Uuid;
+    ///
+    /// let namespace = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"shop.example");
+    /// assert_eq!(namespace.to_string(), "746f4b90-23d9-561a-8215-09fd380eccee");
+    ///
+    /// let user = UserId::from_foreign(namespace, "42");
+    /// assert_eq!(user.to_string(), "966d0ee2-0ba0-53f6-be20-3288f30aad07");
+    /// ```
+    pub fn from_foreign(namespace: Uuid, text: &str) -> Self {
+        Self(Uuid::new_v5(&namespace, text.as_bytes()))
+    }
 }
 
 /// The machine gave no random bytes.
@@ -267,6 +289,24 @@ mod tests {
 
             assert_eq!(id.uuid().get_version_num(), 7, "{at}");
             assert_eq!(id.uuid().get_variant(), uuid::Variant::RFC4122, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_name_has_the_id_that_other_languages_give_it() {
+        let namespace = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"shop.example");
+
+        // As the module `uuid` of Python has them.
+        for (text, id) in [
+            ("42", "966d0ee2-0ba0-53f6-be20-3288f30aad07"),
+            ("042", "bc1e4cf9-c2f2-515c-a4bf-962108f46b71"),
+            ("", "84f90269-4450-5307-b9cf-595b01f81e69"),
+            ("Zo\u{eb}", "77c3e848-dd16-5386-9a8f-e36b39b7584b"),
+        ] {
+            let user = UserId::from_foreign(namespace, text);
+
+            assert_eq!(user.to_string(), id, "{text:?}");
+            assert_eq!(user.to_string().parse(), Ok(user), "{text:?}");
         }
     }
 

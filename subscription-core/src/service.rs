@@ -121,6 +121,11 @@ impl SubscriptionService {
 
 /// # Events and upkeep
 impl SubscriptionService {
+    /// Checks that the store takes writes, by an empty one: for a server that is asked whether it is ready.
+    pub async fn check_store(&self) -> Result<(), Error> {
+        self.store().commit(ChangeSet::default()).await.map_err(Error::Store)
+    }
+
     /// The events after a place in the feed, oldest first; 0 is before the first.
     pub async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, Error> {
         self.store().events(after, limit).await.map_err(Error::Store)

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -27,6 +28,7 @@ use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
 use crate::query::{Cursors, Query};
 use crate::rate::{Limiters, RateLimits, Standing};
+use crate::readiness::Readiness;
 use crate::rendered::{Shelves, Shown};
 use crate::reply::Reply;
 use crate::routes::{self, Found, Needs, Route};
@@ -74,6 +76,7 @@ struct Shared {
     hosts: Hosts,
     origins: Origins,
     metrics: Metrics,
+    readiness: Readiness,
     rendered: Shelves,
 }
 
@@ -127,7 +130,13 @@ impl ApiBuilder {
 
     /// Shows at `/metrics` what a [`MeteredStore`](crate::MeteredStore) counts.
     pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
-        self.0.metrics = Metrics::new().with_store(metrics);
+        self.0.metrics = self.0.metrics.with_store(metrics);
+        self
+    }
+
+    /// Shows at `/metrics` how many lines of the log were lost, as their writer counts them.
+    pub fn lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
+        self.0.metrics = self.0.metrics.with_lost_log_lines(lost);
         self
     }
 
@@ -245,6 +254,7 @@ impl Api {
             hosts: Hosts::default(),
             origins: Origins::default(),
             metrics: Metrics::new(),
+            readiness: Readiness::default(),
             rendered: Shelves::default(),
         })
     }
@@ -279,6 +289,10 @@ impl Api {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.0.readiness
     }
 
     /// Answers a request that came from `peer`. It never fails: what goes wrong is an answer too.

@@ -68,6 +68,12 @@ impl HttpFetch {
         Ok(Self { client, timeout: settings.timeout })
     }
 
+    /// Refuses an address that nothing is fetched from: only `https`, or `http` on this machine, and
+    /// without a user in the URL.
+    pub fn check(url: &Url) -> Result<(), FetchFailed> {
+        check(url).map_err(|error| FetchFailed(error.into()))
+    }
+
     async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Vec<u8>, NotFetched> {
         let answer = self.client.request(request).await.map_err(NotFetched::broken)?;
         if answer.status() != StatusCode::OK {

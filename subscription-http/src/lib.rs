@@ -60,6 +60,7 @@ mod metrics;
 mod openapi;
 mod query;
 mod rate;
+mod readiness;
 mod rendered;
 mod reply;
 mod routes;
@@ -80,6 +81,8 @@ pub use server::{Limits, Server};
 mod guides {
     #[doc = include_str!("../../docs/embed.md")]
     struct Embed;
+    #[doc = include_str!("../../docs/users.md")]
+    struct Users;
     #[doc = include_str!("../../docs/write-a-store.md")]
     struct WriteAStore;
 }

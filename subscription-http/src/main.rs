@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use tracing::level_filters::LevelFilter;
 
-use self::program::{Failure, Program, start_log};
+use self::program::{Failure, Log, Program};
 
 fn main() -> ExitCode {
     let program = Program::parse();
@@ -18,10 +18,16 @@ fn main() -> ExitCode {
     };
     let logged = is_server && settings.log != LevelFilter::OFF;
     // Of a command only what goes wrong is of interest.
-    start_log(if is_server { settings.log } else { settings.log.min(LevelFilter::WARN) });
+    let level = if is_server { settings.log } else { settings.log.min(LevelFilter::WARN) };
+    // Dropped last, so that the rest of it is written.
+    let log = match Log::start(level) {
+        Ok(log) => log,
+        Err(error) => return fail(&Failure::from(error), false),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let done =
-        runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(program.run(settings)));
+    let done = runtime
+        .map_err(Failure::from)
+        .and_then(|runtime| runtime.block_on(program.run(settings, &log)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => fail(&failure, logged),

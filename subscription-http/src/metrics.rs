@@ -1,12 +1,15 @@
 //! What is counted and timed.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -52,6 +55,18 @@ struct Limited {
     policy: &'static str,
 }
 
+/// How many lines of the log were lost.
+#[derive(Debug)]
+struct LostLogLines(Arc<AtomicU64>);
+
+impl Collector for LostLogLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Log lines dropped because standard error took no more";
+        let lost = encoder.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?;
+        ConstCounter::new(self.0.load(Ordering::Relaxed)).encode(lost)
+    }
+}
+
 /// From half a millisecond to ten seconds.
 const BUCKETS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
@@ -76,6 +91,12 @@ impl Metrics {
     /// Shows what a store has counted as well.
     pub(crate) fn with_store(mut self, store: &StoreMetrics) -> Self {
         store.register(&mut self.registry);
+        self
+    }
+
+    /// Shows how many lines of the log were lost as well.
+    pub(crate) fn with_lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
+        self.registry.register_collector(Box::new(LostLogLines(lost)));
         self
     }
 

@@ -43,13 +43,11 @@ pub enum Scope {
     PaymentsWrite,
     /// Say from which address a user came.
     AssertIp,
-    /// Manage clients.
-    Admin,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Auth,
         Self::PlansRead,
         Self::PlansWrite,
@@ -58,7 +56,6 @@ impl Scope {
         Self::PaymentsRead,
         Self::PaymentsWrite,
         Self::AssertIp,
-        Self::Admin,
     ];
 
     /// The scope's name.
@@ -72,7 +69,6 @@ impl Scope {
             Self::PaymentsRead => "payments:read",
             Self::PaymentsWrite => "payments:write",
             Self::AssertIp => "assert-ip",
-            Self::Admin => "admin",
         }
     }
 
@@ -222,7 +218,7 @@ pub struct NewClient {
 impl NewClient {
     /// Checks that a client whose id is no secret gets no scope that needs one, and that pages call as
     /// such a client alone: whatever a page holds is no secret.
-    pub(crate) fn check(&self) -> Result<(), Faults> {
+    pub fn check(&self) -> Result<(), Faults> {
         check_calls(self.kind, &self.scopes, &self.origins).into_result()
     }
 }

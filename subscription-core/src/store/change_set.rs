@@ -33,6 +33,16 @@ impl ChangeSet {
     /// How many writes and deletes one commit takes.
     pub const RECORDS_MAX: usize = 1_000;
 
+    /// True if it asks no more than whether the store takes writes.
+    pub fn is_empty(&self) -> bool {
+        let Self { guards, writes, deletes, events, forget_events } = self;
+        guards.is_empty()
+            && writes.is_empty()
+            && deletes.is_empty()
+            && events.is_empty()
+            && forget_events.is_none()
+    }
+
     /// Checks what every store must refuse alike, before it looks at its records.
     pub fn check(&self) -> Result<(), BadChangeSet> {
         let records = self.writes.len() + self.deletes.len();

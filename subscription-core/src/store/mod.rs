@@ -83,6 +83,9 @@ use crate::text::{ExternalId, Slug};
 /// - A set that breaks [`ChangeSet::check`] is refused with [`StoreError::BadChangeSet`].
 /// - Versions are checked before uniqueness, so that who is told `Taken` had read the latest.
 /// - Where two sets race for the same record or value, one is taken and the other refused.
+/// - An empty set is taken and changes nothing. It is how a server asks whether the store takes writes,
+///   so a store whose disk is full, whose file is gone or that can only be read refuses it, as it
+///   would any other, with [`StoreError::Unavailable`].
 /// - [`StoreError::Unavailable`] is the one error after which a set may have been taken.
 ///
 /// # Lists

@@ -11,9 +11,9 @@ pub(crate) async fn live(_: Box<Call>) -> Result<Reply, ApiError> {
     Ok(Reply::written(StatusCode::OK, &br#"{"status":"live"}"#[..]))
 }
 
-/// The store answers too.
+/// The store takes writes.
 pub(crate) async fn ready(call: Box<Call>) -> Result<Reply, ApiError> {
-    call.service().events(u64::MAX, subscription_core::store::PageLimit::default()).await?;
+    call.api.readiness().check(call.service()).await?;
     Ok(Reply::written(StatusCode::OK, &br#"{"status":"ready"}"#[..]))
 }
 

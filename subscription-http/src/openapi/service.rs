@@ -43,8 +43,9 @@ pub(super) static AREA: Area = Area {
         Operation {
             route: "GET /health/ready",
             id: "getReady",
-            summary: "The store answers too",
-            description: "",
+            summary: "The store takes writes",
+            description: "Not while its disk is full, its file was removed, or it can only be read. The store is \
+                asked once a second at the most.",
             parameters: &[],
             body: None,
             answers: &[ok("It does.", "Ready")],

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use secrecy::ExposeSecret as _;
 use subscription_core::auth::{
     Authentication, Client, ClientKind, ClientSource, NewClient, Scope, WebOrigin,
@@ -25,7 +26,7 @@ pub(crate) enum ClientCommand {
         #[arg(long)]
         id: Option<Slug>,
         /// What it may do; may be given several times.
-        #[arg(long = "scope", required = true)]
+        #[arg(long = "scope", required = true, value_parser = scope_parser())]
         scopes: Vec<Scope>,
         /// A browser or a mobile app, which can keep no secret: only auth and plans:read.
         #[arg(long)]
@@ -54,6 +55,22 @@ pub(crate) enum ClientCommand {
     },
 }
 
+/// Reads a scope, and lists them all in `--help`.
+fn scope_parser() -> impl TypedValueParser<Value = Scope> {
+    let help = |scope| match scope {
+        Scope::Auth => "sign people up and in, and act on their sessions",
+        Scope::PlansRead => "read plans",
+        Scope::PlansWrite => "make, change and delete plans",
+        Scope::SubscriptionsRead => "read subscriptions",
+        Scope::SubscriptionsWrite => "make, change and delete subscriptions",
+        Scope::PaymentsRead => "read payments",
+        Scope::PaymentsWrite => "make, change and delete payments",
+        Scope::AssertIp => "say from which address a person came",
+    };
+    let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Scope>())
+}
+
 pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(), Failure> {
     if let ClientCommand::Add { name, id, .. } = &command {
         let id = id.clone().map_or_else(|| slug(name), Ok)?;
@@ -61,7 +78,7 @@ pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(
             return Err(Failure::new(format!("{id} is a client of the settings file")));
         }
     }
-    let (opened, auth) = super::serve::authentication(settings).await?;
+    let (opened, auth) = super::setup::authentication(settings).await?;
     let done = act(command, &auth).await;
     opened.close().await;
     done
@@ -156,13 +173,15 @@ pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>,
             text.parse::<WebOrigin>().map_err(|error| told(format!("the origin {text:?} {error}")))
         };
         let name = client.name.as_deref().unwrap_or(&client.id);
-        Ok(NewClient {
+        let new = NewClient {
             id: client.id.parse().map_err(|error| told(format!("its id {error}")))?,
             name: name.parse().map_err(|error| told(format!("its name {error}")))?,
             kind: ClientKind::Public,
             scopes,
             origins: client.origins.iter().map(origin).collect::<Result<_, _>>()?,
-        })
+        };
+        new.check().map_err(|faults| told(faults.to_string()))?;
+        Ok(new)
     };
     clients.iter().map(client).collect()
 }

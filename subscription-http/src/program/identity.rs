@@ -31,6 +31,8 @@ pub(crate) fn verifier(
         issuer: needed(&settings.issuer, "identity-issuer")?,
         audience: needed(&settings.audience, "identity-audience")?,
     };
+    check_url(settings.keys_url.as_ref(), "identity-keys-url")?;
+    check_url(settings.introspection_url.as_ref(), "identity-introspection-url")?;
     match (&settings.keys_url, &settings.introspection_url, &settings.secret_file) {
         (Some(keys_url), None, None) => {
             let fetch = Arc::new(HttpFetch::new(&FetchSettings::default())?);
@@ -44,12 +46,27 @@ pub(crate) fn verifier(
         }
         (None, None, Some(file)) => {
             let secret: SecretSlice<u8> = secret(file)?.expose_secret().as_bytes().to_vec().into();
-            Ok(Some(Arc::new(SharedSecretIdentities::new(trust, &secret)?)))
+            let verifier = SharedSecretIdentities::new(trust, &secret);
+            Ok(Some(Arc::new(verifier.map_err(|error| {
+                let file = file.display();
+                Failure::new(format!("{file}: {error}; openssl rand -base64 48 > {file} makes one"))
+            })?)))
         }
         _ => Err(Failure::new(
             "an identity provider is one of: --identity-keys-url; --identity-introspection-url with \
              --identity-client-id and --identity-secret-file; --identity-secret-file alone",
         )),
+    }
+}
+
+/// Refuses an address that nothing would be fetched from, before anybody signs in.
+fn check_url(url: Option<&url::Url>, flag: &str) -> Result<(), Failure> {
+    match url.map(HttpFetch::check) {
+        Some(Err(error)) => {
+            let error = Failure::from(error);
+            Err(Failure::new(format!("--{flag} cannot be used: {error}")))
+        }
+        Some(Ok(())) | None => Ok(()),
     }
 }
 

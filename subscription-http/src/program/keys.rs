@@ -88,53 +88,42 @@ impl Keys {
             return Err(told("others can read them: chmod 600 it, and rotate them".to_owned()));
         }
         // The parser quotes what it cannot read, which may be a key.
-        let keys: Self =
-            toml::from_str(&text).map_err(|_| told("they are not of the right form".to_owned()))?;
+        let form = "they are not of the form that `subscription-http key rotate` writes";
+        let keys: Self = toml::from_str(&text).map_err(|_| told(form.to_owned()))?;
         if keys.signing.len() < 2 || keys.server.len() < 2 {
             return Err(told("each kind needs the next one and the one in use".to_owned()));
         }
+        keys.check().map_err(|failure| told(failure.to_string()))?;
         Ok(Some(keys))
     }
 
     /// Writes the file, whole or not at all, for the owner's eyes only.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        self.put(path, |beside| std::fs::rename(beside, path))
+        self.prepare(path)?.replace()
     }
 
-    /// Writes the file if there is none. Of several that do so at once, all get the keys of the first.
-    pub(crate) fn create(self, path: &Path) -> Result<Self, Failure> {
-        self.put(path, |beside| match std::fs::hard_link(beside, path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                // Not every file can have two names.
-                std::fs::rename(beside, path)
-            }
-            _ => std::fs::remove_file(beside),
-        })?;
-        Ok(Self::read(path)?.unwrap_or(self))
-    }
-
-    /// Writes a file beside the path, where `take` takes it from.
-    fn put(&self, path: &Path, take: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Failure> {
-        let told = |error: io::Error| {
-            Failure::new(format!("cannot write the keys to {}: {error}", path.display()))
-        };
+    /// Writes all of a new file but its name, so that hardly anything can go wrong any more.
+    pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
         let text = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
-        let beside = PathBuf::from(beside);
-        // What was left half written is of no use to anybody.
-        std::fs::remove_file(&beside).ok();
+        let new = NewKeys { path: path.to_owned(), beside: beside.into() };
+        // A file that was left half written is of no use to anybody.
+        std::fs::remove_file(&new.beside).ok();
         let written = || {
             let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new.beside)?;
             file.write_all(HEAD.as_bytes())?;
             file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            take(&beside)?;
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            file.sync_all()
         };
-        written().map_err(told)
+        written().map_err(|error| new.told(&error))?;
+        Ok(new)
+    }
+
+    /// Checks that all of them can be used.
+    fn check(&self) -> Result<(), Failure> {
+        self.cursor().and(self.ring().map(drop)).and(self.server_keys().map(drop))
     }
 
     pub(crate) fn cursor(&self) -> Result<SecretSlice<u8>, Failure> {
@@ -160,6 +149,50 @@ impl Keys {
     }
 }
 
+/// Keys whose file is written, beside its place. Dropped, it is gone.
+pub(crate) struct NewKeys {
+    path: PathBuf,
+    beside: PathBuf,
+}
+
+impl NewKeys {
+    /// Puts the file in its place if there is none. Of several that do so at once, all get the keys of
+    /// the first.
+    pub(crate) fn create(self) -> Result<Keys, Failure> {
+        let linked = match std::fs::hard_link(&self.beside, &self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                // Not every file system can give a file two names.
+                std::fs::rename(&self.beside, &self.path)
+            }
+            _ => Ok(()),
+        };
+        linked.and_then(|()| self.sync()).map_err(|error| self.told(&error))?;
+        Keys::read(&self.path)?.ok_or_else(|| self.told(&io::ErrorKind::NotFound.into()))
+    }
+
+    /// Puts the file in the place of the last one.
+    fn replace(self) -> Result<(), Failure> {
+        let renamed = std::fs::rename(&self.beside, &self.path).and_then(|()| self.sync());
+        renamed.map_err(|error| self.told(&error))
+    }
+
+    /// Makes the name of the file survive a power cut.
+    fn sync(&self) -> io::Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    fn told(&self, error: &io::Error) -> Failure {
+        Failure::new(format!("cannot write the keys to {}: {error}", self.path.display()))
+    }
+}
+
+impl Drop for NewKeys {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.beside).ok();
+    }
+}
+
 fn random() -> Result<String, Failure> {
     let mut bytes = [0; 32];
     RandomIds.fill(&mut bytes)?;
@@ -171,7 +204,7 @@ fn decoded(text: &str) -> Result<SecretSlice<u8>, Failure> {
 }
 
 fn bad() -> Failure {
-    Failure::new("the file of keys holds a key that is none")
+    Failure::new("one of them is no key")
 }
 
 #[cfg(test)]

@@ -1,26 +1,47 @@
 //! The program: what it is told, and what it does about it.
 
 mod clients;
+mod database;
 mod demo;
+mod environment;
+mod file_keys;
 mod identity;
 mod json_lines;
 mod keys;
+mod log;
 mod moving;
 mod serve;
 mod settings;
+mod setup;
+mod signals;
+mod spelling;
 mod store;
+mod values;
 
 use std::fmt;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
-use tracing::level_filters::LevelFilter;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::clients::ClientCommand;
 use self::demo::Demo;
-use self::json_lines::JsonLines;
 use self::keys::Keys;
+pub(crate) use self::log::Log;
 use self::settings::{Flags, KEYS_FILE, Settings};
+
+/// The settings that have no flag, for the end of `--help`.
+const IN_THE_FILE: &str = r#"Settings in the file of --config alone:
+  [[clients]]           a public client: a browser or an app, which can keep no secret
+    id                  its client-id: 1 to 64 of a-z, 0-9 and -
+    name                its name for people [default: its id]
+    scopes              what it may do: "auth", "plans:read"
+  [limits]              how often one may ask, as "30/5m", or "off"; all are off in development mode
+    sign_in             sign-ins and sign-ups of an address [default: "30/5m"]
+    refresh             refreshes of an address [default: "150/5m"]
+    refresh_session     refreshes of a session [default: "10/1m"]
+    failed_clients      calls of an address with a client-id that is none [default: "20/5m"]
+    client              all calls of a client [default: "10000/10s"]
+    address             all calls of an address [default: "10000/10s"]"#;
 
 /// Plans, subscriptions and payments over HTTP.
 ///
@@ -28,7 +49,7 @@ use self::settings::{Flags, KEYS_FILE, Settings};
 /// listens on this machine only, and keeps its records in subscription.db and its keys in
 /// subscription.keys in the working folder.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, after_long_help = IN_THE_FILE)]
 pub(crate) struct Program {
     #[command(flatten)]
     flags: Flags,
@@ -111,6 +132,12 @@ impl<E: std::error::Error> From<E> for Failure {
 impl Program {
     /// What it was told, and with what.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        let command = Self::command();
+        let known = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str());
+        let known: Vec<_> = known.map(str::to_owned).collect();
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+        environment::check(variables, &known)?;
         Settings::new(self.flags.clone())
     }
 
@@ -120,12 +147,12 @@ impl Program {
     }
 
     /// Does what it was told.
-    pub(crate) async fn run(self, settings: Settings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, settings: Settings, log: &Log) -> Result<(), Failure> {
         match self.command.unwrap_or(Command::Serve) {
-            Command::Serve => serve::serve(&settings).await,
+            Command::Serve => serve::serve(&settings, log).await,
             Command::Migrate => {
                 store::Opened::new(&settings, false).await?.close().await;
-                say(&format!("{:?} is up to date", settings.database));
+                say(&format!("{:?} is up to date", settings.database()?));
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,
@@ -165,29 +192,4 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
 pub(crate) fn say(line: &str) {
     use std::io::Write as _;
     writeln!(std::io::stdout(), "{}", line.trim_end()).ok();
-}
-
-/// Lines for people on a terminal, JSON for machines, on standard error.
-pub(crate) fn start_log(level: LevelFilter) {
-    use std::io::IsTerminal as _;
-
-    use tracing_subscriber::filter::Targets;
-    use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-
-    // Else it tells of a standard error that is gone on standard error, and panics.
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
-    // What carries the requests would tell, at its finest, what is in them.
-    let targets = Targets::new()
-        .with_target("subscription_http", level)
-        .with_target("subscription_core", level)
-        .with_default(level.min(LevelFilter::WARN));
-    let registry = tracing_subscriber::registry().with(targets);
-    if std::io::stderr().is_terminal() {
-        registry.with(lines).init();
-    } else {
-        registry.with(lines.event_format(JsonLines)).init();
-    }
-    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }

@@ -10,7 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use subscription_core::store::moving::{Counts, MoveError, Progress};
 use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
-use super::settings::{Database, Settings};
+use super::database::Database;
+use super::settings::Settings;
 use super::store::{Kept, Opened};
 use super::{Failure, say};
 
@@ -84,12 +85,12 @@ pub(crate) async fn import(settings: &Settings, path: &Path, users: Users) -> Re
     bar.finish_and_clear();
     opened.close().await;
     let counts = moved?;
-    say(&format!("read {} into {:?}", sum(&counts), settings.database));
+    say(&format!("read {} into {:?}", sum(&counts), settings.database()?));
     Ok(())
 }
 
 async fn opened(settings: &Settings) -> Result<Opened, Failure> {
-    if settings.database == Database::Memory {
+    if *settings.database()? == Database::Memory {
         return Err(nowhere());
     }
     Opened::new(settings, false).await

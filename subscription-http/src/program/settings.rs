@@ -1,37 +1,38 @@
 //! What the program is told: by flags, then by the environment, then by a file, then by default.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use subscription_http::{AllowedHost, Limits as ServerLimits, Quota, RateLimits};
+use subscription_http::{AllowedHost, Limits as ServerLimits, RateLimits};
 use tracing::level_filters::LevelFilter;
 
 use super::Failure;
+use super::database::Database;
+use super::file_keys::{self, Keys};
+use super::values::{Bounded, Connections, DatabaseConnections, Level, Limit, Listen, Users};
 
 /// What can be set. Each flag has its variable, and its name with `_` in the file of `--config`.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "General options")]
 pub(crate) struct Flags {
     /// A TOML file of settings; also the only place for [[clients]] and [limits].
     #[arg(long, global = true, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where to listen; port 0 is any free one. [default: 127.0.0.1:8080]
+    /// Where to listen, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all addresses of this machine; port 0
+    /// is any free one. [default: 127.0.0.1:8080]
     #[arg(long, global = true, env = "SUBSCRIPTION_LISTEN", value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
 
     /// Where only /metrics and /health are served as well, to whoever comes: for operators alone.
     #[arg(long, global = true, env = "SUBSCRIPTION_METRICS_LISTEN", value_name = "ADDRESS")]
-    metrics_listen: Option<SocketAddr>,
+    metrics_listen: Option<Listen>,
 
     /// Connections at once, of all callers; more wait until others go. [default: 10000]
     #[arg(long, global = true, env = "SUBSCRIPTION_MAX_CONNECTIONS", value_name = "NUMBER")]
-    max_connections: Option<NonZeroUsize>,
+    max_connections: Option<Connections>,
 
     /// Connections at once of one address; more are closed. All callers behind a proxy have its
     /// address. [default: 1000]
@@ -41,16 +42,16 @@ pub(crate) struct Flags {
         env = "SUBSCRIPTION_MAX_CONNECTIONS_PER_PEER",
         value_name = "NUMBER"
     )]
-    max_connections_per_peer: Option<NonZeroUsize>,
+    max_connections_per_peer: Option<Connections>,
 
     /// Where records are kept: `sqlite://FILE`, `postgres://…`, or `memory:` for nowhere.
-    /// [default: `sqlite://subscription.db`]
+    /// [default in development: `sqlite://subscription.db`; production must be told]
     #[arg(long, global = true, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database: Option<Database>,
 
     /// Connections to PostgreSQL, at the most. [default: 16]
     #[arg(long, global = true, env = "SUBSCRIPTION_DATABASE_CONNECTIONS", value_name = "NUMBER")]
-    database_connections: Option<usize>,
+    database_connections: Option<DatabaseConnections>,
 
     /// Whom to believe: everybody in development, those that are set up in production.
     /// [default: development]
@@ -59,12 +60,17 @@ pub(crate) struct Flags {
 
     /// How much to log: error, warn, info, debug, trace or off. [default: info]
     #[arg(long, global = true, env = "SUBSCRIPTION_LOG", value_name = "LEVEL")]
-    log: Option<LevelFilter>,
+    log: Option<Level>,
 
     /// The file of the keys that tokens are signed with; `key rotate` makes it.
     /// [default: subscription.keys]
     #[arg(long, global = true, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
     keys: Option<PathBuf>,
+
+    /// Whose subscriptions are taken: only those of people who signed up here, or those of any UUID, for
+    /// an application that has users of its own. [default: accounts]
+    #[arg(long, global = true, env = "SUBSCRIPTION_USERS")]
+    users: Option<Users>,
 
     /// The issuer and audience of the access tokens that are given out. [default: subscription]
     #[arg(long, global = true, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
@@ -126,15 +132,16 @@ pub(crate) struct Flags {
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_field_names, reason = "each is named as its flag is")]
 struct File {
-    listen: Option<SocketAddr>,
-    metrics_listen: Option<SocketAddr>,
-    max_connections: Option<NonZeroUsize>,
-    max_connections_per_peer: Option<NonZeroUsize>,
+    listen: Option<Listen>,
+    metrics_listen: Option<Listen>,
+    max_connections: Option<Connections>,
+    max_connections_per_peer: Option<Connections>,
     database: Option<Database>,
-    database_connections: Option<usize>,
+    database_connections: Option<DatabaseConnections>,
     mode: Option<Mode>,
-    log: Option<String>,
+    log: Option<Level>,
     keys: Option<PathBuf>,
+    users: Option<Users>,
     issuer: Option<String>,
     trusted_proxies: Vec<IpAddr>,
     allowed_hosts: Vec<AllowedHost>,
@@ -174,15 +181,19 @@ struct Limits {
 /// All that the program was told, with what it was not told by default.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    /// The file that some of it came from.
+    file: Option<PathBuf>,
     pub(crate) listen: SocketAddr,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) connections: ServerLimits,
-    pub(crate) database: Database,
+    /// `None`: production mode was told of none.
+    database: Option<Database>,
     pub(crate) database_connections: usize,
     pub(crate) mode: Mode,
     pub(crate) log: LevelFilter,
     /// `None`: not said, so that what is kept nowhere needs no file either.
     pub(crate) keys: Option<PathBuf>,
+    pub(crate) users: Users,
     pub(crate) issuer: String,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     pub(crate) allowed_hosts: Vec<AllowedHost>,
@@ -210,16 +221,17 @@ impl Settings {
     pub(crate) fn new(flags: Flags) -> Result<Self, Failure> {
         let file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
         let mode = flags.mode.or(file.mode).unwrap_or_default();
-        let log = file.log.as_deref().map(LevelFilter::from_str).transpose();
-        let log =
-            log.map_err(|_| Failure::new("log must be error, warn, info, debug, trace or off"))?;
         let by_default = ServerLimits::default();
-        let most = |flag: Option<NonZeroUsize>, file, by_default| {
-            flag.or(file).map_or(by_default, NonZeroUsize::get)
+        let most = |flag: Option<Connections>, file, by_default| {
+            flag.or(file).map_or(by_default, Bounded::get)
         };
         Ok(Self {
-            listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], 8080).into()),
-            metrics_listen: flags.metrics_listen.or(file.metrics_listen),
+            file: flags.config,
+            listen: flags
+                .listen
+                .or(file.listen)
+                .map_or(([127, 0, 0, 1], 8080).into(), Listen::address),
+            metrics_listen: flags.metrics_listen.or(file.metrics_listen).map(Listen::address),
             connections: ServerLimits {
                 connections: most(
                     flags.max_connections,
@@ -233,14 +245,15 @@ impl Settings {
                 ),
                 ..by_default
             },
-            database: flags.database.or(file.database).unwrap_or_default(),
+            database: flags.database.or(file.database).or_else(|| Database::by_default(mode)),
             database_connections: flags
                 .database_connections
                 .or(file.database_connections)
-                .unwrap_or(16),
+                .map_or(16, Bounded::get),
             mode,
-            log: flags.log.or(log).unwrap_or(LevelFilter::INFO),
+            log: flags.log.or(file.log).map_or(LevelFilter::INFO, Level::filter),
             keys: flags.keys.or(file.keys),
+            users: flags.users.or(file.users).unwrap_or_default(),
             issuer: flags.issuer.or(file.issuer).unwrap_or_else(|| "subscription".to_owned()),
             trusted_proxies: listed(flags.trusted_proxies, file.trusted_proxies),
             allowed_hosts: listed(flags.allowed_hosts, file.allowed_hosts),
@@ -258,6 +271,21 @@ impl Settings {
             limits: file.limits.over(mode),
         })
     }
+
+    /// A failure that is about the file, with its name.
+    pub(crate) fn in_file(&self, failure: &Failure) -> Failure {
+        match &self.file {
+            Some(file) => Failure::new(format!("{}: {failure}", file.display())),
+            None => Failure::new(failure.to_string()),
+        }
+    }
+
+    /// The database, which production mode must be told of: a default would be a new and empty file.
+    pub(crate) fn database(&self) -> Result<&Database, Failure> {
+        self.database.as_ref().ok_or_else(|| {
+            Failure::new(format!("production mode cannot go on without\n  - {DATABASE_MISSING}"))
+        })
+    }
 }
 
 /// What was listed by flags, or else in the file.
@@ -265,11 +293,30 @@ fn listed<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
     if flags.is_empty() { file } else { flags }
 }
 
+/// The database, as production mode asks for it.
+pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://… or sqlite://FILE, or \
+                                           DATABASE_URL, or database in the file of --config";
+
 impl File {
     fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
-        toml::from_str(&text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+        let told = |error: toml::de::Error| Failure::new(format!("{}: {error}", path.display()));
+        let unknown = file_keys::unknown(&text, &Self::keys()).map_err(told)?;
+        if !unknown.is_empty() {
+            let unknown = unknown.join("\n  - ");
+            return Err(Failure::new(format!(
+                "{} has keys that no setting has\n  - {unknown}",
+                path.display()
+            )));
+        }
+        toml::from_str(&text).map_err(told)
+    }
+
+    fn keys() -> Keys {
+        let below =
+            vec![("clients", Keys::of::<ConfiguredClient>()), ("limits", Keys::of::<Limits>())];
+        Keys { below, ..Keys::of::<Self>() }
     }
 }
 
@@ -303,122 +350,34 @@ pub(crate) enum Mode {
     Production,
 }
 
-/// Where records are kept.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum Database {
-    Memory,
-    Sqlite(PathBuf),
-    Postgres(String),
-}
-
-impl Default for Database {
-    fn default() -> Self {
-        Self::Sqlite("subscription.db".into())
-    }
-}
-
-impl fmt::Debug for Database {
-    /// Hides what may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => f.write_str("memory:"),
-            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
-            Self::Postgres(_) => f.write_str("postgres://…"),
-        }
-    }
-}
-
-impl FromStr for Database {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "memory:" {
-            return Ok(Self::Memory);
-        }
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Ok(Self::Postgres(text.to_owned()));
-        }
-        match text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
-            Some(path) if !path.is_empty() && !path.contains('?') => Ok(Self::Sqlite(path.into())),
-            // Told without the text, which may hold a password.
-            _ => Err("must be sqlite://FILE, postgres://… or memory:".to_owned()),
-        }
-    }
-}
-
-impl TryFrom<String> for Database {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-/// `30/5m`, or `off`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-struct Limit(Option<Quota>);
-
-impl TryFrom<String> for Limit {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(None));
-        }
-        let quota = || {
-            let (requests, window) = text.split_once('/')?;
-            let requests = requests.trim().parse().ok().filter(|requests| *requests > 0)?;
-            let window = window.trim();
-            let digits = window.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-            let count: u64 = if digits.is_empty() { 1 } else { digits.parse().ok()? };
-            let seconds = match window.get(digits.len()..)? {
-                "s" => count,
-                "m" => count.checked_mul(60)?,
-                "h" => count.checked_mul(3_600)?,
-                _ => return None,
-            };
-            (seconds > 0).then(|| Quota::new(requests, Duration::from_secs(seconds)))
-        };
-        quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
-            format!("a limit is so many requests in so much time, as 30/5m, or off; not {text:?}")
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::IN_THE_FILE;
     use super::*;
 
     #[test]
-    fn limits_are_requests_in_a_time() {
-        let limit = |text: &str| Limit::try_from(text.to_owned()).map(|Limit(quota)| quota);
+    fn help_tells_of_every_key_of_the_file_that_has_no_flag_with_its_default() {
+        let keys = File::keys();
 
-        assert_eq!(limit("30/5m"), Ok(Some(Quota::new(30, Duration::from_mins(5)))));
-        assert_eq!(limit("10/s"), Ok(Some(Quota::new(10, Duration::from_secs(1)))));
-        assert_eq!(limit("100 / 2h"), Ok(Some(Quota::new(100, Duration::from_hours(2)))));
-        assert_eq!(limit("off"), Ok(None));
-        for bad in ["", "30", "0/5m", "30/0s", "30/5", "30/5d", "x/5m", "30/99999999999999999999s"]
-        {
-            assert!(limit(bad).is_err(), "{bad}");
+        for (table, below) in &keys.below {
+            for key in below.own {
+                let line = IN_THE_FILE.lines().find(|line| {
+                    line.strip_prefix("    ")
+                        .is_some_and(|line| line.starts_with(&format!("{key} ")))
+                });
+                assert!(line.is_some(), "{key} of {table}");
+            }
         }
-    }
-
-    #[test]
-    fn databases_are_told_by_their_scheme() {
-        assert_eq!("memory:".parse(), Ok(Database::Memory));
-        assert_eq!("sqlite:///var/x.db".parse(), Ok(Database::Sqlite("/var/x.db".into())));
-        assert_eq!("sqlite:x.db".parse(), Ok(Database::Sqlite("x.db".into())));
-        let url = "postgres://ada:secret@db/x";
-        let postgres: Database = url.parse().unwrap();
-        assert_eq!(postgres, Database::Postgres(url.to_owned()));
-        assert_eq!(format!("{postgres:?}"), "postgres://…");
-        for bad in ["", "mysql://x", "sqlite://", "x.db"] {
-            let refused = bad.parse::<Database>().unwrap_err();
-
-            assert!(!refused.contains("x.db"), "{refused}");
+        let default = |line: &str| {
+            line.split_once("[default: \"")?.1.split_once('"').map(|it| it.0.to_owned())
+        };
+        let mut shown = IN_THE_FILE.lines().filter_map(default).map(Limit::try_from);
+        let RateLimits { sign_in, refresh, refresh_session, failed_clients, client, address } =
+            RateLimits::production();
+        for limit in [sign_in, refresh, refresh_session, failed_clients, client, address] {
+            assert_eq!(shown.next(), Some(Ok(Limit(limit))));
         }
+        assert_eq!(shown.next(), None);
     }
 
     #[test]
@@ -432,8 +391,8 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let flags = Flags {
             config: Some(file),
-            listen: Some(([127, 0, 0, 1], 2).into()),
-            max_connections_per_peer: NonZeroUsize::new(4),
+            listen: Some("127.0.0.1:2".parse().unwrap()),
+            max_connections_per_peer: Some("4".parse().unwrap()),
             ..Flags::default()
         };
 
@@ -445,7 +404,7 @@ mod tests {
         assert_eq!((limits.connections, limits.connections_per_peer), (5, 4));
         assert_eq!(limits.head_bytes, ServerLimits::default().head_bytes);
         assert_eq!(settings.mode, Mode::Production);
-        assert_eq!(settings.database, Database::default());
+        assert_eq!(settings.database, None);
         let expected = RateLimits { sign_in: None, ..RateLimits::production() };
         assert_eq!(settings.limits, expected);
         std::fs::remove_dir_all(&folder).unwrap();

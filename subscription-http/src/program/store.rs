@@ -1,13 +1,17 @@
 //! Opening what records are kept in.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use subscription_core::store::{CachedStore, Postgres, PostgresStore, Sqlite, SqliteStore};
+use subscription_core::store::{
+    CachedStore, OpenError, Postgres, PostgresStore, Sqlite, SqliteStore,
+};
 use subscription_core::{MemoryStore, Store};
 use subscription_http::{MeteredStore, StoreMetrics};
 
 use super::Failure;
-use super::settings::{Database, Settings};
+use super::database::Database;
+use super::settings::Settings;
 
 /// A store that is open, and what there is to it besides.
 #[derive(Debug)]
@@ -32,23 +36,39 @@ fn cached(store: Arc<dyn Store>) -> (CachedStore<MeteredStore>, StoreMetrics) {
     (store, metrics)
 }
 
+/// Why a file was not opened, with its name.
+fn not_opened(path: &Path, error: OpenError) -> Failure {
+    let told = Failure::from(error).to_string();
+    let name = path.display().to_string();
+    if told.contains(&name) {
+        return Failure::new(told);
+    }
+    Failure::new(format!("cannot open {name}: {told}; --database sqlite://FILE names another"))
+}
+
 impl Opened {
     /// Opens the store, for a `patient` server or for a command: a server waits for a database that is out
     /// of reach, and hears of what others change.
     pub(crate) async fn new(settings: &Settings, patient: bool) -> Result<Self, Failure> {
-        match &settings.database {
+        match settings.database()? {
             Database::Memory => {
                 let store = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
                 let metrics = store.metrics().clone();
                 Ok(Self { store, metrics, kept: Kept::Nowhere })
             }
             Database::Sqlite(path) => {
-                let kept = Arc::new(Sqlite::file(path).open().await?);
+                let opened = Sqlite::file(path).open().await;
+                let kept = Arc::new(opened.map_err(|error| not_opened(path, error))?);
                 let (store, metrics) = cached(Arc::<SqliteStore>::clone(&kept));
                 Ok(Self { store: Arc::new(store), metrics, kept: Kept::Sqlite(kept) })
             }
             Database::Postgres(url) => {
-                let postgres = Postgres::url(url)?.connections(settings.database_connections);
+                // Without the address, which may hold a password.
+                let postgres = Postgres::url(url).map_err(|error| {
+                    let error = Failure::from(error);
+                    Failure::new(format!("--database (DATABASE_URL): {error}"))
+                })?;
+                let postgres = postgres.connections(settings.database_connections);
                 let opened = if patient {
                     postgres.open_once_reachable().await
                 } else {

@@ -25,6 +25,9 @@ use crate::api::Api;
 /// comes in a burst that is larger tries again after a whole second.
 const BACKLOG: u32 = 4_096;
 
+/// The longest time-out: hyper adds it to the present moment, and no longer one need be possible.
+const HEAD_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
+
 /// How much a server takes on.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -35,7 +38,7 @@ pub struct Limits {
     /// Bytes of a request's head: 16 KiB, and never under 8 KiB.
     pub head_bytes: usize,
     /// How long a head may take to arrive, how long a connection may idle between requests, and twice
-    /// how long an answer may take to be fetched: 30 s.
+    /// how long an answer may take to be fetched: 30 s. More than a year is a year.
     pub head_timeout: Duration,
     /// How long a stop waits for what is under way: 10 s.
     pub drain_timeout: Duration,
@@ -65,12 +68,25 @@ pub struct Server {
 impl Server {
     /// Listens at an address.
     pub async fn bind(api: Api, address: SocketAddr, limits: Limits) -> std::io::Result<Self> {
+        Ok(Self::on(api, Self::listener(address)?, limits))
+    }
+
+    /// A listener for [`Server::on`], which takes connections in already. It must be called on a runtime.
+    pub fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?;
-        api.listens_at(listener.local_addr()?.ip());
-        Ok(Self { api, listener, limits, workers: Workers::none() })
+        socket.listen(BACKLOG)
+    }
+
+    /// Serves on a listener that is open already.
+    pub fn on(api: Api, listener: TcpListener, limits: Limits) -> Self {
+        let head_timeout = limits.head_timeout.min(HEAD_TIMEOUT_MAX);
+        let limits = Limits { head_timeout, ..limits };
+        if let Ok(address) = listener.local_addr() {
+            api.listens_at(address.ip());
+        }
+        Self { api, listener, limits, workers: Workers::none() }
     }
 
     /// Serves connections on so many threads of its own, each with a runtime of its own; without this on

@@ -76,6 +76,8 @@ fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
 
 fn is_not_ready(server: &Running) {
     assert_eq!(server.status("/health/live"), 200);
+    // That it was ready may be remembered for a second.
+    until("it is not ready", || server.status("/health/ready") != 200);
     let refused = server.connect().sure(&Request::get("/health/ready")).expect(503);
     assert_eq!(refused.code(), "store_unavailable");
     assert!(refused.header("retry-after").is_some(), "{refused:?}");

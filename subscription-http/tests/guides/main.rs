@@ -56,6 +56,7 @@ const STORIES: &[Story] = &[
         )],
         ..Story::of("docs/production.md")
     },
+    Story::of("docs/users.md"),
 ];
 
 fn main() {

@@ -52,6 +52,27 @@ fn a_second_on_the_same_file_is_refused() {
 }
 
 #[test]
+fn a_database_that_is_removed_under_a_server_makes_it_refuse_writes_and_be_not_ready() {
+    let folder = folder();
+    let running = Running::start_in(&folder, |_| {});
+    std::fs::remove_file(folder.join("subscription.db")).unwrap();
+    let body = r#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
+    let length = body.len();
+
+    let made = running.ask(format!(
+        "POST /subscription-plans HTTP/1.1\r\nHost: localhost\r\nclient-id: web\r\n\
+         Connection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    let ready = running.ask(get("/health/ready"));
+
+    for answer in [made, ready] {
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.contains("\"code\":\"store_unavailable\""), "{answer}");
+    }
+    assert!(!folder.join("subscription.db").exists());
+}
+
+#[test]
 fn clients_are_added_listed_given_new_keys_and_revoked() {
     let folder = folder();
     let client = |arguments: &[&str]| said(command_in(&folder).arg("client").args(arguments));
@@ -107,6 +128,28 @@ fn keys_that_others_can_read_are_refused() {
 
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("others can read them: chmod 600"), "{errors}");
+}
+
+#[test]
+fn keys_that_are_none_are_told_with_their_file_and_not_shown() {
+    let folder = folder();
+    let key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let short = format!(
+        "cursor = \"{key}\"\nsigning = [{{ ed25519 = \"secret\" }}, {{ ed25519 = \"{key}\" }}]\n\
+         server = [{{ id = 2, key = \"{key}\" }}, {{ id = 1, key = \"{key}\" }}]\n"
+    );
+    for text in ["cursor = \"secret\"", "secret", &short] {
+        let keys = folder.join("subscription.keys");
+        std::fs::write(&keys, text).unwrap();
+        std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
+
+        let (output, errors) = run(command_in(&folder).args(["--listen", "127.0.0.1:0"]));
+
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(errors.contains("the keys in subscription.keys: "), "{text}: {errors}");
+        assert!(!errors.contains("secret"), "{text}: {errors}");
+        assert!(!folder.join("subscription.db").exists(), "{text}");
+    }
 }
 
 #[test]

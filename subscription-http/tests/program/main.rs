@@ -7,7 +7,9 @@ mod demo;
 #[path = "../../../tests/it/wire/frames.rs"]
 mod frames;
 mod listeners;
+mod log;
 mod memory;
 mod production;
 mod running;
 mod start;
+mod users;

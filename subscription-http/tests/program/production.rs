@@ -29,15 +29,113 @@ sign_in = "2/5m"
     file
 }
 
+/// The names of what is in a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn all_that_is_missing_is_told_at_once() {
     let (output, errors) =
         run(command_in(&folder()).args(["--mode", "production", "--listen", "127.0.0.1:0"]));
 
     assert_eq!(output.status.code(), Some(1));
-    for part in ["an identity provider:", "keys: subscription-http key rotate", "clients:"] {
+    for part in [
+        "a database: --database postgres://",
+        "an identity provider:",
+        "keys: subscription-http key rotate",
+        "clients:",
+    ] {
         assert!(errors.contains(part), "{part} in {errors}");
     }
+}
+
+#[test]
+fn all_that_is_missing_beside_a_database_is_told_at_once_too() {
+    let folder = folder();
+    let database = ["--mode", "production", "--database", "sqlite://records.db"];
+    let (made, errors) = run(command_in(&folder).args(database).arg("migrate"));
+    assert!(made.status.success(), "{errors}");
+
+    let (output, errors) = run(command_in(&folder).args(database));
+
+    assert_eq!(output.status.code(), Some(1));
+    for part in ["an identity provider:", "keys:", "clients:"] {
+        assert!(errors.contains(part), "{part} in {errors}");
+    }
+    assert!(!errors.contains("a database:"), "{errors}");
+}
+
+#[test]
+fn every_command_of_production_mode_asks_for_the_database_and_none_makes_a_file() {
+    let folder = folder();
+    let file = settings(&folder, "database");
+    let config = ["--config", file.to_str().unwrap()];
+    run(command_in(&folder).args(config).args(["key", "rotate"]));
+    let before = files(&folder);
+    for command in [
+        &["migrate"][..],
+        &["client", "list"],
+        &["client", "add", "--name", "shop", "--scope", "plans:read"],
+        &["export", "all.jsonl"],
+        &["import", "settings.toml"],
+        &["serve"],
+    ] {
+        let (output, errors) = run(command_in(&folder).args(config).args(command));
+
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {errors}");
+        assert!(errors.contains("a database: --database"), "{command:?}: {errors}");
+        assert_eq!(files(&folder), before, "{command:?}");
+    }
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_file_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let complete = ["--mode", "production", "--identity-issuer", "a", "--identity-audience", "b"];
+    let provider = ["--identity-keys-url", "https://a.example/jwks"];
+    let database = ["--database", "sqlite://records.db"];
+    let bad_client = "[[clients]]\nid = \"web\"\nscopes = [\"plans:write\"]\n";
+    let cases: [(&str, Vec<&str>, &str); 7] = [
+        ("", vec!["--listen", &taken], "cannot listen on"),
+        ("", vec!["--listen", "127.0.0.1:0", "--metrics-listen", &taken], "cannot listen on"),
+        ("", vec!["--keys", "nowhere/server.keys"], "cannot write the keys to nowhere"),
+        ("", vec!["--database", "sqlite://nowhere/records.db"], "cannot open nowhere/records.db"),
+        ("", ["--mode", "production"].into_iter().chain(database).collect(), "clients:"),
+        ("", complete.into_iter().chain(provider).chain(database).collect(), "keys:"),
+        (bad_client, vec!["--listen", "127.0.0.1:0"], "plans:write"),
+    ];
+    for (text, flags, told) in cases {
+        let folder = folder();
+        std::fs::write(folder.join("settings.toml"), text).unwrap();
+
+        let (output, errors) =
+            run(command_in(&folder).args(["--config", "settings.toml"]).args(&flags));
+
+        assert_eq!(output.status.code(), Some(1), "{flags:?}: {errors}");
+        assert!(errors.contains(told), "{flags:?}: {errors}");
+        assert_eq!(files(&folder), ["settings.toml"], "{flags:?}");
+    }
+}
+
+#[test]
+fn a_start_that_fails_leaves_a_database_that_was_there_as_it_is() {
+    let folder = folder();
+    std::fs::write(folder.join("notes.txt"), "these are notes, and no database at all").unwrap();
+
+    let (output, errors) = run(command_in(&folder).args(["--database", "sqlite://notes.txt"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("cannot open notes.txt"), "{errors}");
+    assert!(errors.contains("file is not a database"), "{errors}");
+    assert_eq!(files(&folder), ["notes.txt"]);
+    let text = std::fs::read_to_string(folder.join("notes.txt")).unwrap();
+    assert!(text.starts_with("these are notes"));
 }
 
 #[test]
@@ -277,6 +375,9 @@ fn a_file_of_settings_is_read_to_the_letter() {
         ("log = \"loud\"", "log must be"),
         ("allowed_hosts = [\"*.example\"]", "a name such as billing.example"),
         ("[[clients]]\nid = \"web\"\nscopes = []\norigins = [\"*\"]", "must be one origin"),
+        ("log = \"loud\"", "settings.toml: TOML parse error at line 1"),
+        ("[[clients]]\nid = \"web\"\nscopes = [\"admin\"]", "settings.toml: client"),
+        ("database = \"postgres://here:port/x\"", "--database (DATABASE_URL): "),
         ("this is not TOML", "settings.toml"),
     ];
     for (text, told) in cases {
@@ -309,6 +410,55 @@ fn a_bad_client_in_the_file_is_told() {
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("client \\\"web\\\""), "{errors}");
     assert!(errors.contains("plans:write for a public client"), "{errors}");
+}
+
+#[test]
+fn every_key_of_a_file_that_no_setting_has_is_told_at_once() {
+    let folder = folder();
+    let text = "lissten = \"127.0.0.1:1\"\npassword = \"hunter2\"\n[[clients]]\nid = \"web\"\n\
+                scope = [\"auth\"]\n[limits]\nsign-in = \"30/5m\"\n";
+    std::fs::write(folder.join("settings.toml"), text).unwrap();
+
+    let (output, errors) = run(command_in(&folder).args(["--config", "settings.toml"]));
+
+    assert_eq!(output.status.code(), Some(1));
+    for told in [
+        "settings.toml has keys that no setting has",
+        "line 1: lissten is no key of the file; is listen meant?",
+        "line 2: password is no key of the file; it has listen,",
+        "line 5: scope is no key of [[clients]]; is scopes meant?",
+        "line 7: sign-in is no key of [limits]; is sign_in meant?",
+    ] {
+        assert!(errors.contains(told), "{told} in {errors}");
+    }
+    assert!(!errors.contains("hunter2"), "{errors}");
+}
+
+#[test]
+fn an_identity_provider_that_cannot_be_used_is_told_with_its_setting_or_its_file() {
+    let folder = folder();
+    std::fs::write(folder.join("short.secret"), "0123456789\n").unwrap();
+    let whom = ["--identity-issuer", "https://a.example", "--identity-audience", "shop"];
+    for (flags, told) in [
+        (["--identity-keys-url", "http://a.example/jwks"], "--identity-keys-url cannot be used"),
+        (["--identity-keys-url", "https://me:pw@a.example/"], "without a user in the URL"),
+        (
+            ["--identity-introspection-url", "http://a.example/"],
+            "--identity-introspection-url cannot be used",
+        ),
+        (["--identity-secret-file", "short.secret"], "short.secret: the secret is shorter than 32"),
+        (["--identity-secret-file", "nowhere.secret"], "cannot read nowhere.secret"),
+    ] {
+        let (output, errors) = run(command_in(&folder).args(whom).args(flags));
+
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        assert!(errors.contains(told), "{flags:?}: {errors}");
+        assert_eq!(files(&folder), ["short.secret"], "{flags:?}");
+    }
+    let here = ["--identity-keys-url", "http://localhost:9/jwks"];
+    Running::start_in(&folder, |command| {
+        command.args(whom).args(here);
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 
-use crate::running::{Running, command, get, lines, run};
+use crate::running::{Running, bare, command, command_in, folder, get, lines, run};
 
 #[test]
 fn help_lists_every_flag_with_its_variable_and_default() {
@@ -37,6 +37,11 @@ fn help_lists_every_flag_with_its_variable_and_default() {
         "client",
         "key",
         "openapi",
+        "[[clients]]",
+        "[limits]",
+        "sign_in",
+        "refresh_session",
+        "failed_clients",
     ] {
         assert!(help.contains(text), "{text} in {help}");
     }
@@ -75,6 +80,8 @@ fn settings_that_are_none_are_told() {
         ("SUBSCRIPTION_LISTEN", "here", "--listen"),
         ("SUBSCRIPTION_LISTEN", "", "--listen"),
         ("SUBSCRIPTION_LISTEN", "127.0.0.1:99999", "--listen"),
+        ("SUBSCRIPTION_LISTEN", "8080", "such as 127.0.0.1:8080"),
+        ("SUBSCRIPTION_METRICS_LISTEN", ":9090", "such as 127.0.0.1:9090"),
         ("SUBSCRIPTION_LOG", "loud", "--log"),
     ];
     for (variable, value, flag) in cases {
@@ -90,6 +97,78 @@ fn settings_that_are_none_are_told() {
 }
 
 #[test]
+fn absurd_numbers_are_refused_with_the_name_of_their_setting() {
+    for flag in ["--database-connections", "--max-connections", "--max-connections-per-peer"] {
+        for number in ["0", "18446744073709551615", "2305843009213693952"] {
+            let (output, errors) = run(command().args([flag, number]));
+
+            assert_eq!(output.status.code(), Some(2), "{flag} {number}: {errors}");
+            assert!(errors.contains(flag), "{flag} {number}: {errors}");
+            assert!(errors.contains("must be a number from 1 to"), "{flag} {number}: {errors}");
+        }
+    }
+    let folder = folder();
+    std::fs::write(folder.join("settings.toml"), "database_connections = 9223372036854775807")
+        .unwrap();
+    let (output, errors) = run(command_in(&folder).args(["--config", "settings.toml"]));
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("database_connections"), "{errors}");
+    assert!(errors.contains("must be a number from 1 to 10000"), "{errors}");
+}
+
+#[test]
+fn this_machine_may_be_named() {
+    let running = Running::start_as(command(), |command| {
+        command.env("SUBSCRIPTION_METRICS_LISTEN", "localhost:0");
+    });
+
+    assert!(running.ask(get("/health/live")).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn misspelt_variables_are_told_at_once_with_what_was_meant() {
+    let (output, errors) = run(command()
+        .env("SUBSCRIPTION_MOED", "production")
+        .env("SUBSCRIPTION_KEY", "server.keys")
+        .env("SUBSCRIPTION_TEST_POSTGRES", "skip")
+        .arg("migrate"));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("SUBSCRIPTION_MOED: is SUBSCRIPTION_MODE meant?"), "{errors}");
+    assert!(errors.contains("SUBSCRIPTION_KEY: is SUBSCRIPTION_KEYS meant?"), "{errors}");
+    assert!(!errors.contains("SUBSCRIPTION_TEST"), "{errors}");
+}
+
+#[test]
+fn help_of_a_command_shows_its_own_options_first_and_every_scope() {
+    let (output, _) = run(command().args(["client", "add", "--help"]));
+
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (own, general) = help.split_once("General options:").unwrap();
+    for text in [
+        "--name",
+        "--id",
+        "--scope",
+        "--public",
+        "auth",
+        "plans:read",
+        "plans:write",
+        "subscriptions:read",
+        "subscriptions:write",
+        "payments:read",
+        "payments:write",
+        "assert-ip",
+    ] {
+        assert!(own.contains(text), "{text} in {help}");
+    }
+    for text in ["--listen", "--database", "--identity-issuer"] {
+        assert!(!own.contains(text), "{text} in {own}");
+        assert!(general.contains(text), "{text} in {general}");
+    }
+    assert!(!help.contains("admin"), "{help}");
+}
+
+#[test]
 fn a_flag_goes_before_a_variable() {
     let running = Running::start(|command| {
         command.env("SUBSCRIPTION_LISTEN", "0.0.0.0:0");
@@ -100,7 +179,7 @@ fn a_flag_goes_before_a_variable() {
 
 #[test]
 fn it_says_one_line_answers_and_ends_well_at_each_signal() {
-    for name in ["TERM", "INT"] {
+    for name in ["TERM", "INT", "HUP"] {
         let running = Running::start(|_| {});
         assert!(running.ask(get("/health/live")).starts_with("HTTP/1.1 200 "), "{name}");
         running.signal(name);
@@ -110,6 +189,20 @@ fn it_says_one_line_answers_and_ends_well_at_each_signal() {
         assert_eq!(code, Some(0), "{name}: {errors}");
         assert_eq!(out, "", "{name}");
     }
+}
+
+#[test]
+fn a_closed_terminal_ends_nothing_that_was_started_to_survive_it() {
+    let mut shell = bare("sh", &folder());
+    let program = env!("CARGO_BIN_EXE_subscription-http");
+    shell.args(["-c", "trap '' HUP && exec \"$0\" \"$@\"", program]);
+    let running = Running::start_as(shell, |_| {});
+    running.signal("HUP");
+
+    assert!(running.ask(get("/health/live")).starts_with("HTTP/1.1 200 "));
+
+    running.signal("TERM");
+    assert_eq!(running.end().0, Some(0));
 }
 
 /// Whoever waits for the line may act on it at once.

@@ -178,11 +178,14 @@ async fn a_database_that_only_reads_still_answers_questions() {
     assert_eq!(listed(at("2030-01-01T00:00:00Z")).await.len(), 1);
     let refused = put(&store, &plan("refused")).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
+    let asked = store.commit(ChangeSet::default()).await;
+    assert!(matches!(asked, Err(StoreError::Unavailable(_))), "{asked:?}");
 
     only_reads(&mut outsider, "off").await;
 
     // The one that was cut off hears of it, as with any restart.
     put(&store, &plan("first")).await.ok();
+    store.commit(ChangeSet::default()).await.unwrap();
     put(&store, &plan("second")).await.unwrap();
     assert_eq!(listed(at("2030-01-01T00:00:00Z")).await.len(), 1);
 }

@@ -1,9 +1,13 @@
 //! The file, and who has it.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::Store as _;
-use subscription_core::store::{OpenError, Sqlite};
+use subscription_core::auth::Scope;
+use subscription_core::store::{ChangeSet, OpenError, Sqlite, StoreError};
 
 use crate::folder::folder;
 use crate::records::{plan, put};
@@ -14,7 +18,24 @@ pub(crate) fn stories() -> Vec<Story> {
         what_was_committed_is_there_when_the_file_is_opened_again,
         a_file_in_use_is_refused_to_a_second,
         what_is_no_database_is_refused,
+        a_file_that_was_removed_takes_no_writes_until_it_is_back,
+        a_file_that_was_replaced_takes_no_writes,
+        a_file_that_cannot_be_opened_leaves_none_behind,
+        a_client_with_the_scope_that_is_no_more_is_read_without_it,
     ]
+}
+
+/// The names of what is in a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn is_unavailable(done: &Result<(), StoreError>) -> bool {
+    matches!(done, Err(StoreError::Unavailable(_)))
 }
 
 async fn what_was_committed_is_there_when_the_file_is_opened_again() {
@@ -48,4 +69,66 @@ async fn what_is_no_database_is_refused() {
     let refused = Sqlite::file(&file).open().await.unwrap_err();
 
     assert!(matches!(refused, OpenError::Database(_)), "{refused:?}");
+    assert_eq!(files(file.parent().unwrap()), ["store.db"]);
+}
+
+/// What is written to a file without a name is gone with the process.
+async fn a_file_that_was_removed_takes_no_writes_until_it_is_back() {
+    let file = folder().join("store.db");
+    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+    store.commit(ChangeSet::default()).await.unwrap();
+    let aside = file.with_extension("aside");
+
+    std::fs::rename(&file, &aside).unwrap();
+
+    let refused = put(&store, &plan("lost")).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+    let refused = store.commit(ChangeSet::default()).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+    assert!(!file.exists());
+
+    std::fs::rename(&aside, &file).unwrap();
+
+    store.commit(ChangeSet::default()).await.unwrap();
+    put(&store, &plan("found")).await.unwrap();
+    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+}
+
+async fn a_file_that_was_replaced_takes_no_writes() {
+    let file = folder().join("store.db");
+    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let copy = file.with_extension("copy");
+    std::fs::copy(&file, &copy).unwrap();
+
+    std::fs::rename(&copy, &file).unwrap();
+
+    let refused = put(&store, &plan("lost")).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+}
+
+async fn a_file_that_cannot_be_opened_leaves_none_behind() {
+    let folder = folder();
+    // There is a folder where SQLite wants to put its log.
+    std::fs::create_dir(folder.join("store.db-wal")).unwrap();
+
+    let refused = Sqlite::file(folder.join("store.db")).open().await.unwrap_err();
+
+    assert!(matches!(refused, OpenError::Database(_) | OpenError::Migration(_)), "{refused:?}");
+    assert_eq!(files(&folder), ["store.db-wal"]);
+}
+
+async fn a_client_with_the_scope_that_is_no_more_is_read_without_it() {
+    let file = folder().join("store.db");
+    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let mut other: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let text = "INSERT INTO clients (id, name, kind, scopes, keys, created_at, updated_at, version) \
+                VALUES ('old', 'Old', 'confidential', '[\"admin\",\"plans:read\"]', '[]', 0, 0, 1)";
+    other.execute(text).await.unwrap();
+
+    let client = store.client(&"old".parse().unwrap()).await.unwrap().unwrap();
+
+    assert_eq!(client.scopes, [Scope::PlansRead].into());
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::Store as _;
-use subscription_core::store::{Sqlite, StoreError};
+use subscription_core::store::{ChangeSet, Sqlite, StoreError};
 
 use crate::folder::folder;
 use crate::records::{plan, put};
@@ -16,6 +16,7 @@ use crate::stories::{Story, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories![
+        a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes,
         a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room,
         a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written,
     ]
@@ -49,6 +50,21 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         Command::new("umount").arg("-l").arg(&self.0).status().ok();
     }
+}
+
+async fn a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes() {
+    let disk = SmallDisk::mount().unwrap();
+    let store = Sqlite::file(disk.0.join("store.db")).open().await.unwrap();
+    store.commit(ChangeSet::default()).await.unwrap();
+    let ballast = disk.0.join("ballast");
+
+    // More than there is room for: as much as there is room for is written.
+    fs::write(&ballast, vec![0; 8 << 20]).unwrap_err();
+    let full = store.commit(ChangeSet::default()).await;
+    fs::remove_file(&ballast).unwrap();
+
+    assert!(matches!(full, Err(StoreError::Unavailable(_))), "{full:?}");
+    store.commit(ChangeSet::default()).await.unwrap();
 }
 
 async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room() {

@@ -165,7 +165,7 @@ async fn live_as_a_client(world: &AuthWorld, said: &Said, secrets: &mut Secrets)
     said.error(world.auth.create_client(new.clone()).await);
     let wrong = created.credential.expose_secret().replace("sck_server", "sck_other");
     said.error(world.auth.authenticate_client(&wrong.as_str().into()).await);
-    said.error(rotated.client.require(Scope::Admin));
+    said.error(rotated.client.require(Scope::AssertIp));
     for key in &rotated.client.keys {
         secrets.bytes("hash of a client key", &key.hash);
     }

@@ -185,7 +185,7 @@ async fn about_the_service(world: &HttpWorld, route: &str) -> Option<Shown> {
     let (method, path) = route.split_once(' ')?;
     let shows = match path {
         "/health/live" => "The process answers.",
-        "/health/ready" => "The store answers too.",
+        "/health/ready" => "The store takes writes.",
         "/.well-known/jwks.json" => "The keys that access tokens are checked with.",
         "/metrics" => {
             let limited = limited(&RateLimits::production()).await;

@@ -341,5 +341,25 @@ async fn a_store_that_is_away_is_not_ready_but_the_process_lives() {
     assert_eq!(world.call("GET", "/health/live", &[], "").await.status, 200);
 
     store.tap.turn(0);
+    world.auth.clock.advance(Duration::from_secs(1));
     assert_eq!(world.call("GET", "/health/ready", &[], "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_store_is_asked_whether_it_is_ready_once_a_second_at_the_most() {
+    let (world, store) = moody().await;
+    let ready = async || world.call("GET", "/health/ready", &[], "").await.status;
+    let second = || world.auth.clock.advance(Duration::from_secs(1));
+    assert_eq!(ready().await, 200);
+
+    store.tap.turn(UNAVAILABLE);
+    world.auth.clock.advance(Duration::from_millis(999));
+    assert_eq!(ready().await, 200);
+    second();
+    assert_eq!(ready().await, 503);
+
+    store.tap.turn(0);
+    assert_eq!(ready().await, 503);
+    second();
+    assert_eq!(ready().await, 200);
 }

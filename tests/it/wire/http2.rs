@@ -1,5 +1,7 @@
 //! HTTP/2, spoken without asking first.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -62,6 +64,21 @@ async fn requests_are_answered_many_at_a_time() {
     for answer in asked {
         assert!(within(answer).await.unwrap().contains(r#""slug":"pro""#));
     }
+}
+
+#[tokio::test]
+async fn endless_time_outs_end_nothing() {
+    let (head_timeout, drain_timeout) = (Duration::MAX, Duration::MAX);
+    let mut wire = Wire::limited(Limits { head_timeout, drain_timeout, ..Limits::default() }).await;
+    let (mut sender, task) = connect(&wire).await;
+
+    assert_eq!(send(&mut sender, get("/subscription-plans"), "").await.unwrap().status(), 200);
+
+    wire.lives("HTTP/2 with endless time-outs").await;
+    drop(sender);
+    within(task).await.unwrap();
+    wire.stop();
+    assert!(wire.ended().await);
 }
 
 #[tokio::test]

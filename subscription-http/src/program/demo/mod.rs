@@ -26,10 +26,11 @@ use tokio::io::BufReader;
 
 use self::dice::Dice;
 use self::story::{Outcome, Story};
+use super::database::Database;
 use super::keys::Keys;
 use super::moving::bar;
-use super::serve::authenticate;
-use super::settings::{Database, Mode, Settings};
+use super::settings::{Mode, Settings};
+use super::setup::authenticate;
 use super::store::{Kept, Opened};
 use super::{Failure, say};
 
@@ -56,14 +57,14 @@ pub(crate) struct Demo {
 }
 
 pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> {
-    if settings.database == Database::Memory {
-        return Err(Failure::new(
-            "what is in memory: ends with this command: name a --database that a server can open",
-        ));
-    }
     if settings.mode == Mode::Production {
         return Err(Failure::new(
             "nobody vouches for people who never were: fill a store in development mode",
+        ));
+    }
+    if *settings.database()? == Database::Memory {
+        return Err(Failure::new(
+            "what is in memory: ends with this command: name a --database that a server can open",
         ));
     }
     let opened = Opened::new(settings, false).await?;
@@ -76,7 +77,7 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
         "seed {seed}: {subscriptions} subscriptions from {} to {}, in {:?}",
         day(begin),
         day(until),
-        settings.database
+        settings.database()?
     ));
     say("");
     tell(&outcome, &counts);

@@ -17,6 +17,12 @@ use crate::store::{OpenError, StoreError};
 /// How long to wait between two attempts to reach a database, at the most.
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
+/// PostgreSQL's own bound of `max_connections`.
+const CONNECTIONS_MAX: usize = 262_143;
+
+/// PostgreSQL's own bound of its time-outs: 24 days.
+const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// How to open a [`PostgresStore`].
 #[derive(Debug, Clone)]
 pub struct Postgres {
@@ -38,10 +44,10 @@ impl Postgres {
         })
     }
 
-    /// How many connections are open at the most; by default 16.
+    /// How many connections are open at the most, from 1 to 262,143; by default 16.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections.max(1);
+        self.connections = connections.clamp(1, CONNECTIONS_MAX);
         self
     }
 
@@ -53,7 +59,7 @@ impl Postgres {
         self
     }
 
-    /// How long the database may take for one statement; by default 10 seconds.
+    /// How long the database may take for one statement, 24 days at the most; by default 10 seconds.
     #[must_use]
     pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
@@ -90,7 +96,7 @@ impl Postgres {
     }
 
     fn store(self, readiness: Readiness, stop: Arc<Notify>) -> PostgresStore {
-        let millis = self.statement_timeout.as_millis().to_string();
+        let millis = self.statement_timeout.min(TIMEOUT_MAX).as_millis().to_string();
         let options = self
             .options
             .application_name("subscription")

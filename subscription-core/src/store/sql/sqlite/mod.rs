@@ -1,12 +1,12 @@
 //! Everything in one file, by SQLite.
 
 mod apply;
+mod file;
 mod moving;
 mod row;
 mod writer;
 
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use super::page::{Branch, Statement};
 use super::pool::Pool;
 use super::read::store_over_sql;
 use super::value::{Columns as _, Value};
+use file::HeldFile;
 use row::bound;
 use writer::Writer;
 
@@ -67,13 +68,29 @@ impl Sqlite {
         self
     }
 
-    /// Opens the file, alone, and brings its tables up to date.
+    /// Opens the file, alone, and brings its tables up to date. Where that fails, no file is left behind
+    /// that was not there before.
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
-        let held = hold(&self.path)?;
-        private(&self.path).map_err(|source| OpenError::Io { path: self.path.clone(), source })?;
+        let held = HeldFile::take(&self.path)?;
+        match self.connect().await {
+            Ok((options, connection)) => {
+                let read_only = options.clone().pragma("query_only", "on");
+                let readers = Pool::new(read_only, READERS, PATIENCE);
+                Ok(SqliteStore { readers, writer: Writer::start(options, connection, held) })
+            }
+            Err(error) => {
+                held.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// A connection for the writer to a file that is there, and how to make more.
+    async fn connect(&self) -> Result<(SqliteConnectOptions, SqliteConnection), OpenError> {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
-            .create_if_missing(true)
+            // One that is removed later is not to be replaced by an empty one.
+            .create_if_missing(false)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(self.synchronous)
             .busy_timeout(PATIENCE)
@@ -81,34 +98,12 @@ impl Sqlite {
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;
         let migrated = migrations::sqlite().run_direct(None, &mut connection, false).await;
+        let closed = connection.close().await;
         migrated.map_err(|error| OpenError::Migration(error.into()))?;
-        connection.close().await.map_err(database)?;
-        let readers = Pool::new(options.clone().pragma("query_only", "on"), READERS, PATIENCE);
-        let writer = Writer::start(options, held).await.map_err(database)?;
-        Ok(SqliteStore { readers, writer })
+        closed.map_err(database)?;
+        let connection = options.connect().await.map_err(database)?;
+        Ok((options, connection))
     }
-}
-
-/// Takes the file for this process, until it ends however it ends.
-fn hold(path: &Path) -> Result<File, OpenError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let file = private(Path::new(&name)).map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
-        Err(TryLockError::Error(source)) => Err(io(source)),
-    }
-}
-
-/// Opens a file, or makes it for the eyes of its owner only: people are in it.
-fn private(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.create(true).truncate(false).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 impl SqliteStore {

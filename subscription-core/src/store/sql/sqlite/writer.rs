@@ -1,7 +1,5 @@
 //! The one writer: change sets that wait share a transaction, and so a flush of the disk.
 
-use std::fs::File;
-
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{mpsc, oneshot};
@@ -10,6 +8,7 @@ use super::super::access;
 use super::super::error::{failed, unavailable};
 use super::super::page::Statement;
 use super::apply::{apply, execute};
+use super::file::HeldFile;
 use crate::clock::Timestamp;
 use crate::store::{ChangeSet, StoreError};
 
@@ -44,15 +43,15 @@ impl Loan {
 }
 
 impl Writer {
-    /// Starts the writer, which holds the file's lock for as long as it runs.
-    pub(super) async fn start(
+    /// Starts the writer, which holds the file for as long as it runs.
+    pub(super) fn start(
         options: SqliteConnectOptions,
-        held: File,
-    ) -> Result<Self, sqlx::Error> {
-        let connection = options.connect().await?;
+        connection: SqliteConnection,
+        held: HeldFile,
+    ) -> Self {
         let (sender, jobs) = mpsc::channel(GROUP_MAX);
         tokio::spawn(run(jobs, options, connection, held));
-        Ok(Self(sender))
+        Self(sender)
     }
 
     pub(super) async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
@@ -84,7 +83,7 @@ async fn run(
     mut jobs: mpsc::Receiver<Job>,
     options: SqliteConnectOptions,
     connection: SqliteConnection,
-    held: File,
+    held: HeldFile,
 ) {
     let mut connection = Some(connection);
     let mut group = Vec::new();
@@ -102,13 +101,17 @@ async fn run(
         if connection.is_none() {
             connection = options.connect().await.ok();
         }
-        let sound = if let Some(open) = &mut connection {
-            serve(open, work).await
-        } else {
-            for job in work {
-                answer(job, Err(unavailable("the file cannot be opened")));
+        let sound = match &mut connection {
+            Some(_) if !held.is_in_place() => {
+                tracing::error!("the database file was removed or replaced while it was open");
+                refuse(work, "the file was removed or replaced");
+                true
             }
-            true
+            Some(open) => serve(open, work).await,
+            None => {
+                refuse(work, "the file cannot be opened");
+                true
+            }
         };
         if !sound {
             connection = None;
@@ -144,6 +147,12 @@ async fn lend(
     match to.send(Loan { connection, back }) {
         Ok(()) => returned.await.ok(),
         Err(loan) => Some(loan.connection),
+    }
+}
+
+fn refuse(work: Vec<Job>, why: &'static str) {
+    for job in work {
+        answer(job, Err(unavailable(why)));
     }
 }
 
