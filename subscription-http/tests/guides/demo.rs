@@ -8,7 +8,7 @@ use crate::story::{folder, run_script};
 /// The port of the lines is another here: the one that the server of this test has.
 const SCRIPT: &str = r#"
 subscription-http demo --subscriptions 120 --seed 7 > told
-subscription-http --listen 127.0.0.1:8080 &
+subscription-http --listen 127.0.0.1:8080 > /dev/null &
 until_ready 8080
 grep curl told | sed -e 's/127\.0\.0\.1:[0-9]*/127.0.0.1:8080/' -e 's/curl/curl -fS/' > lines
 while read -r line; do

@@ -50,6 +50,7 @@ const STORIES: &[Story] = &[
         instead: &[("example.com/jwks\n", "example.com/jwks &\nuntil_ready 8080\n")],
         told: &[],
     },
+    Story::of("docs/billing.md"),
     Story::of("docs/errors.md"),
     Story::of("docs/identity-provider.md"),
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),

@@ -12,7 +12,7 @@ pub(crate) fn missing(called: &BTreeSet<String>) -> Option<String> {
     let packages: BTreeSet<_> = missing.into_iter().map(|name| package(name)).collect();
     let packages = packages.into_iter().collect::<Vec<_>>().join(" ");
     let missing =
-        (!names.is_empty()).then(|| format!("not installed: {names} (apt-get install {packages})"));
+        (!names.is_empty()).then(|| format!("{names} not installed (apt-get install {packages})"));
     decide("SUBSCRIPTION_TEST_PROGRAMS", missing)
 }
 

@@ -17,6 +17,7 @@ mod invariants;
 mod model;
 mod operation;
 mod regressions;
+mod renewals;
 mod rng;
 mod snapshot;
 mod world;
