@@ -15,9 +15,8 @@
 
 mod renewals;
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Datelike as _, Utc};
@@ -85,25 +84,37 @@ struct Month {
 /// A gateway in memory, which remembers what it said for each key.
 struct Till {
     dice: Dice,
-    said: RefCell<BTreeMap<String, bool>>,
-    /// How many charges are made before the process is killed, in earnest by a power cut.
-    fuse: Cell<Option<u32>>,
+    state: Mutex<TillState>,
+}
+
+#[derive(Default)]
+struct TillState {
+    said: BTreeMap<String, bool>,
+    /// How many charges are made before the job is killed, in earnest by a power cut.
+    fuse: Option<u32>,
+}
+
+impl Till {
+    fn state(&self) -> MutexGuard<'_, TillState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Gateway for Till {
     async fn charge(&self, key: &str, _: Amount, _: Currency) -> Result<bool> {
-        let known = self.said.borrow().get(key).copied();
-        let paid = match known {
-            Some(paid) => paid,
+        let mut state = self.state();
+        let paid = match state.said.get(key) {
+            Some(paid) => *paid,
             None => !self.dice.happens(odds::FAILS)?,
         };
-        self.said.borrow_mut().insert(key.to_owned(), paid);
-        if self.fuse.get() == Some(0) {
-            self.fuse.set(None);
-            return Err("killed after the charge".into());
+        state.said.insert(key.to_owned(), paid);
+        match state.fuse {
+            Some(0) => Err("killed after a charge".into()),
+            left => {
+                state.fuse = left.map(|left| left - 1);
+                Ok(paid)
+            }
         }
-        self.fuse.set(self.fuse.get().map(|left| left - 1));
-        Ok(paid)
     }
 }
 
@@ -136,7 +147,7 @@ impl World {
             plans.insert(plan.id, plan);
         }
         let dice = Dice(ids);
-        let till = Till { dice: dice.clone(), said: RefCell::default(), fuse: Cell::new(None) };
+        let till = Till { dice: dice.clone(), state: Mutex::default() };
         Ok(Self { service, clock, dice, till, plans, months: BTreeMap::new() })
     }
 
@@ -220,11 +231,11 @@ impl World {
     /// What is due today is paid and goes on, or falls behind and stays due.
     async fn renew(&mut self) -> Result<()> {
         if self.dice.roll(10)? == 0 {
-            self.till.fuse.set(Some(3));
+            self.till.state().fuse = Some(3);
         }
         // Killed in the middle, the job runs again: what it had done by then it finds done.
         let killed = self.renew_all().await.is_err();
-        self.till.fuse.set(None);
+        self.till.state().fuse = None;
         if killed { self.renew_all().await } else { Ok(()) }
     }
 
@@ -346,7 +357,7 @@ async fn main() -> Result<()> {
 
     // Nobody was charged twice for a period, however often the job was killed.
     let mut periods = BTreeSet::new();
-    for (key, _) in world.till.said.borrow().iter().filter(|(_, paid)| **paid) {
+    for (key, _) in world.till.state().said.iter().filter(|(_, paid)| **paid) {
         let (period, _attempt) = key.rsplit_once('/').ok_or("a key")?;
         assert!(periods.insert(period.to_owned()), "{period} twice");
     }

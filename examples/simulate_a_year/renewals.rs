@@ -18,10 +18,15 @@ use subscription_core::{
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Who takes the money. All gateways know keys like this: `Idempotency-Key` at Stripe, for one.
-pub(crate) trait Gateway {
+pub(crate) trait Gateway: Sync {
     /// Charges once for a key, and says whether the money came. For a key that it has seen, it says what
     /// it said then. An error leaves open whether anything was charged.
-    async fn charge(&self, key: &str, amount: Amount, currency: Currency) -> Result<bool>;
+    fn charge(
+        &self,
+        key: &str,
+        amount: Amount,
+        currency: Currency,
+    ) -> impl Future<Output = Result<bool>> + Send;
 }
 
 /// Whether a payment that was refused is tried again.
@@ -60,7 +65,10 @@ pub(crate) async fn charge(
         }
         PaymentStatus::Failed | PaymentStatus::Canceled => return Ok(false),
         // Paid, whatever became of it later.
-        _ => return Ok(true),
+        PaymentStatus::Succeeded
+        | PaymentStatus::PartiallyRefunded
+        | PaymentStatus::Refunded
+        | PaymentStatus::Disputed => return Ok(true),
     }
 
     // 2. Charge. The version is that of this attempt: the same after a crash, another after a refusal.

@@ -1,9 +1,8 @@
 //! The renewals of the example `simulate_a_year`, killed at every step: nobody is charged twice, and
 //! nobody is forgotten.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use subscription_core::store::PaymentQuery;
 use subscription_core::{
@@ -37,24 +36,34 @@ enum Killed {
 
 /// A gateway that refuses each first attempt to charge one subscription.
 #[derive(Debug, Default)]
-struct Till {
-    charged: RefCell<BTreeMap<String, bool>>,
-    refuses: Cell<Option<SubscriptionId>>,
-    killed: Cell<Option<Killed>>,
-    asked: Cell<u32>,
+struct Till(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    said: BTreeMap<String, bool>,
+    refuses: Option<SubscriptionId>,
+    killed: Option<Killed>,
+    asked: u32,
+}
+
+impl Till {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
 }
 
 impl Gateway for Till {
     async fn charge(&self, key: &str, _: Amount, _: Currency) -> Result<bool> {
-        let nth = self.asked.get();
-        self.asked.set(nth + 1);
-        if matches!(self.killed.get(), Some(Killed::BeforeCharge(at)) if at == nth) {
+        let mut state = self.state();
+        let nth = state.asked;
+        state.asked += 1;
+        if matches!(state.killed, Some(Killed::BeforeCharge(at)) if at == nth) {
             return Err("killed before a charge".into());
         }
         let refused =
-            self.refuses.get().is_some_and(|id| key.starts_with(&id.to_string()) && is_first(key));
-        let paid = *self.charged.borrow_mut().entry(key.to_owned()).or_insert(!refused);
-        if matches!(self.killed.get(), Some(Killed::AfterCharge(at)) if at == nth) {
+            state.refuses.is_some_and(|id| key.starts_with(&id.to_string()) && is_first(key));
+        let paid = *state.said.entry(key.to_owned()).or_insert(!refused);
+        if matches!(state.killed, Some(Killed::AfterCharge(at)) if at == nth) {
             return Err("killed after a charge".into());
         }
         Ok(paid)
@@ -97,7 +106,7 @@ async fn survives(killed: Killed) -> bool {
         held.push(service.create_subscription(new, None).await.unwrap().record.id);
     }
     let till = Till::default();
-    till.refuses.set(held.last().copied());
+    till.state().refuses = held.last().copied();
     // From the end of January to the middle of April: due on 29 February and on 31 March.
     advance(&clock, 76 * 24 * 60 * 60);
 
@@ -107,11 +116,11 @@ async fn survives(killed: Killed) -> bool {
         Killed::AtRead(at) => faults.plan(Vec::new(), Some(at)),
         Killed::BeforeCommit(at) => faults.plan(nth(at, Fault::Refusal).collect(), None),
         Killed::AfterCommit(at) => faults.plan(nth(at, Fault::LostAnswer).collect(), None),
-        Killed::BeforeCharge(_) | Killed::AfterCharge(_) => till.killed.set(Some(killed)),
+        Killed::BeforeCharge(_) | Killed::AfterCharge(_) => till.state().killed = Some(killed),
     }
     let was_killed = job(&service, &till).await.is_err();
     faults.plan(Vec::new(), None);
-    till.killed.set(None);
+    till.state().killed = None;
     job(&service, &till).await.unwrap();
 
     for id in held {
@@ -123,12 +132,12 @@ async fn survives(killed: Killed) -> bool {
         assert_eq!(payments.iter().filter(paid).count(), 2, "{killed:?}: {payments:?}");
         for payment in payments {
             let period = payment.external_payment_id.as_ref().unwrap().to_string();
-            let charged = till.charged.borrow();
-            let charges = charged.iter().filter(|(key, paid)| key.starts_with(&period) && **paid);
-            assert_eq!(charges.count(), 1, "{killed:?}: {period} in {charged:?}");
+            let state = till.state();
+            let times = state.said.iter().filter(|(key, paid)| key.starts_with(&period) && **paid);
+            assert_eq!(times.count(), 1, "{killed:?}: {period} in {state:?}");
         }
     }
-    assert_eq!(till.charged.borrow().values().filter(|paid| **paid).count(), 4, "{killed:?}");
+    assert_eq!(till.state().said.values().filter(|paid| **paid).count(), 4, "{killed:?}");
     was_killed
 }
 
