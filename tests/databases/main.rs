@@ -1,14 +1,17 @@
 //! What is kept on disk: the stores over SQLite and PostgreSQL, and the server over them.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it measured")]
+#![expect(clippy::print_stdout, reason = "a test tells what it measured")]
 
 mod folder;
 mod lives;
 mod million;
 mod moving;
+mod needs;
 mod postgres;
 mod records;
+#[path = "../it/seed.rs"]
+mod seed;
 #[path = "../it/simulation/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "its own tests are those of `it`")]
 mod simulation;
@@ -21,30 +24,37 @@ mod world;
 
 use libtest_mimic::Arguments;
 
+use self::needs::Ignored;
+
 mod logs {
     /// Nobody searches the log of these tests.
     pub(crate) const fn listen() {}
 }
 
 fn main() {
-    let skipped = std::env::var("SUBSCRIPTION_TEST_POSTGRES").is_ok_and(|how| how == "skip");
-    let anywhere = sqlite::stories().into_iter().chain(moving::stories());
-    let anywhere = anywhere.chain(upgrades::stories());
-    let anywhere = anywhere.map(|story| story.trial(false));
-    let without_a_disk = !sqlite::can_mount();
-    let with_a_disk = sqlite::stories_with_a_disk().into_iter();
-    let with_a_disk = with_a_disk.map(|story| story.trial(without_a_disk));
-    let with_a_server = postgres::stories().into_iter().chain(moving::stories_with_a_server());
-    let with_a_server = with_a_server.chain(upgrades::stories_with_a_server());
-    let with_a_server = with_a_server.map(|story| story.trial(skipped));
-    let all = anywhere.chain(with_a_disk).chain(with_a_server).collect();
-    let done = libtest_mimic::run(&Arguments::from_args(), all);
+    let no_disk =
+        (!sqlite::can_mount()).then(|| "no disk can be mounted (it takes root)".to_owned());
+    let no_server = needs::postgres(postgres::cluster::missing());
+    let no_binaries = needs::postgres(postgres::cluster::missing_binaries());
+    let groups = [
+        (None, vec![sqlite::stories(), moving::stories(), upgrades::stories()]),
+        (no_disk, vec![sqlite::stories_with_a_disk()]),
+        (
+            no_server,
+            vec![
+                postgres::stories(),
+                moving::stories_with_a_server(),
+                upgrades::stories_with_a_server(),
+            ],
+        ),
+        (no_binaries, vec![postgres::stories_with_a_server_of_their_own()]),
+    ];
+    let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
+    for (reason, stories) in groups {
+        let stories = stories.into_iter().flatten();
+        trials.extend(stories.map(|story| ignored.for_reason(reason.as_deref(), story.trial())));
+    }
+    let done = libtest_mimic::run(&Arguments::from_args(), trials);
     postgres::stop();
-    if skipped {
-        eprintln!("PostgreSQL was NOT tested: SUBSCRIPTION_TEST_POSTGRES=skip");
-    }
-    if without_a_disk {
-        eprintln!("disks that fail were NOT tested: mounting one takes root");
-    }
-    done.exit();
+    ignored.exit(&done)
 }

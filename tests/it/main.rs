@@ -17,6 +17,7 @@ mod payments;
 mod periods;
 mod plans;
 mod races;
+mod seed;
 mod simulation;
 mod stores;
 mod subscriptions;

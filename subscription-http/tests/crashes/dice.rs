@@ -1,7 +1,5 @@
 //! Chance that can be repeated.
 
-use subscription_core::{IdSource as _, RandomIds};
-
 /// Random numbers from a seed (splitmix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
@@ -13,12 +11,7 @@ impl Dice {
 
     /// Of the seed in `SUBSCRIPTION_TEST_SEED`, or a new one, which is told.
     pub(crate) fn told(story: &str) -> Self {
-        let given = std::env::var("SUBSCRIPTION_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let mut bytes = [0; 4];
-            RandomIds.fill(&mut bytes).unwrap();
-            u32::from_be_bytes(bytes).into()
-        });
+        let seed = crate::seed::seed();
         println!("{story}: SUBSCRIPTION_TEST_SEED={seed}");
         Self(seed)
     }

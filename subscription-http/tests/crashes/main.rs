@@ -4,7 +4,7 @@
 //! was answered must be there, to the byte; what was not may be there or not, but wholly.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails panics")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a test tells what it measured")]
+#![expect(clippy::print_stdout, reason = "a test tells what it measured")]
 
 mod audit;
 mod backup;
@@ -17,30 +17,43 @@ mod instances;
 mod kills;
 mod ledger;
 mod load;
+#[path = "../../../tests/databases/needs.rs"]
+mod needs;
 mod outages;
 mod place;
 mod running;
+#[expect(dead_code, reason = "a part of it is for the simulation")]
+#[path = "../../../tests/it/seed.rs"]
+mod seed;
 mod stops;
 mod stories;
 mod writer;
 
 use libtest_mimic::Arguments;
 
+use self::needs::Ignored;
+
 fn main() {
-    let skipped = std::env::var("SUBSCRIPTION_TEST_POSTGRES").is_ok_and(|how| how == "skip");
-    let anywhere = [kills::stories(), stops::stories(), backup::stories()];
-    let with_a_server = [
-        kills::stories_with_postgres(),
-        outages::stories(),
-        instances::stories(),
-        stops::stories_with_postgres(),
+    let no_server = needs::postgres(cluster::missing());
+    let no_binaries = needs::postgres(cluster::missing_binaries());
+    let groups = [
+        (None, vec![kills::stories(), stops::stories(), backup::stories()]),
+        (
+            no_server,
+            vec![
+                kills::stories_with_postgres(),
+                instances::stories(),
+                stops::stories_with_postgres(),
+            ],
+        ),
+        (no_binaries, vec![outages::stories()]),
     ];
-    let anywhere = anywhere.into_iter().flatten().map(|story| story.trial(false));
-    let with_a_server = with_a_server.into_iter().flatten().map(|story| story.trial(skipped));
-    let done = libtest_mimic::run(&Arguments::from_args(), anywhere.chain(with_a_server).collect());
-    place::stop();
-    if skipped {
-        eprintln!("PostgreSQL was NOT tested: SUBSCRIPTION_TEST_POSTGRES=skip");
+    let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
+    for (reason, stories) in groups {
+        let stories = stories.into_iter().flatten();
+        trials.extend(stories.map(|story| ignored.for_reason(reason.as_deref(), story.trial())));
     }
-    done.exit();
+    let done = libtest_mimic::run(&Arguments::from_args(), trials);
+    place::stop();
+    ignored.exit(&done)
 }

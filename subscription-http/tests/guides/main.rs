@@ -6,18 +6,23 @@
 //! for word in a file that is.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
-#![expect(clippy::print_stderr, reason = "a test tells what it could not test")]
+#![expect(clippy::print_stdout, reason = "a test tells what it could not test")]
 
 #[expect(dead_code, reason = "what is logged and killed there is for others")]
 #[path = "../../../tests/databases/postgres/cluster.rs"]
 mod cluster;
+mod demo;
+#[path = "../../../tests/databases/needs.rs"]
+mod needs;
 mod page;
 mod pages;
+mod programs;
 mod script;
 mod story;
 
 use libtest_mimic::{Arguments, Trial};
 
+use self::needs::Ignored;
 use self::story::{Part, Story};
 
 /// What a reader does in another terminal, or with root's nginx, is done here in one script.
@@ -45,6 +50,7 @@ const STORIES: &[Story] = &[
         instead: &[("example.com/jwks\n", "example.com/jwks &\nuntil_ready 8080\n")],
         told: &[],
     },
+    Story::of("docs/billing.md"),
     Story::of("docs/errors.md"),
     Story::of("docs/identity-provider.md"),
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),
@@ -60,18 +66,17 @@ const STORIES: &[Story] = &[
 ];
 
 fn main() {
-    let skipped = std::env::var("SUBSCRIPTION_TEST_POSTGRES").is_ok_and(|how| how == "skip");
-    let mut trials = pages::trials();
+    let no_binaries = needs::postgres(cluster::missing_binaries());
+    let (mut ignored, mut trials) = (Ignored::default(), pages::trials());
     for story in STORIES {
-        let ignored = skipped && story.needs_postgres();
-        trials.push(Trial::test(story.name(), || story.run()).with_ignored_flag(ignored));
+        let no_server = no_binaries.clone().filter(|_| story.needs_postgres());
+        let reason = no_server.or_else(|| programs::missing(&story.programs()));
+        let trial = Trial::test(story.name(), || story.run());
+        trials.push(ignored.for_reason(reason.as_deref(), trial));
     }
+    let reason = programs::missing(&["bash".to_owned(), "curl".to_owned()].into());
+    let trial = Trial::test("the_lines_that_demo_prints_can_be_run", demo::run);
+    trials.push(ignored.for_reason(reason.as_deref(), trial));
     let done = libtest_mimic::run(&Arguments::from_args(), trials);
-    if skipped {
-        eprintln!("PostgreSQL was NOT tested: SUBSCRIPTION_TEST_POSTGRES=skip");
-    }
-    for what in story::left_out() {
-        eprintln!("{what}");
-    }
-    done.exit();
+    ignored.exit(&done)
 }

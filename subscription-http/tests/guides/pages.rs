@@ -21,7 +21,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Every page that is read by people who use or change this.
 fn pages() -> Vec<String> {
-    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let top =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md"];
     let mut pages = top.map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

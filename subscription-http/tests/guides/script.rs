@@ -1,6 +1,6 @@
 //! A page's blocks as one script, with this machine's ports and databases in the place of the page's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -26,25 +26,25 @@ pub(crate) struct Script {
     pub(crate) text: String,
     /// What the page says that it will be told, in order.
     pub(crate) told: Vec<String>,
-    /// What could not be run for want of a program.
-    pub(crate) left_out: Vec<String>,
+    /// The programs that it calls and that not every machine has.
+    pub(crate) programs: BTreeSet<String>,
 }
 
 impl Script {
+    /// A script of its own, of no page.
+    pub(crate) fn new(text: &str) -> Self {
+        let text = format!("{PRELUDE}{text}");
+        Self { text, told: Vec::new(), programs: BTreeSet::new() }
+    }
+
     pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a Block>) -> Self {
-        let mut script = Self { text: PRELUDE.to_owned(), told: Vec::new(), left_out: Vec::new() };
-        let mut missing_in = None;
+        let programs = ["bash".to_owned(), "curl".to_owned()].into();
+        let mut script = Self { text: PRELUDE.to_owned(), told: Vec::new(), programs };
         for block in blocks {
-            if let Mark::Needs(programs) = &block.mark
-                && let Some(program) = programs.iter().find(|program| !is_installed(program))
-            {
-                script.left_out.push(format!("line {} needs {program}", block.line));
-                missing_in = Some(&block.section);
+            if let Mark::Needs(programs) = &block.mark {
+                script.programs.extend(programs.iter().cloned());
             }
-            // The rest of the section goes on from what was not done.
-            if missing_in != Some(&block.section) {
-                script.add(block);
-            }
+            script.add(block);
         }
         script
     }
@@ -108,9 +108,4 @@ fn with_numbers(text: &str, numbers: &BTreeMap<String, String>) -> String {
     }
     changed.pop();
     changed
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }

@@ -1,10 +1,10 @@
 //! A page, lived through.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
@@ -45,13 +45,6 @@ pub(crate) enum Part {
     AllBut(&'static str),
 }
 
-static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// What was not run for want of a program, to be told at the end.
-pub(crate) fn left_out() -> Vec<String> {
-    LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
 impl Story {
     pub(crate) const fn of(page: &'static str) -> Self {
         Self { page, part: Part::All, instead: &[], told: &[] }
@@ -89,28 +82,19 @@ impl Story {
         self.script().text.contains(DATABASE)
     }
 
+    /// The programs that it calls and that not every machine has.
+    pub(crate) fn programs(&self) -> BTreeSet<String> {
+        self.script().programs
+    }
+
     pub(crate) fn run(&self) -> Result<(), Failed> {
         let mut script = self.script().with_free_ports();
-        let told = script.left_out.iter().map(|what| format!("NOT RUN: {} {what}", self.page));
-        LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
         let _cluster = self.cluster(&mut script)?;
-        let folder = self.folder();
+        let folder = folder(&self.name());
         std::fs::create_dir(folder.join("nginx"))?;
         std::fs::write(folder.join("nginx/here.conf"), NGINX)?;
-        std::fs::write(folder.join("story.sh"), &script.text)?;
-
-        let succeeded = Group::start(&folder)?.wait();
-
-        let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
-        let (out, log) = (read("story.out"), read("story.log"));
-        let (out, log) = (String::from_utf8_lossy(&out), String::from_utf8_lossy(&log));
-        // Its end tells most, and all of it is in the folder.
-        let end = log.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev();
-        let end: String = end.flat_map(|line| [line, "\n"]).collect();
-        let failed = |why: &str| Err(format!("{why}\n--- told\n{out}\n--- log\n{end}").into());
-        if !succeeded {
-            return failed("it did not end well");
-        }
+        let out = run_script(&folder, &script.text)?;
+        let failed = |why: &str| Err(format!("{why}\n--- told\n{out}").into());
         if let Some(missing) = self.told.iter().find(|told| !out.contains(**told)) {
             return failed(&format!("not told: {missing}"));
         }
@@ -139,15 +123,32 @@ impl Story {
         }
         Ok(Some(cluster))
     }
+}
 
-    /// An empty folder, which the next run clears away.
-    fn folder(&self) -> PathBuf {
-        let name: String = self.name().chars().filter(|c| c.is_alphanumeric()).collect();
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guides").join(name);
-        std::fs::remove_dir_all(&folder).ok();
-        std::fs::create_dir_all(&folder).unwrap();
-        folder
+/// An empty folder, which the next run clears away.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guides").join(name);
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Runs a script in a folder, with the program on the path, and gives what it has printed.
+pub(crate) fn run_script(folder: &Path, text: &str) -> Result<String, Failed> {
+    std::fs::write(folder.join("story.sh"), text)?;
+    let succeeded = Group::start(folder)?.wait();
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
+    let (out, log) = (read("story.out"), read("story.log"));
+    let out = String::from_utf8_lossy(&out).into_owned();
+    if succeeded {
+        return Ok(out);
     }
+    // Its end tells most, and all of it is in the folder.
+    let log = String::from_utf8_lossy(&log);
+    let end = log.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev();
+    let end: String = end.flat_map(|line| [line, "\n"]).collect();
+    Err(format!("it did not end well\n--- told\n{out}\n--- log\n{end}").into())
 }
 
 fn create_database(url: &str) -> Result<(), Failed> {
@@ -195,8 +196,9 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let group = format!("-{}", self.0.id());
-        Command::new("kill").args(["-s", "KILL", "--", &group]).stderr(Stdio::null()).status().ok();
+        // The shell's own `kill`: not every machine has the program.
+        let script = format!("kill -s KILL -- -{}", self.0.id());
+        Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status().ok();
         self.0.wait().ok();
     }
 }

@@ -40,7 +40,7 @@ fn all(server: &Running, list: &str) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn it_fills_a_store_that_a_server_then_shows_and_its_own_lines_work() {
+fn it_fills_a_store_that_a_server_then_shows() {
     let folder = folder();
 
     let told = said(command_in(&folder).args(["demo", "--subscriptions", "120", "--seed", "7"]));
@@ -55,17 +55,8 @@ fn it_fills_a_store_that_a_server_then_shows_and_its_own_lines_work() {
     let plans = all(&server, "/subscription-plans");
     assert_eq!(plans.len(), 8);
     assert_eq!(plans.iter().filter(|plan| plan["is_active"] == false).count(), 1);
-
-    let address = format!("http://{}", server.address);
-    let lines: Vec<_> = told.lines().filter(|line| line.contains("curl")).collect();
-    assert_eq!(lines.len(), 4, "{told}");
-    for line in lines {
-        let line = line.replace("http://127.0.0.1:8080", &address).replace("curl", "curl -fS");
-        let answer = said(Command::new("bash").args(["-c", &line]).current_dir(&folder));
-        let answer: serde_json::Value = serde_json::from_str(&answer).expect(&answer);
-        let empty = answer["data"].as_array().is_some_and(Vec::is_empty);
-        assert!(answer.is_object() && !empty, "{line}: {answer}");
-    }
+    // Another test runs them: it takes programs that not every machine has.
+    assert_eq!(told.lines().filter(|line| line.contains("curl")).count(), 4, "{told}");
 }
 
 #[test]

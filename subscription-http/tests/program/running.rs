@@ -118,8 +118,9 @@ impl Running {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        // The shell's own `kill`: not every machine has the program.
+        let script = format!("kill -s {name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     }
 
     /// Waits for its end: the code, and what else was on standard output and on standard error.

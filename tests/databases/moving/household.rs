@@ -14,8 +14,8 @@ use subscription_core::store::{
 };
 use subscription_core::{
     BillingCycle, EventId, IdSource as _, Payment, PaymentId, PaymentStatus, Plan, PlanId,
-    RandomIds, SeededIds, SessionId, Store, Subscription, SubscriptionId, SubscriptionStatus,
-    Timestamp, UserId, Version,
+    SeededIds, SessionId, Store, Subscription, SubscriptionId, SubscriptionStatus, Timestamp,
+    UserId, Version,
 };
 
 const PRICES: [&str; 8] =
@@ -41,17 +41,9 @@ pub(super) struct Household {
 }
 
 impl Household {
-    /// Of the seed in `MOVING_SEED`, or one that nobody has tried yet.
+    /// Of the seed to repeat, or one that nobody has tried yet.
     pub(super) fn new() -> Self {
-        let fresh = || {
-            let mut bytes = [0; 8];
-            RandomIds.fill(&mut bytes).unwrap();
-            u64::from_le_bytes(bytes)
-        };
-        let seed =
-            std::env::var("MOVING_SEED").map_or_else(|_| fresh(), |told| told.parse().unwrap());
-        println!("MOVING_SEED={seed}");
-        Self { random: SeededIds::new(seed), made: 0 }
+        Self { random: SeededIds::new(crate::seed::seed()), made: 0 }
     }
 
     /// Another that fills the same store: what must be unique is its alone.

@@ -23,8 +23,11 @@ pub(crate) fn stories() -> Vec<Story> {
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         a_slow_read_whose_caller_left_holds_nobody_up,
         a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on,
-        a_database_that_only_reads_still_answers_questions,
     ]
+}
+
+pub(crate) fn stories_with_a_server_of_their_own() -> Vec<Story> {
+    stories![a_database_that_only_reads_still_answers_questions]
 }
 
 /// Short, so that what is held up for good fails soon.

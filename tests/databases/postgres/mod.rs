@@ -47,9 +47,15 @@ pub(crate) fn stories() -> Vec<Story> {
     let mut all = Story::suite("postgres", fresh);
     all.extend(lives::stories("postgres", fresh));
     all.extend(abandoned::stories());
-    all.extend(explained::stories());
     all.extend(instances::stories());
     all.extend(limits::stories());
+    all
+}
+
+/// Those that start, stop or kill a server, or set it up: one that others use is no good to them.
+pub(crate) fn stories_with_a_server_of_their_own() -> Vec<Story> {
+    let mut all = abandoned::stories_with_a_server_of_their_own();
+    all.extend(explained::stories());
     all.extend(outages::stories());
     all
 }

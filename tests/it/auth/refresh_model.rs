@@ -1,29 +1,20 @@
 //! Random lives of a session, held against a second telling of the rules.
 //!
-//! A failing life prints its seed; `REFRESH_SEED=<seed>` repeats that one alone.
+//! A failing life prints its seed; `SUBSCRIPTION_TEST_SEED=<seed>` repeats that one alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
-use subscription_core::{Clock as _, IdSource as _, RandomIds, Timestamp};
+use subscription_core::{Clock as _, Timestamp};
 
 use super::dice::Dice;
 use super::world::{AuthWorld, seconds, web};
+use crate::seed::seeds;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
-
-/// The seeds to run: some that stay the same and one that nobody has tried, or the one asked for.
-fn seeds(fixed: u64) -> Vec<u64> {
-    if let Ok(seed) = std::env::var("REFRESH_SEED") {
-        return vec![seed.parse().unwrap()];
-    }
-    let mut fresh = [0; 8];
-    RandomIds.fill(&mut fresh).unwrap();
-    (1..=fixed).chain([u64::from_le_bytes(fresh)]).collect()
-}
 
 /// The rules of the contract, told in whole seconds and on their own.
 #[derive(Debug)]
@@ -282,7 +273,7 @@ impl Life {
 async fn random_lives_follow_the_table() {
     let (seeds, mut seen) = (seeds(400), BTreeSet::new());
     for seed in &seeds {
-        println!("REFRESH_SEED={seed}");
+        println!("SUBSCRIPTION_TEST_SEED={seed}");
         let mut life = Life::begin(*seed).await;
         let mut steps = 200;
         while steps > 0 {
@@ -338,7 +329,7 @@ async fn refresh_by_tabs(world: &AuthWorld, dice: &Dice, jar: &SignedIn) -> Sign
 #[tokio::test]
 async fn honest_tabs_that_keep_to_the_windows_are_never_logged_out() {
     for seed in seeds(60) {
-        println!("REFRESH_SEED={seed}");
+        println!("SUBSCRIPTION_TEST_SEED={seed}");
         let (world, dice) = (AuthWorld::new(), Dice::seeded(seed));
         let mut jar = world.sign_up("ada").await;
         for refreshes in 2..30 {
@@ -361,7 +352,7 @@ enum Holder {
 #[tokio::test]
 async fn a_thief_and_a_victim_are_never_both_served_outside_of_the_windows() {
     for seed in seeds(100) {
-        println!("REFRESH_SEED={seed}");
+        println!("SUBSCRIPTION_TEST_SEED={seed}");
         let (world, dice) = (AuthWorld::new(), Dice::seeded(seed));
         let mut jar = world.sign_up("ada").await;
         for _ in 0..dice.below(5) {

@@ -1,17 +1,17 @@
 //! Requests that are good but for a few bytes, of every endpoint: nothing panics, nothing is the server's
 //! fault, and every answer is one of the document's.
 //!
-//! `MUTATION_SEED` repeats a run, `MUTATION_REQUESTS` says how many there are.
+//! `SUBSCRIPTION_TEST_SEED` repeats a run, `SUBSCRIPTION_TEST_STEPS` says how many there are.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::Request;
 use http_body_util::Full;
 use serde_json::json;
-use subscription_core::{IdSource as _, RandomIds};
 
 use super::world::{Answer, HttpWorld, WEB, payment_body, plan_body, text};
 use crate::auth::dice::Dice;
+use crate::seed;
 
 /// After so many a world is made anew: some of them delete what others need.
 const A_WORLD: u64 = 100;
@@ -202,13 +202,7 @@ fn check(parts: &Parts, answer: &Answer) {
 
 #[tokio::test]
 async fn a_request_with_a_few_other_bytes_is_never_the_servers_fault() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let mut fresh = [0; 8];
-    RandomIds.fill(&mut fresh).unwrap();
-    let seed = number("MUTATION_SEED").unwrap_or(u64::from_le_bytes(fresh));
-    let requests = number("MUTATION_REQUESTS").unwrap_or(4_000);
-    println!("the seed is {seed}");
-    let dice = Dice::seeded(seed);
+    let (dice, requests) = (Dice::seeded(seed::seed()), seed::steps(4_000));
     let (mut sent, mut taken, mut refused) = (0, 0, 0);
 
     while sent < requests {

@@ -5,19 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use subscription_core::events::{Event, Subject};
+use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{IdempotencyKey, PageLimit, PlanQuery, SubscriptionQuery};
 use subscription_core::{Clock, ManualClock, Store, SubscriptionService, Timestamp, Version};
 
 use super::actors::Actor;
+use super::feed::{Feed, Told};
 use super::invariants::{self, Broken, View};
-use super::model::Records;
-use super::operation::{Operation, Outcome, Record, Reply, subject, version};
+use super::model::{ANSWERS_KEPT, Records};
+use super::operation::{Operation, Outcome, Record, Reply, made_at, subject, version};
 use super::rng::Rng;
-use super::snapshot::{Feed, Snapshot};
-use super::world::{Failure, service_over};
+use super::snapshot::Snapshot;
+use super::world::{Failure, advance, service_over};
 
 const ACTORS: usize = 6;
 
@@ -29,9 +29,26 @@ const REPEATS_MAX: usize = 200;
 struct Acknowledged {
     made: Vec<Record>,
     deleted: Vec<Subject>,
-    /// The record that each request under a key led to.
-    by_key: Vec<(IdempotencyKey, Operation, Record)>,
+    by_key: Vec<Answered>,
     log: VecDeque<String>,
+}
+
+/// A request under a key, and the record that it led to.
+#[derive(Debug)]
+struct Answered {
+    key: IdempotencyKey,
+    request: Operation,
+    record: Record,
+    replayed: bool,
+    asked_at: Timestamp,
+    done_at: Timestamp,
+}
+
+impl Answered {
+    /// Until when the key stands for its record, and for no other.
+    fn expires_at(&self) -> Timestamp {
+        made_at(&self.record).saturating_add(ANSWERS_KEPT)
+    }
 }
 
 /// Lets all actors ask so many times, then checks what is left behind.
@@ -39,11 +56,13 @@ pub(super) async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<
     let (clock, faults, service) = service_over(&store, seed);
     let mut rng = Rng::new(seed);
     faults.draw_from(rng.fork());
+    let upkeep = Arc::default();
     let tasks: Vec<_> = (0..ACTORS)
         .map(|nth| {
             // Two of each: they share a client, and with it the keys of their requests.
             let actor = Actor::new(format!("client-{}", nth / 2), rng.fork());
-            tokio::spawn(live(actor, service.clone(), clock.clone(), Arc::clone(&store), steps))
+            let (service, upkeep) = (service.clone(), Arc::clone(&upkeep));
+            tokio::spawn(live(actor, service, upkeep, clock.clone(), Arc::clone(&store), steps))
         })
         .collect();
     let mut acknowledged = Vec::new();
@@ -57,9 +76,16 @@ pub(super) async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<
     })
 }
 
+/// Held for writing by who forgets expired keys, and for reading by who uses one. The version of a key's
+/// record begins at 1 again after it was forgotten, so one who has read the record before that, and writes or
+/// deletes it after the key was used anew, takes the new record for the old: a defect that takes a twin
+/// request and the upkeep in the same moment, a day after the first use of the key.
+type Upkeep = Arc<tokio::sync::RwLock<()>>;
+
 async fn live(
     mut actor: Actor,
     service: SubscriptionService,
+    upkeep: Upkeep,
     clock: ManualClock,
     store: Arc<dyn Store>,
     steps: u32,
@@ -72,12 +98,17 @@ async fn live(
         }
         let operation = actor.next(&records, clock.now(), 0);
         if let Operation::TurnClock(seconds) = operation {
-            // Not by days: a key that expires between two repetitions may make a second record.
-            clock.advance(Duration::from_secs(seconds.unsigned_abs() % 60));
+            advance(&clock, seconds.unsigned_abs());
         }
         for _ in 0..REPEATS_MAX {
+            let forgets = matches!(operation, Operation::ForgetExpiredRequests);
+            let forgetting = if forgets { Some(upkeep.write().await) } else { None };
+            let keyed = operation.key().is_some();
+            let using = if keyed { Some(upkeep.read().await) } else { None };
+            let asked_at = clock.now();
             let outcome = operation.perform(&service).await;
-            acknowledged.note(&operation, &outcome);
+            drop((forgetting, using));
+            acknowledged.note(&operation, (asked_at, clock.now()), &outcome);
             let unanswered = outcome.is_err_and(|refusal| refusal.is_unavailable());
             if !unanswered || operation.key().is_none() {
                 break;
@@ -109,13 +140,17 @@ fn named(record: Record) -> (Subject, Record) {
 }
 
 impl Acknowledged {
-    fn note(&mut self, operation: &Operation, outcome: &Outcome) {
+    /// Remembers what was answered, and when it was asked and answered.
+    fn note(&mut self, operation: &Operation, at: (Timestamp, Timestamp), outcome: &Outcome) {
         if let Ok(Reply::Created { record, replayed }) = outcome {
+            let (record, replayed) = (record.clone(), *replayed);
             if !replayed {
                 self.made.push(record.clone());
             }
             if let Some(key) = operation.key() {
-                self.by_key.push((key, operation.clone(), record.clone()));
+                let (request, (asked_at, done_at)) = (operation.clone(), at);
+                let answered = Answered { key, request, record, replayed, asked_at, done_at };
+                self.by_key.push(answered);
             }
         }
         if let (Operation::DeleteSubscription(id, _), Ok(_)) = (operation, outcome) {
@@ -139,27 +174,23 @@ async fn check(
 ) -> Result<(), Broken> {
     let mut feed = Feed::default();
     let fresh = feed.read_on(store).await?;
-    feed.absorb(&fresh);
-    let snapshot = Snapshot::take(store, &feed, now, &mut rng).await;
-    invariants::check_store(&View {
-        now,
-        before: &Snapshot::default(),
-        store: &snapshot,
-        feed_before: &Feed::default(),
-        feed: &feed,
-        fresh: &fresh,
-    })?;
-    every_acknowledged_change_was_made(acknowledged, &fresh)
-        .map_err(|detail| Broken::new("every_acknowledged_change_was_made", detail))
+    let snapshot = Snapshot::take(store, feed.all_names(), now, &mut rng).await;
+    let before = &Snapshot::default();
+    invariants::check_store(&View { now, before, store: &snapshot, feed: &feed, fresh: &fresh })?;
+    every_acknowledged_change_was_made(acknowledged, &feed, &fresh)
+        .map_err(|detail| Broken::new("every_acknowledged_change_was_made", detail))?;
+    a_key_has_one_record_at_a_time(acknowledged)
+        .map_err(|detail| Broken::new("a_key_has_one_record_at_a_time", detail))
 }
 
-/// What was acknowledged stands in the feed, once; and one key never led to two records.
+/// What was acknowledged stands in the feed, once.
 fn every_acknowledged_change_was_made(
     acknowledged: &[Acknowledged],
-    events: &[Event],
+    feed: &Feed,
+    events: &[Told],
 ) -> Result<(), String> {
-    let told: BTreeSet<_> =
-        events.iter().map(|event| (event.subject.clone(), event.version)).collect();
+    let name = |Event { subject, version, .. }: &Event| (subject.clone(), *version);
+    let told: BTreeSet<_> = events.iter().map(|told| name(&told.event)).collect();
     let mut made = BTreeSet::new();
     for record in acknowledged.iter().flat_map(|actor| &actor.made) {
         let name = (subject(record), version(record));
@@ -169,18 +200,44 @@ fn every_acknowledged_change_was_made(
     }
     let mut deleted = BTreeSet::new();
     for name in acknowledged.iter().flat_map(|actor| &actor.deleted) {
-        let gone = events.iter().rfind(|event| event.subject == *name);
-        let gone =
-            gone.is_some_and(|event| event.change == subscription_core::events::Change::Deleted);
+        let gone = feed.latest.get(name).is_some_and(|last| last.change == Change::Deleted);
         if !gone || !deleted.insert(name.clone()) {
             return Err(format!("deleted twice or never: {name}"));
         }
     }
-    let mut by_key: BTreeMap<&IdempotencyKey, (&Operation, &Record)> = BTreeMap::new();
-    for (key, operation, record) in acknowledged.iter().flat_map(|actor| &actor.by_key) {
-        let first = by_key.entry(key).or_insert((operation, record));
-        if *first != (operation, record) {
-            return Err(format!("one key, two answers: {record:?}\n  and {:?}", first.1));
+    Ok(())
+}
+
+/// Under one key there is one record until the key expires: it is answered for the same request alone,
+/// never later, and none is made beside it.
+fn a_key_has_one_record_at_a_time(acknowledged: &[Acknowledged]) -> Result<(), String> {
+    let mut by_key: BTreeMap<&IdempotencyKey, BTreeMap<Subject, &Answered>> = BTreeMap::new();
+    for one in acknowledged.iter().flat_map(|actor| &actor.by_key) {
+        if one.replayed && one.asked_at >= one.expires_at() {
+            return Err(format!("answered though it had expired: {one:?}"));
+        }
+        let uses = by_key.entry(&one.key).or_default();
+        let first = uses.entry(subject(&one.record)).or_insert(one);
+        if (&first.request, &first.record) != (&one.request, &one.record) {
+            return Err(format!("one record, two answers: {one:?}\n  and {first:?}"));
+        }
+        if one.done_at < first.done_at {
+            *first = one;
+        }
+    }
+    for uses in by_key.values() {
+        let mut uses: Vec<_> = uses.values().collect();
+        uses.sort_by_key(|one| made_at(&one.record));
+        for (nth, first) in uses.iter().enumerate() {
+            let beside = uses.iter().skip(nth + 1);
+            let mut beside = beside.take_while(|one| made_at(&one.record) < first.expires_at());
+            // Days may pass between the moment at which a record is decided on and its commit: the key
+            // of the other may have expired meanwhile, and been forgotten.
+            if let Some(second) = beside.find(|second| {
+                second.done_at < first.expires_at() && first.done_at < second.expires_at()
+            }) {
+                return Err(format!("one key, two records: {second:?}\n  and {first:?}"));
+            }
         }
     }
     Ok(())

@@ -13,7 +13,8 @@ use subscription_core::store::{
 };
 use subscription_core::subscriptions::{NewSubscription, Subscription, SubscriptionChanges};
 use subscription_core::{
-    Conflict, Created, Error, PaymentId, Slug, SubscriptionId, SubscriptionService, UserId, Version,
+    Conflict, Created, Error, PaymentId, Slug, SubscriptionId, SubscriptionService, Timestamp,
+    UserId, Version,
 };
 
 /// A plan, a subscription or a payment.
@@ -243,6 +244,15 @@ pub(super) const fn subject(record: &Record) -> Subject {
         Record::Plan(plan) => Subject::Plan(plan.id),
         Record::Subscription(subscription) => Subject::Subscription(subscription.id),
         Record::Payment(payment) => Subject::Payment(payment.id),
+    }
+}
+
+/// When a record was made.
+pub(super) const fn made_at(record: &Record) -> Timestamp {
+    match record {
+        Record::Plan(plan) => plan.created_at,
+        Record::Subscription(subscription) => subscription.created_at,
+        Record::Payment(payment) => payment.created_at,
     }
 }
 

@@ -1,68 +1,27 @@
 //! All that a store shows at one moment, by every way of reading it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::Subject;
 use subscription_core::store::{
     Direction, IdempotencyRecord, PageLimit, PaymentQuery, PlanOrder, PlanQuery,
     SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use subscription_core::{Store, Timestamp};
 
-use super::invariants::Broken;
-use super::model::Records;
+use super::model::{self, Records};
 use super::operation::{Record, subject};
 use super::rng::Rng;
-
-/// The feed of events, as far as it was read.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Feed {
-    /// The last sequence that was read.
-    pub(super) place: u64,
-    /// The last event of every record that ever was.
-    pub(super) latest: BTreeMap<Subject, Event>,
-    /// When every record was made.
-    pub(super) made_at: BTreeMap<Subject, Timestamp>,
-}
-
-impl Feed {
-    /// Reads on to the end of the feed.
-    pub(super) async fn read_on(&mut self, store: &dyn Store) -> Result<Vec<Event>, Broken> {
-        let mut fresh = Vec::new();
-        loop {
-            let recorded = store.events(self.place, PageLimit::MAX).await.expect("the feed reads");
-            if recorded.is_empty() {
-                return Ok(fresh);
-            }
-            for recorded in recorded {
-                if recorded.sequence <= self.place {
-                    let detail = format!("{recorded:?} comes after place {}", self.place);
-                    return Err(Broken::new("every_change_has_one_event", detail));
-                }
-                self.place = recorded.sequence;
-                fresh.push(recorded.event);
-            }
-        }
-    }
-
-    /// Remembers what was read.
-    pub(super) fn absorb(&mut self, fresh: &[Event]) {
-        for event in fresh {
-            if event.change == Change::Created {
-                self.made_at.insert(event.subject.clone(), event.at);
-            }
-            self.latest.insert(event.subject.clone(), event.clone());
-        }
-    }
-}
 
 /// What a store holds.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
-    /// Every record, read by its id.
+    /// The records that were asked for by their ids, and those that are on a list.
+    pub(super) names: BTreeSet<Subject>,
+    /// Those of them that exist.
     pub(super) records: Records,
-    /// What a walk along the pages of each list gave, and which records belong on it.
+    /// The pages of each list.
     pub(super) walks: Vec<Walk>,
     /// What was found by slug or external id, for every record that has one.
     pub(super) look_ups: Vec<(Subject, Option<Subject>)>,
@@ -103,34 +62,43 @@ macro_rules! walk {
 }
 
 impl Snapshot {
-    /// Reads everything that the feed and the lists lead to.
+    /// Reads these records, and all that the lists lead to.
     pub(super) async fn take(
         store: &dyn Store,
-        feed: &Feed,
+        names: BTreeSet<Subject>,
         now: Timestamp,
         rng: &mut Rng,
     ) -> Self {
-        let mut snapshot = Self::default();
+        let mut snapshot = Self { names, ..Self::default() };
         snapshot.walk_lists(store, now, rng).await;
         let listed = snapshot.walks.iter().flat_map(|walk| walk.items.iter().map(subject));
-        let ever: BTreeSet<Subject> = listed.chain(feed.latest.keys().cloned()).collect();
-        for id in &ever {
-            if let Subject::Subscription(id) = id {
-                let limit = page_limit(rng);
-                let query = PaymentQuery { limit, ..PaymentQuery::of(*id) };
-                let items = walk!(store.payments(query) as Record::Payment);
-                snapshot.walks.push(Walk { list: List::Payments(*id), items });
-            }
-        }
-        for name in ever {
+        snapshot.names.extend(listed);
+        for name in snapshot.names.clone() {
             if let Some(record) = read(store, name.clone()).await {
                 snapshot.look_up(store, &record).await;
                 snapshot.records.insert(name, record);
             }
         }
+        snapshot.walk_payments(store, rng).await;
         let answers = store.expired_idempotency(Timestamp::MAX, PageLimit::MAX).await;
         snapshot.answers = answers.expect("the kept answers read");
         snapshot
+    }
+
+    /// The payments of every subscription that was asked for, and of those that a payment names though
+    /// they are gone.
+    async fn walk_payments(&mut self, store: &dyn Store, rng: &mut Rng) {
+        let asked_for = self
+            .names
+            .iter()
+            .filter_map(|name| if let Subject::Subscription(id) = name { Some(*id) } else { None });
+        let paid = model::payments(&self.records).map(|payment| payment.subscription_id);
+        let subscriptions: BTreeSet<_> = asked_for.chain(paid).collect();
+        for id in subscriptions {
+            let query = PaymentQuery { limit: page_limit(rng), ..PaymentQuery::of(id) };
+            let items = walk!(store.payments(query) as Record::Payment);
+            self.walks.push(Walk { list: List::Payments(id), items });
+        }
     }
 
     async fn walk_lists(&mut self, store: &dyn Store, now: Timestamp, rng: &mut Rng) {

@@ -15,34 +15,82 @@ const DAY: u64 = 24 * 60 * MINUTE;
 /// How many callers are remembered; old ones are stale, which is what they are for.
 const CALLERS_MAX: usize = 40;
 
-/// What everybody can lay hands on.
+/// How many users are remembered.
+const USERS_MAX: usize = 60;
+
+/// Of how many sessions the tokens are remembered, and how many of each.
+const SESSIONS_MAX: usize = 60;
+const PAIRS_MAX: usize = 20;
+
+/// How many tokens are remembered of all the sessions before those.
+const RELICS_MAX: usize = 60;
+
+/// What everybody can lay hands on: as much as a step can look through, however many there were.
 #[derive(Debug)]
 pub(super) struct Loot {
-    /// Every pair of tokens that was ever answered, by session, oldest first.
+    /// The pairs of tokens that were answered, by session, oldest first.
     pub(super) pairs: BTreeMap<SessionId, Vec<Pair>>,
+    /// The last pairs of some of the sessions that are no longer among those, each as likely as any.
+    pub(super) relics: Vec<Pair>,
     /// The latest that were authenticated.
     pub(super) callers: Vec<Authenticated>,
-    /// Everybody who ever had an account.
+    /// The latest who had an account.
     pub(super) users: Vec<UserId>,
     pub(super) plan: PlanId,
+    /// How many sessions are no longer among the pairs.
+    left: u32,
+    rng: Rng,
 }
 
 impl Loot {
+    pub(super) const fn new(plan: PlanId, rng: Rng) -> Self {
+        Self {
+            pairs: BTreeMap::new(),
+            relics: Vec::new(),
+            callers: Vec::new(),
+            users: Vec::new(),
+            plan,
+            left: 0,
+            rng,
+        }
+    }
+
     /// Keeps the tokens of an answer.
     pub(super) fn keep(&mut self, pair: Pair) {
         if !self.users.contains(&pair.user) {
-            self.users.push(pair.user);
+            push(&mut self.users, pair.user, USERS_MAX);
         }
-        self.pairs.entry(pair.session).or_default().push(pair);
+        push(self.pairs.entry(pair.session).or_default(), pair, PAIRS_MAX);
+        if self.pairs.len() > SESSIONS_MAX
+            && let Some((_, mut oldest)) = self.pairs.pop_first()
+            && let Some(relic) = oldest.pop()
+        {
+            self.bury(relic);
+        }
+    }
+
+    /// Keeps a pair among the relics, or does not: with the same chance for each that ever came.
+    fn bury(&mut self, relic: Pair) {
+        self.left += 1;
+        if self.relics.len() < RELICS_MAX {
+            self.relics.push(relic);
+        } else if let Some(place) = self.relics.get_mut(self.rng.below(self.left) as usize) {
+            *place = relic;
+        }
     }
 
     /// Keeps a caller who was found good.
     pub(super) fn meet(&mut self, caller: Authenticated) {
-        if self.callers.len() == CALLERS_MAX {
-            self.callers.remove(0);
-        }
-        self.callers.push(caller);
+        push(&mut self.callers, caller, CALLERS_MAX);
     }
+}
+
+/// Adds one at the end of a list that has so many at most, and else loses its first.
+fn push<T>(list: &mut Vec<T>, one: T, max: usize) {
+    if list.len() >= max {
+        list.remove(0);
+    }
+    list.push(one);
 }
 
 /// Somebody who does this and that.
@@ -170,7 +218,7 @@ impl Actor {
     }
 
     fn with_client(&mut self) -> Operation {
-        let id = of(&format!("server-{}", self.0.below(5)));
+        let id = of(&format!("server-{}", self.0.below(3)));
         match self.0.below(5) {
             0..2 => Operation::CreateClient(id),
             2..4 => Operation::RotateClientKey(id),

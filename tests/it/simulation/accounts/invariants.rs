@@ -26,8 +26,8 @@ use subscription_core::{SubscriptionStatus, Timestamp, UserId, Version};
 use super::model::{Account, Model};
 use super::snapshot::Snapshot;
 use super::world::{PER_CLIENT, PER_IDENTITY_TOKEN};
+use crate::simulation::feed::{Feed, Told};
 use crate::simulation::invariants::Broken;
-use crate::simulation::snapshot::Feed;
 
 /// What the invariants look at.
 #[derive(Debug)]
@@ -37,12 +37,10 @@ pub(super) struct View<'a> {
     pub(super) before: &'a Snapshot,
     /// The store.
     pub(super) store: &'a Snapshot,
-    /// The feed a step ago.
-    pub(super) feed_before: &'a Feed,
     /// The feed.
     pub(super) feed: &'a Feed,
-    /// The events in between.
-    pub(super) fresh: &'a [Event],
+    /// The events since then.
+    pub(super) fresh: &'a [Told],
     pub(super) model: &'a Model,
     /// Tokens that were taken though their session had surely ended before.
     pub(super) wrongly_taken: &'a [String],
@@ -75,6 +73,12 @@ pub(super) fn check_all(view: &View<'_>) -> Result<(), Broken> {
 /// An error that shows what is wrong, unless all is well.
 fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
+}
+
+/// The last event of each record that the snapshot was asked for.
+fn last_events<'a>(view: &View<'a>) -> impl Iterator<Item = (&'a Subject, &'a Event)> {
+    let (store, feed) = (view.store, view.feed);
+    store.names.iter().filter_map(|name| Some((name, feed.latest.get(name)?)))
 }
 
 fn every_session_has_its_user(view: &View<'_>) -> Result<(), String> {
@@ -110,10 +114,7 @@ fn live_sessions_keep_to_the_cap(view: &View<'_>) -> Result<(), String> {
 }
 
 fn versions_rise_by_one(view: &View<'_>) -> Result<(), String> {
-    let mut latest: BTreeMap<&Subject, &Event> = BTreeMap::new();
-    for event in view.fresh {
-        let before = latest.insert(&event.subject, event);
-        let before = before.or_else(|| view.feed_before.latest.get(&event.subject));
+    for Told { event, before } in view.fresh {
         // That a session is refreshed or seen is no event, but a version.
         let gaps = matches!(event.subject, Subject::Session(_));
         let follows = match before {
@@ -144,7 +145,7 @@ fn every_change_has_one_event(view: &View<'_>) -> Result<(), String> {
         let told = last.is_some_and(|event| event.version == *version);
         ensure(told, || format!("{name} at {version:?}\n  but its last event is {last:?}"))?;
     }
-    for (name, last) in &view.feed.latest {
+    for (name, last) in last_events(view) {
         let elsewhere = matches!(name, Subject::Session(_) | Subject::Plan(_));
         let exists = versions.contains_key(name);
         ensure(elsewhere || exists == (last.change != Change::Deleted), || {
@@ -167,17 +168,15 @@ fn every_revocation_has_one_event(view: &View<'_>) -> Result<(), String> {
         };
         ensure(told, || format!("{session:?}\n  but its last event is {last:?}"))?;
     }
-    let mut revoked: BTreeSet<&Subject> = BTreeSet::new();
-    for event in view.fresh.iter().filter(|event| matches!(event.change, Change::Revoked { .. })) {
-        let before = view.feed_before.latest.get(&event.subject).map(|event| event.change);
-        let again = matches!(before, Some(Change::Revoked { .. }));
-        ensure(!again && revoked.insert(&event.subject), || format!("once more: {event:?}"))?;
-    }
-    Ok(())
+    let is_revoked = |event: &Event| matches!(event.change, Change::Revoked { .. });
+    view.fresh.iter().filter(|told| is_revoked(&told.event)).try_for_each(|told| {
+        let again = told.before.as_ref().is_some_and(is_revoked);
+        ensure(!again, || format!("once more: {:?}", told.event))
+    })
 }
 
 fn nothing_is_half_made(view: &View<'_>) -> Result<(), String> {
-    for (name, last) in &view.feed.latest {
+    for (name, last) in last_events(view) {
         let Subject::Session(id) = name else { continue };
         let exists = view.store.sessions.contains_key(id);
         ensure(exists == (last.change != Change::Deleted), || {
@@ -185,7 +184,7 @@ fn nothing_is_half_made(view: &View<'_>) -> Result<(), String> {
         })?;
     }
     let mut opened_by = None;
-    for event in view.fresh {
+    for Told { event, .. } in view.fresh {
         if let (Subject::Session(id), Change::Created) = (&event.subject, event.change) {
             let user = opened_by.filter(|(_, at)| *at == event.at).map(|(user, _)| user);
             let owner = view.store.sessions.get(id).map(|session| session.user_id);
@@ -214,15 +213,14 @@ fn ended_sessions_stay_ended(view: &View<'_>) -> Result<(), String> {
 }
 
 fn deleted_users_leave_nothing(view: &View<'_>) -> Result<(), String> {
-    for user in &view.model.gone {
-        ensure(!view.store.users.contains_key(user), || format!("{user} is there"))?;
-        let session = view.store.sessions_of(*user).next();
-        ensure(session.is_none(), || format!("{user} has {session:?}"))?;
-        let mut held = view.store.subscriptions.values().filter(|held| held.user_id == *user);
-        let going_on = held.find(|held| held.status != SubscriptionStatus::Expired);
-        ensure(going_on.is_none(), || format!("{user} has {going_on:?}"))?;
-    }
-    Ok(())
+    let is_gone = |user: &UserId| view.model.gone.contains(user);
+    let user = view.store.users.keys().find(|user| is_gone(user));
+    ensure(user.is_none(), || format!("{user:?} is there"))?;
+    let session = view.store.sessions.values().find(|session| is_gone(&session.user_id));
+    ensure(session.is_none(), || format!("who is gone has {session:?}"))?;
+    let mut held = view.store.subscriptions.values().filter(|held| is_gone(&held.user_id));
+    let going_on = held.find(|held| held.status != SubscriptionStatus::Expired);
+    ensure(going_on.is_none(), || format!("who is gone has {going_on:?}"))
 }
 
 fn nobody_subscribes_who_is_gone(view: &View<'_>) -> Result<(), String> {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use subscription_core::auth::{Client, Session, User};
-use subscription_core::events::{Change, Subject};
+use subscription_core::events::Subject;
 use subscription_core::{SessionId, Slug, Store, Subscription, SubscriptionId, UserId};
-
-use crate::simulation::snapshot::Feed;
 
 /// What a store holds.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
+    /// What was asked for.
+    pub(super) names: BTreeSet<Subject>,
     pub(super) users: BTreeMap<UserId, Arc<User>>,
     pub(super) sessions: BTreeMap<SessionId, Arc<Session>>,
     pub(super) clients: BTreeMap<Slug, Arc<Client>>,
@@ -21,10 +21,10 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads everything that the feed and the lists lead to.
-    pub(super) async fn take(store: &dyn Store, feed: &Feed) -> Self {
+    /// Reads these, and all that the lists lead to.
+    pub(super) async fn take(store: &dyn Store, names: BTreeSet<Subject>) -> Self {
         let mut snapshot = Self::default();
-        for (name, last) in &feed.latest {
+        for name in &names {
             match name {
                 Subject::User(id) => {
                     let user = store.user(*id).await.expect("a user reads");
@@ -36,10 +36,10 @@ impl Snapshot {
                     }
                     // Those of a user who is gone, too: that there are none is for others to say.
                     let sessions = store.sessions(*id).await.expect("sessions are listed");
-                    let named = sessions.into_iter().map(|session| (session.id, session));
-                    snapshot.sessions.extend(named);
+                    let by_id = sessions.into_iter().map(|session| (session.id, session));
+                    snapshot.sessions.extend(by_id);
                 }
-                Subject::Session(id) if last.change != Change::Deleted => {
+                Subject::Session(id) => {
                     let session = store.session(*id).await.expect("a session reads");
                     snapshot.sessions.extend(session.map(|session| (*id, session)));
                 }
@@ -47,14 +47,12 @@ impl Snapshot {
                     let held = store.subscription(*id).await.expect("a subscription reads");
                     snapshot.subscriptions.extend(held.map(|held| (*id, held)));
                 }
-                Subject::Session(_)
-                | Subject::Client(_)
-                | Subject::Plan(_)
-                | Subject::Payment(_) => {}
+                Subject::Client(_) | Subject::Plan(_) | Subject::Payment(_) => {}
             }
         }
         let clients = store.clients().await.expect("clients are listed");
         snapshot.clients.extend(clients.into_iter().map(|client| (client.id.clone(), client)));
+        snapshot.names = names;
         snapshot
     }
 

@@ -1,14 +1,15 @@
 //! An authentication with its clock turned by hand, its store in hand, and those who use it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretSlice;
 use subscription_core::auth::{AuthSettings, KeyRing, ServerKeys, SigningKey};
+use subscription_core::events::{Change, Event};
 use subscription_core::{
     Authentication, Clock as _, ManualClock, MemoryStore, SeededIds, Store, SubscriptionService,
-    UserId,
+    SubscriptionStatus, UserId,
 };
 
 use super::actors::{Actor, Loot};
@@ -18,10 +19,10 @@ use super::model::{Model, Seen};
 use super::operation::{Operation, Outcome, Pair, Provider, Reply};
 use super::snapshot::Snapshot;
 use crate::simulation::faults::{ATTEMPTS_MAX, Disturbance, Fault, FaultyStore};
+use crate::simulation::feed::Feed;
 use crate::simulation::invariants::Broken;
 use crate::simulation::rng::Rng;
-use crate::simulation::snapshot::Feed;
-use crate::simulation::world::Failure;
+use crate::simulation::world::{Failure, Ran, advance};
 use crate::world::{at, new_plan};
 
 /// How many live sessions a user has with one client: few, so that it matters.
@@ -54,7 +55,7 @@ pub(super) struct World {
     feed: Feed,
     snapshot: Snapshot,
     log: VecDeque<String>,
-    met: BTreeSet<&'static str>,
+    ran: Ran,
     step: u32,
 }
 
@@ -79,7 +80,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let actors = (0..3).map(|_| Actor(rng.fork())).collect();
         let honest = Honest::new(rng.fork());
-        let (pairs, callers, users) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let loot = Loot::new(plan, rng.fork());
         Self {
             seed,
             rng,
@@ -90,27 +91,36 @@ impl World {
             auth,
             actors,
             honest,
-            loot: Loot { pairs, callers, users, plan },
+            loot,
             model: Model::default(),
-            feed: Feed::default(),
+            feed: Feed::until(is_last),
             snapshot: Snapshot::default(),
             log: VecDeque::new(),
-            met: BTreeSet::new(),
+            ran: Ran::default(),
             step: 0,
         }
     }
 
     /// Runs so many steps, or up to the first that breaks an invariant, and says what was met.
-    pub(super) async fn run(mut self, steps: u32) -> Result<BTreeSet<&'static str>, Failure> {
-        for _ in 0..steps {
-            if let Err(broken) = self.random_step().await {
-                return Err(Failure { broken, seed: self.seed, log: self.log });
-            }
+    pub(super) async fn run(mut self, steps: u32) -> Result<Ran, Failure> {
+        if let Err(broken) = self.random_steps(steps).await {
+            return Err(Failure { broken, seed: self.seed, log: self.log });
         }
         if self.honest.recovered > 0 {
-            self.met.insert("recovery");
+            self.ran.met.insert("recovery");
         }
-        Ok(self.met)
+        Ok(self.ran)
+    }
+
+    async fn random_steps(&mut self, steps: u32) -> Result<(), Broken> {
+        for _ in 0..steps {
+            self.random_step().await?;
+            // All there ever was is more with every step, so it is looked at ever less often.
+            if self.step.is_power_of_two() {
+                self.look_at_everything().await?;
+            }
+        }
+        self.look_at_everything().await
     }
 
     /// One actor asks one thing, two at once, or the honest one has a turn.
@@ -168,7 +178,7 @@ impl World {
 
     fn turn_clock(&self, operation: &Operation) {
         if let Operation::TurnClock(seconds) = operation {
-            self.clock.advance(Duration::from_secs(*seconds));
+            advance(&self.clock, *seconds);
         }
     }
 
@@ -192,10 +202,10 @@ impl World {
     async fn check(&mut self, turn: &Turn, alone: Option<Disturbance>) -> Result<(), Broken> {
         failures_of_the_store_are_told(turn, alone)?;
         let mut wrongly_taken = self.wrongly_taken(turn);
-        let feed_before = self.feed.clone();
         let fresh = self.feed.read_on(&*self.store).await?;
-        self.feed.absorb(&fresh);
-        let store = Snapshot::take(&*self.store, &self.feed).await;
+        let names = self.feed.names(&fresh, &mut self.rng);
+        let store = Snapshot::take(&*self.store, names).await;
+        self.ran.read += store.names.len();
         let now = self.clock.now();
         let ended_before = self.model.ended.len() + self.model.gone.len();
         for (operation, outcome) in turn {
@@ -212,7 +222,6 @@ impl World {
             now,
             before: &self.snapshot,
             store: &store,
-            feed_before: &feed_before,
             feed: &self.feed,
             fresh: &fresh,
             model: &self.model,
@@ -221,6 +230,22 @@ impl World {
         })?;
         self.snapshot = store;
         Ok(())
+    }
+
+    /// Checks what there is and ever was, long after it was last touched.
+    async fn look_at_everything(&mut self) -> Result<(), Broken> {
+        let store = Snapshot::take(&*self.store, self.feed.all_names()).await;
+        self.ran.read += store.names.len();
+        invariants::check_all(&View {
+            now: self.clock.now(),
+            before: &self.snapshot,
+            store: &store,
+            feed: &self.feed,
+            fresh: &[],
+            model: &self.model,
+            wrongly_taken: &[],
+            subscribed: &[],
+        })
     }
 
     /// Tokens that were taken although their session had ended before they were shown.
@@ -252,7 +277,8 @@ impl World {
     async fn probe(&mut self, turn: &Turn, more_ended: bool) -> Vec<String> {
         let users: BTreeSet<UserId> = turn.iter().filter_map(|(asked, _)| user_of(asked)).collect();
         let mut tried: Vec<Pair> = Vec::new();
-        let ended = self.loot.pairs.values().filter_map(|pairs| pairs.last());
+        let known = self.loot.pairs.values().filter_map(|pairs| pairs.last());
+        let ended = self.loot.relics.iter().chain(known);
         let ended: Vec<&Pair> = ended.filter(|pair| self.model.has_ended(pair)).collect();
         if more_ended {
             let just_now = ended.iter().filter(|pair| users.contains(&pair.user));
@@ -288,7 +314,7 @@ impl World {
                 }
                 Ok(Reply::Tokens(_) | Reply::Caller(_) | Reply::Count(_) | Reply::Done) => {}
                 Err(code) => {
-                    self.met.insert(code);
+                    self.ran.met.insert(code);
                 }
             }
         }
@@ -319,6 +345,13 @@ fn authentication(service: &SubscriptionService) -> Authentication {
         .settings(settings)
         .cache(1_000, Duration::from_secs(5))
         .build()
+}
+
+/// Nothing happens to what was deleted, nor to a subscription after its user's account was.
+fn is_last(event: &Event) -> bool {
+    let over = SubscriptionStatus::Expired;
+    event.change == Change::Deleted
+        || matches!(event.change, Change::SubscriptionStatusChanged { to, .. } if to == over)
 }
 
 /// The user whom an operation is about, if it names one.

@@ -21,7 +21,7 @@ use super::invariants::Broken;
 use super::operation::{Operation, Outcome, Record, Refusal, Reply, subject, version};
 
 /// How long the answer to a request is kept.
-const ANSWERS_KEPT: Duration = Duration::from_hours(24);
+pub(super) const ANSWERS_KEPT: Duration = Duration::from_hours(24);
 
 /// Records by their names.
 pub(super) type Records = BTreeMap<Subject, Record>;

@@ -6,24 +6,30 @@
 //! The clock is turned by hand, a day at a time, and every chance comes from one seed, so a year takes a
 //! moment and the same seed repeats it exactly. What happens goes through the service as it would in
 //! earnest: what is due is found by its list, and no step is taken that the lifecycle does not know.
+//!
+//! `renewals.rs` is the part to copy: it charges nobody twice and forgets nobody, whenever it is killed. Every
+//! tenth day here it is, in the middle of its work, and begins again. What this leaves out, and your
+//! gateway does: cards, and payments that take days to be told of.
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod renewals;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Datelike as _, Utc};
 use subscription_core::store::{
-    PageLimit, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+    Idempotency, PageLimit, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use subscription_core::{
-    BillingCycle, Clock as _, IdSource, ManualClock, MemoryStore, NewPayment, NewPlan,
-    NewSubscription, PaymentChanges, PaymentStatus, Plan, PlanId, SeededIds, Subscription,
-    SubscriptionChanges, SubscriptionService, SubscriptionStatus as Status, Timestamp, UserId,
+    Amount, BillingCycle, Clock as _, Currency, IdSource, ManualClock, MemoryStore, NewPlan,
+    NewSubscription, Plan, PlanId, SeededIds, Subscription, SubscriptionChanges,
+    SubscriptionService, SubscriptionStatus as Status, Timestamp, UserId,
 };
 
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use self::renewals::{Gateway, Refused, Result};
 
 const SUBSCRIPTIONS: usize = 1_000;
 const DAY: Duration = Duration::from_hours(24);
@@ -49,6 +55,7 @@ const ARREARS: Duration = Duration::from_hours(24 * 7);
 const GRACE: Duration = Duration::from_hours(24 * 30);
 
 /// A seed's chances.
+#[derive(Clone)]
 struct Dice(Arc<SeededIds>);
 
 impl Dice {
@@ -74,10 +81,48 @@ struct Month {
     pauses: usize,
 }
 
+/// A gateway in memory, which remembers what it said for each key.
+struct Till {
+    dice: Dice,
+    state: Mutex<TillState>,
+}
+
+#[derive(Default)]
+struct TillState {
+    said: BTreeMap<String, bool>,
+    /// How many charges are made before the job is killed, in earnest by a power cut.
+    fuse: Option<u32>,
+}
+
+impl Till {
+    fn state(&self) -> MutexGuard<'_, TillState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gateway for Till {
+    async fn charge(&self, key: &str, _: Amount, _: Currency) -> Result<bool> {
+        let mut state = self.state();
+        let paid = match state.said.get(key) {
+            Some(paid) => *paid,
+            None => !self.dice.happens(odds::FAILS)?,
+        };
+        state.said.insert(key.to_owned(), paid);
+        match state.fuse {
+            Some(0) => Err("killed after a charge".into()),
+            left => {
+                state.fuse = left.map(|left| left - 1);
+                Ok(paid)
+            }
+        }
+    }
+}
+
 struct World {
     service: SubscriptionService,
     clock: ManualClock,
     dice: Dice,
+    till: Till,
     plans: BTreeMap<PlanId, Arc<Plan>>,
     /// By year and month.
     months: BTreeMap<(i32, u32), Month>,
@@ -101,7 +146,9 @@ impl World {
             let plan = service.create_plan(new, None).await?.record;
             plans.insert(plan.id, plan);
         }
-        Ok(Self { service, clock, dice: Dice(ids), plans, months: BTreeMap::new() })
+        let dice = Dice(ids);
+        let till = Till { dice: dice.clone(), state: Mutex::default() };
+        Ok(Self { service, clock, dice, till, plans, months: BTreeMap::new() })
     }
 
     fn month(&mut self) -> &mut Month {
@@ -118,22 +165,25 @@ impl World {
             let user = UserId::new(self.clock.now(), &*self.dice.0)?;
             let choice = usize::try_from(self.dice.roll(3)?)?;
             let plan = *self.plans.keys().nth(choice).ok_or("there are three plans")?;
-            let new = NewSubscription::new(user, plan);
-            let made = self.service.create_subscription(new, None).await?.record;
-            self.pay(&made).await?;
+            self.subscribe(nth, user, plan).await?;
         }
         Ok(())
     }
 
-    /// Asks for the price, and says whether it came.
-    async fn pay(&mut self, subscription: &Subscription) -> Result<bool> {
-        let plan = self.plans.get(&subscription.subscription_plan_id).ok_or("a plan")?;
-        let new = NewPayment::new(subscription.id, plan.price, "EUR".parse()?);
-        let payment = self.service.create_payment(new, None).await?.record;
-        let fails = self.dice.happens(odds::FAILS)?;
-        let status = if fails { PaymentStatus::Failed } else { PaymentStatus::Succeeded };
-        self.service.update_payment(payment.id, PaymentChanges::status(status), None).await?;
-        Ok(!fails)
+    /// An order, which may be repeated: the same number makes no second subscription. It is pending until
+    /// its first period is paid.
+    async fn subscribe(&mut self, order: usize, user: UserId, plan: PlanId) -> Result<()> {
+        let mut new = NewSubscription::new(user, plan);
+        new.status = Some(Status::Pending);
+        let once = Idempotency { client: "shop".into(), key: format!("order-{order}").parse()? };
+        let made = self.service.create_subscription(new, Some(once)).await?.record;
+        let from = made.starts_at;
+        let paid = renewals::charge(&self.service, &self.till, &made, from, Refused::Stays).await?;
+        self.step(&made, if paid { Status::Active } else { Status::Expired }).await?;
+        if !paid {
+            self.month().churned += 1;
+        }
+        Ok(())
     }
 
     /// Moves a subscription on, if nobody has since it was read.
@@ -178,20 +228,23 @@ impl World {
         Ok(())
     }
 
-    /// What is due today is paid and goes on, or falls behind; its place on the calendar stays either way.
+    /// What is due today is paid and goes on, or falls behind and stays due.
     async fn renew(&mut self) -> Result<()> {
-        let now = self.clock.now();
-        let due = SubscriptionFilter {
-            statuses: vec![Status::Active],
-            renews_before: Some(now),
-            ..SubscriptionFilter::default()
-        };
-        for subscription in self.all(due).await? {
-            let paid = self.pay(&subscription).await?;
-            let renews_at = subscription.schedule().next_after(now).into();
-            let status = if paid { Status::Active } else { Status::PastDue };
-            let changes = SubscriptionChanges { renews_at, ..SubscriptionChanges::status(status) };
-            self.change(&subscription, changes).await?;
+        if self.dice.roll(10)? == 0 {
+            self.till.state().fuse = Some(3);
+        }
+        // Killed in the middle, the job runs again: what it had done by then it finds done.
+        let killed = self.renew_all().await.is_err();
+        self.till.state().fuse = None;
+        if killed { self.renew_all().await } else { Ok(()) }
+    }
+
+    async fn renew_all(&mut self) -> Result<()> {
+        for subscription in
+            renewals::due(&self.service, &[Status::Active], self.clock.now()).await?
+        {
+            let refused = Refused::Stays;
+            let paid = renewals::renew(&self.service, &self.till, &subscription, refused).await?;
             let month = self.month();
             if paid {
                 month.renewals += 1;
@@ -206,8 +259,9 @@ impl World {
     async fn dun(&mut self) -> Result<()> {
         let now = self.clock.now();
         for subscription in self.in_status(Status::PastDue).await? {
-            if self.dice.happens(odds::CATCHES_UP)? && self.pay(&subscription).await? {
-                self.step(&subscription, Status::Active).await?;
+            if self.dice.happens(odds::CATCHES_UP)? {
+                let again = Refused::TryAgain;
+                renewals::renew(&self.service, &self.till, &subscription, again).await?;
             } else if subscription.updated_at.saturating_add(ARREARS) <= now {
                 self.step(&subscription, Status::Unpaid).await?;
             }
@@ -300,5 +354,13 @@ async fn main() -> Result<()> {
     assert_eq!(total + cancelled + over, SUBSCRIPTIONS);
     assert_eq!(over, sum(|month| month.churned));
     println!("at the end: {total} go on, {cancelled} have cancelled, {over} are over");
+
+    // Nobody was charged twice for a period, however often the job was killed.
+    let mut periods = BTreeSet::new();
+    for (key, _) in world.till.state().said.iter().filter(|(_, paid)| **paid) {
+        let (period, _attempt) = key.rsplit_once('/').ok_or("a key")?;
+        assert!(periods.insert(period.to_owned()), "{period} twice");
+    }
+    println!("{} periods were paid, each once", periods.len());
     Ok(())
 }
