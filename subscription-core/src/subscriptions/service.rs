@@ -122,8 +122,10 @@ impl SubscriptionService {
             return Ok(None);
         }
         let user = self.store().user(id).await.map_err(Error::Store)?;
-        let user = user.filter(|user| !user.closing);
         let user = user.ok_or_else(|| unknown("user_id", "must be an existing user"))?;
+        if user.closing {
+            return Err(Conflict::AccountClosing.into());
+        }
         Ok(Some(Guard::Unchanged { key: Key::User(id), version: user.version }))
     }
 

@@ -8,6 +8,7 @@ mod accounts;
 mod cache;
 mod clients;
 mod constant_time;
+pub(crate) mod deletions;
 pub(crate) mod dice;
 pub(crate) mod forge;
 mod identities;

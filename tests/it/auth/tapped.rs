@@ -95,8 +95,10 @@ tapped! {
     Other payments(query: &PaymentQuery) -> Page<Arc<Payment>>;
     Other user(id: UserId) -> Option<Arc<User>>;
     Other user_by_identity(identity: &IdentityKey) -> Option<Arc<User>>;
+    Other closing_users(limit: PageLimit) -> Vec<Arc<User>>;
     Session session(id: SessionId) -> Option<Arc<Session>>;
-    Other sessions(user: UserId) -> Vec<Arc<Session>>;
+    Other sessions(user: UserId, now: Timestamp) -> Vec<Arc<Session>>;
+    Other ended_sessions_of(user: UserId, now: Timestamp, skip: usize, limit: PageLimit) -> Vec<Arc<Session>>;
     Other ended_sessions(before: Timestamp, limit: PageLimit) -> Vec<Arc<Session>>;
     Other client(id: &Slug) -> Option<Arc<Client>>;
     Other clients() -> Vec<Arc<Client>>;

@@ -4,6 +4,7 @@
 
 mod authentication;
 mod conditions;
+mod deletions;
 mod documented;
 mod endpoints;
 mod errors;

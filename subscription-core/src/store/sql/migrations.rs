@@ -15,18 +15,32 @@ fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) 
 
 #[cfg(feature = "sqlite")]
 pub(super) fn sqlite() -> Migrator {
-    migrator([(
-        1,
-        "records and events",
-        include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
-    )])
+    migrator([
+        (
+            1,
+            "records and events",
+            include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
+        ),
+        (
+            3,
+            "sessions by user and end",
+            include_str!("../../../migrations/sqlite/0003_sessions_by_user_and_end.sql"),
+        ),
+    ])
 }
 
 #[cfg(feature = "postgres")]
 pub(super) fn postgres() -> Migrator {
-    migrator([(
-        1,
-        "records and events",
-        include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
-    )])
+    migrator([
+        (
+            1,
+            "records and events",
+            include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
+        ),
+        (
+            3,
+            "sessions by user and end",
+            include_str!("../../../migrations/postgres/0003_sessions_by_user_and_end.sql"),
+        ),
+    ])
 }

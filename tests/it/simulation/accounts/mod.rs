@@ -75,7 +75,7 @@ async fn a_store_that_breaks_accounts_is_found_out_by_the_invariant_that_it_brea
     let cases = [
         (Breakage::DropsRevocations, "every_revocation_has_one_event"),
         (Breakage::LosesLogouts, "ended_sessions_stay_ended"),
-        (Breakage::IgnoresVersions, "failures_of_the_store_are_told"),
+        (Breakage::IgnoresVersions, "live_sessions_keep_to_the_cap"),
         (Breakage::IgnoresGuards, "deleted_users_leave_nothing"),
         (Breakage::DropsEvents, "every_revocation_has_one_event"),
     ];

@@ -28,6 +28,7 @@ pub(super) enum Fault {
     IgnoresVersionsOfDeletes,
     IgnoresGuards,
     IgnoresPlanUse,
+    IgnoresLiveSubscriptions,
     CountsDeletedSubscriptions,
     SwallowsTaken(Unique),
     NamesAnotherUnique,
@@ -66,7 +67,9 @@ pub(super) enum Fault {
 
     FindsUsersBySubjectAlone,
     ListsSessionsOldestFirst,
-    HidesEndedSessions,
+    ListsEndedSessionsAsLive,
+    SkipsNoEndedSessions,
+    HidesClosingUsers,
     ListsEndedSessionsTooLate,
     LosesRevocations,
     HidesShutOutClients,
@@ -274,6 +277,14 @@ impl Store for FaultyStore {
         self.inner.user_by_identity(identity).await
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        let mut found = self.inner.closing_users(limit).await?;
+        if self.has(Fault::HidesClosingUsers) {
+            found.clear();
+        }
+        Ok(found)
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let found = self.inner.session(id).await?;
         if self.has(Fault::LosesRevocations) {
@@ -282,15 +293,30 @@ impl Store for FaultyStore {
         Ok(found)
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
-        let mut found = self.inner.sessions(user).await?;
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let mut found = self.inner.sessions(user, now).await?;
         if self.has(Fault::ListsSessionsOldestFirst) {
             found.reverse();
         }
-        if self.has(Fault::HidesEndedSessions) {
-            found.retain(|session| session.revoked.is_none());
+        if self.has(Fault::ListsEndedSessionsAsLive) {
+            found.extend(self.inner.ended_sessions_of(user, now, 0, PageLimit::MAX).await?);
         }
         Ok(found)
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let skip = if self.has(Fault::SkipsNoEndedSessions) { 0 } else { skip };
+        self.inner.ended_sessions_of(user, now, skip, limit).await
     }
 
     async fn ended_sessions(
