@@ -67,7 +67,7 @@ impl Authentication {
     pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(&identity, || async {
                 let found = self.store().user_by_identity(&identity).await;
                 if let Some(user) = found.map_err(Error::Store)? {
                     expect_open(&user)?;
@@ -97,7 +97,7 @@ impl Authentication {
     pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(&identity, || async {
                 let found = self.store().user_by_identity(&identity).await;
                 let Some(user) = found.map_err(Error::Store)? else {
                     return Err(Error::NotFound {

@@ -21,16 +21,6 @@ use crate::store::{
 use crate::subscriptions::{Subscription, SubscriptionChanges, SubscriptionStatus};
 use crate::version::Version;
 
-/// The outcome of one commit of a deletion.
-enum Step {
-    /// The account is deleted.
-    Done,
-    /// More of it is left than one commit takes.
-    Begun,
-    /// There is no such account.
-    NoAccount,
-}
-
 /// # Deleting an account
 impl Authentication {
     /// Deletes the account of `caller`, who must name it: its sessions and all that leads to the
@@ -49,11 +39,9 @@ impl Authentication {
         if auth_id.parse() != Ok(own) {
             return Err(Forbidden::AuthIdMismatch.into());
         }
-        if self.delete_user(own).await? {
-            Ok(())
-        } else {
-            Err(Unauthenticated::SessionRevoked.into())
-        }
+        let user = self.store().user(own).await.map_err(Error::Store)?;
+        let user = user.ok_or(Unauthenticated::SessionRevoked)?;
+        self.delete_user(&user).await
     }
 
     /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns their
@@ -63,31 +51,26 @@ impl Authentication {
         let (mut finished, mut failed) = (0, None);
         for user in closing {
             // One account that cannot be deleted does not keep the others waiting.
-            match self.delete_user(user.id).await {
-                Ok(_) => finished += 1,
+            match self.delete_user(&user).await {
+                Ok(()) => finished += 1,
                 Err(error) => failed = Some(error),
             }
         }
         failed.map_or(Ok(finished), Err)
     }
 
-    /// Deletes an account; false if there is none.
-    async fn delete_user(&self, user: UserId) -> Result<bool, Error> {
-        let mut begun = false;
-        loop {
-            match self.service().retrying(|| self.delete_step(user)).await? {
-                Step::Done => return Ok(true),
-                Step::Begun => begun = true,
-                // Another instance has finished it.
-                Step::NoAccount => return Ok(begun),
-            }
-        }
+    /// Deletes an account to the end.
+    async fn delete_user(&self, user: &User) -> Result<(), Error> {
+        let step = || self.delete_step(user.id);
+        while !self.service().retrying_on(&user.identity, step).await? {}
+        Ok(())
     }
 
-    /// Deletes an account, or as much of it as one commit takes.
-    async fn delete_step(&self, user_id: UserId) -> Result<Step, Error> {
+    /// Deletes an account, or as much of it as one commit takes; true if it is gone.
+    async fn delete_step(&self, user_id: UserId) -> Result<bool, Error> {
         let user = self.store().user(user_id).await.map_err(Error::Store)?;
-        let Some(user) = user else { return Ok(Step::NoAccount) };
+        // Another caller or instance has finished it.
+        let Some(user) = user else { return Ok(true) };
         let now = self.service().now();
         let subscriptions = self.live_subscriptions(user_id, now).await?;
         let room = ChangeSet::RECORDS_MAX.saturating_sub(subscriptions.len());
@@ -95,8 +78,8 @@ impl Authentication {
         // There is room for all sessions, and for the user.
         let fits = live.len() + ended.len() < room;
         if !fits && !user.closing {
-            self.close(&user, now).await?;
-            return Ok(Step::Begun);
+            self.close(user_id, now).await?;
+            return Ok(false);
         }
         let mut changes = ChangeSet::default();
         self.expire(&subscriptions, &mut changes, now)?;
@@ -118,15 +101,18 @@ impl Authentication {
             self.delete(Subject::User(user_id), user.version, &mut changes, now)?;
         }
         self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
-        Ok(if fits { Step::Done } else { Step::Begun })
+        Ok(fits)
     }
 
     /// Marks an account as closing: nothing new is accepted for it.
-    async fn close(&self, user: &User, now: Timestamp) -> Result<(), Error> {
+    async fn close(&self, user_id: UserId, now: Timestamp) -> Result<(), Error> {
+        // Read again: much time has passed since all that belongs to the account was read.
+        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        let Some(user) = user else { return Ok(()) };
         let version = user.version.next();
-        let subject = Subject::User(user.id);
+        let subject = Subject::User(user_id);
         let event = self.service().event(subject, version, Change::Updated, now)?;
-        let user = User { closing: true, updated_at: now, version, ..user.clone() };
+        let user = User { closing: true, updated_at: now, version, ..User::clone(&user) };
         let changes = ChangeSet {
             writes: vec![Write::User(user)],
             events: vec![event],

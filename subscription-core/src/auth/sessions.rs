@@ -41,7 +41,7 @@ impl Authentication {
         let invalid = || Error::from(Unauthenticated::RefreshTokenInvalid);
         let token = RefreshToken::parse(refresh_token).ok_or_else(invalid)?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(token.session, || async {
                 let session = self.store().session(token.session).await.map_err(Error::Store)?;
                 // One answer for a token that was forged, is unknown, or is another client's.
                 let session = session
@@ -231,7 +231,7 @@ impl Authentication {
     ) -> Result<usize, Error> {
         let claims = self.claims(client_id, access_token, true)?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(claims.sid, || async {
                 let now = self.service().now();
                 let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
                 let session = session.filter(|session| session.user_id == claims.sub);
@@ -262,8 +262,10 @@ impl Authentication {
         // In one commit with the user and the surplus, unless they are more than one takes.
         let most = ChangeSet::RECORDS_MAX - 1 - PageLimit::MAX.get();
         let mut ended = 0;
+        let identity = self.user(caller).await?.identity.clone();
         loop {
-            let round = self.service().retrying(|| self.revoke_round(caller, keep, most)).await?;
+            let round = || self.revoke_round(caller, keep, most);
+            let round = self.service().retrying_on(&identity, round).await?;
             ended += round;
             if round < most {
                 return Ok(ended);

@@ -43,7 +43,7 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let service = SubscriptionService::builder(Arc::clone(&opened.store)).check_users().build();
+    let service = service(&opened);
     let auth = authenticate(settings, &service, verifier, &keys)?;
     if let Err(failure) = configure(clients, &auth).await {
         opened.close().await;
@@ -97,6 +97,11 @@ pub(crate) async fn serve(settings: &Settings) -> Result<(), Failure> {
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn service(opened: &Opened) -> SubscriptionService {
+    let builder = SubscriptionService::builder(Arc::clone(&opened.store)).check_users();
+    builder.pause(|span| Box::pin(tokio::time::sleep(span))).build()
 }
 
 /// As many threads as can run at once.

@@ -23,7 +23,7 @@ use super::operation::{Operation, Outcome};
 use super::rng::Rng;
 
 /// How often the service decides anew before it gives up.
-pub(super) const ATTEMPTS_MAX: usize = 16;
+pub(super) const ATTEMPTS_MAX: usize = 64;
 
 /// What happens to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
