@@ -11,6 +11,7 @@ mod backup;
 #[expect(dead_code, reason = "what is logged there is read by others")]
 #[path = "../../../tests/databases/postgres/cluster.rs"]
 mod cluster;
+mod deletions;
 mod dice;
 mod http;
 mod instances;
@@ -28,9 +29,10 @@ use libtest_mimic::Arguments;
 
 fn main() {
     let skipped = std::env::var("SUBSCRIPTION_TEST_POSTGRES").is_ok_and(|how| how == "skip");
-    let anywhere = [kills::stories(), stops::stories(), backup::stories()];
+    let anywhere = [kills::stories(), stops::stories(), backup::stories(), deletions::stories()];
     let with_a_server = [
         kills::stories_with_postgres(),
+        deletions::stories_with_postgres(),
         outages::stories(),
         instances::stories(),
         stops::stories_with_postgres(),

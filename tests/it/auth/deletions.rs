@@ -240,7 +240,7 @@ async fn a_deletion_that_fails_leaves_the_account_whole_or_is_finished_later() {
 
             let reached = store.tap.0.swap(0, Ordering::SeqCst) == 0;
             assert_eq!(done.is_ok(), !reached);
-            let expected = if account.state().await == State::Whole { 0 } else { 1 };
+            let expected = usize::from(account.state().await != State::Whole);
             let finished = account.world.auth.finish_deletions().await.unwrap();
             if reached {
                 assert_eq!(finished, expected, "failed at call {nth}");

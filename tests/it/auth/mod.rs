@@ -23,6 +23,7 @@ mod refresh_model;
 mod refresh_races;
 mod refresh_tokens;
 pub(crate) mod secrets;
+mod session_bounds;
 mod sessions;
 pub(crate) mod tapped;
 mod timing;

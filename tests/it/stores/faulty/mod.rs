@@ -1,6 +1,7 @@
 //! A store with one fault of choice, to show that the suite finds it.
 
 mod commits;
+mod fault;
 mod lists;
 
 use std::collections::{HashMap, HashSet};
@@ -19,90 +20,7 @@ use subscription_core::{
 };
 use uuid::Uuid;
 
-/// Something that stores get wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    // What is checked.
-    IgnoresVersionsOfWrites,
-    TakesFirstVersionsAsUpserts,
-    IgnoresVersionsOfDeletes,
-    IgnoresGuards,
-    IgnoresPlanUse,
-    IgnoresLiveSubscriptions,
-    CountsDeletedSubscriptions,
-    SwallowsTaken(Unique),
-    NamesAnotherUnique,
-    NamesTheFirstRecordInConflicts,
-    KeepsValuesOfDeletedRecords,
-    RefusesRecordsTheirOwnValue,
-    TakesNoneForAValue,
-    ComparesValuesWithoutCase,
-    ChecksValuesBeforeVersions,
-    SplitsLargeSets,
-    TakesTheLastOfTwoWrites,
-
-    // What is applied.
-    AppliesTheFirstHalfOfRefusedSets,
-    KeepsAnswersOfRefusedSets,
-    DropsEvents,
-    KeepsEventsOfRefusedSets,
-    ForgetsThoughRefused,
-    ForgetsAllEvents,
-    ForgetsOneEventTooFew,
-
-    // What is read.
-    LosesBlocked,
-    LosesSettled,
-    NormalizesPrices,
-    CutsTimesToMilliseconds,
-    ServesPlansFromAStaleCache,
-    FindsDeletedPlansBySlug,
-    ReversesTheFeed,
-    NumbersTheFeedAnew,
-    RepeatsTheLastEventSeen,
-    IgnoresTheLimitOfEvents,
-    ListsUnexpiredAnswers,
-    ListsAnswersTooLate,
-    ListsExpiredAnswersBackwards,
-
-    FindsUsersBySubjectAlone,
-    ListsSessionsOldestFirst,
-    ListsEndedSessionsAsLive,
-    SkipsNoEndedSessions,
-    HidesClosingUsers,
-    ListsEndedSessionsTooLate,
-    LosesRevocations,
-    HidesShutOutClients,
-
-    // What is listed.
-    IgnoresTheProductFilter,
-    IgnoresTheSecondOfTwoFilters,
-    IgnoresTheTimeOfTheQuestion,
-    TakesRenewsBeforeAsInclusive,
-    TakesRenewsAfterAsExclusive,
-    FindsNeverRenewingInWindows,
-    SortsNeverRenewingFirst,
-    SortsPricesAsText,
-    SortsNamesWithoutCase,
-    SortsBackwards,
-    BreaksTiesUpwardsAlways,
-    SortsByTheFirstVersion,
-    SkipsOneAfterThePosition,
-    RepeatsThePosition,
-    NeedsTheRecordOfThePosition,
-    CountsInsteadOfSeeking,
-    NamesThePositionAtTheEnd,
-    HidesThatMoreFollow,
-    GivesOneTooMany,
-    MixesPaymentsOfAllSubscriptions,
-
-    // What happens at once.
-    ChecksVersionsBeforeLocking,
-    ChecksGuardsBeforeLocking,
-    ChecksPlanUseBeforeLocking,
-    ShowsHalfOfACommit,
-    NumbersEventsBeforeLocking,
-}
+pub(super) use self::fault::Fault;
 
 /// A [`MemoryStore`] that a fault stands in front of.
 #[derive(Debug)]
