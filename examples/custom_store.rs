@@ -20,7 +20,8 @@ use subscription_core::store::{
 };
 use subscription_core::{
     BillingCycle, ExternalId, NewPlan, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
-    Subscription, SubscriptionId, SubscriptionService, Timestamp, UserId, Version,
+    Subscription, SubscriptionId, SubscriptionService, SubscriptionStatus, Timestamp, UserId,
+    Version,
 };
 
 /// Keeps records in the order of their keys.
@@ -84,7 +85,7 @@ impl Contents {
         let deletes = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
         let guards = changes.guards.iter().filter_map(|guard| match guard {
             Guard::Unchanged { key, version } => Some((key.clone(), *version)),
-            Guard::PlanUnused(_) => None,
+            Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) => None,
         });
         for (key, version) in guards.chain(writes).chain(deletes) {
             if self.records.get(&key).map_or(Version::NEW, Write::version) != version {
@@ -93,10 +94,23 @@ impl Contents {
         }
         let is_gone = |key: Key| changes.deletes.iter().any(|delete| delete.key == key);
         for guard in &changes.guards {
-            let Guard::PlanUnused(plan) = guard else { continue };
-            let mut users = self.subscriptions().filter(|s| s.subscription_plan_id == *plan);
-            if users.any(|user| !is_gone(Key::Subscription(user.id))) {
-                return Err(StoreError::PlanInUse(*plan));
+            match guard {
+                Guard::Unchanged { .. } => {}
+                Guard::PlanUnused(plan) => {
+                    let mut users =
+                        self.subscriptions().filter(|s| s.subscription_plan_id == *plan);
+                    if users.any(|user| !is_gone(Key::Subscription(user.id))) {
+                        return Err(StoreError::PlanInUse(*plan));
+                    }
+                }
+                Guard::NoOtherLiveSubscription(user) => {
+                    let named = changes.subscriptions_named();
+                    let mut others = self.subscriptions().filter(|s| !named.contains(&s.id));
+                    if others.any(|s| s.user_id == *user && s.status != SubscriptionStatus::Expired)
+                    {
+                        return Err(StoreError::Conflict(Key::User(*user)));
+                    }
+                }
             }
         }
         for (nth, write) in changes.writes.iter().enumerate() {
@@ -233,15 +247,40 @@ impl Store for PlainStore {
         Ok(shared(self.contents().users().find(|user| user.identity == *identity)))
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        let contents = self.contents();
+        let closing = contents.users().filter(|user| user.closing).take(limit.get());
+        Ok(closing.cloned().map(Arc::new).collect())
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         Ok(shared(self.contents().sessions().find(|session| session.id == id)))
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
         let contents = self.contents();
-        let mut found: Vec<_> = contents.sessions().filter(|s| s.user_id == user).collect();
-        found.sort_by_key(|session| std::cmp::Reverse(session.id));
-        Ok(found.into_iter().cloned().map(Arc::new).collect())
+        let live = contents.sessions().filter(|s| s.user_id == user && s.ended_at() > now);
+        let mut live: Vec<_> = live.collect();
+        live.sort_by_key(|session| std::cmp::Reverse(session.id));
+        Ok(live.into_iter().cloned().map(Arc::new).collect())
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let contents = self.contents();
+        let ended = contents.sessions().filter(|s| s.user_id == user && s.ended_at() <= now);
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort_by_key(|session| std::cmp::Reverse((session.ended_at(), session.id)));
+        Ok(ended.into_iter().skip(skip).take(limit.get()).cloned().map(Arc::new).collect())
     }
 
     async fn ended_sessions(

@@ -203,6 +203,9 @@ pub enum Conflict {
     /// Another account has the address.
     #[error("another account has this e-mail address")]
     EmailInUse,
+    /// The account is being deleted.
+    #[error("the account is being deleted")]
+    AccountClosing,
     /// There is a client of this id.
     #[error("there is a client of this id")]
     ClientExists,
@@ -328,6 +331,7 @@ impl Conflict {
                 "account_exists"
             }
             Self::Taken { unique: Unique::UserEmail, .. } | Self::EmailInUse => "email_in_use",
+            Self::AccountClosing => "account_closing",
             Self::ClientExists => "client_exists",
             Self::ClientHasNoKey => "client_has_no_key",
             Self::ClientRevoked => "client_revoked",

@@ -130,6 +130,7 @@ mod states;
 pub mod store;
 pub mod subscriptions;
 mod text;
+mod turns;
 mod version;
 
 pub use auth::Authentication;
@@ -152,6 +153,7 @@ pub use subscriptions::{
     NewSubscription, Phase, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use text::{Description, Email, ExternalId, Href, Name, Slug, Text};
+pub use turns::Pause;
 pub use version::Version;
 
 /// The code in the README is compiled and run as well.

@@ -20,10 +20,8 @@ use crate::store::{
     ChangeSet, Delete, Guard, Idempotency, IdempotencyKey, IdempotencyRecord, Key, Operation,
     PageLimit, Store, StoreError, Unique, Write,
 };
+use crate::turns::{Pause, Turns};
 use crate::version::Version;
-
-/// How often a change is decided anew when others are faster.
-const ATTEMPTS_MAX: usize = 16;
 
 /// How long the answer to a request is kept for its repetition, unless said otherwise.
 const REQUESTS_KEPT: Duration = Duration::from_hours(24);
@@ -42,6 +40,8 @@ struct Parts {
     ids: Arc<dyn IdSource>,
     requests_kept: Duration,
     checks_users: bool,
+    turns: Turns,
+    pause: Option<Pause>,
 }
 
 /// Puts a [`SubscriptionService`] together.
@@ -75,6 +75,14 @@ impl ServiceBuilder {
         self
     }
 
+    /// Pauses by this before a change is tried again that other processes have made impossible several
+    /// times: pass your runtime's timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Left out,
+    /// it is tried again at once, which will do for one process.
+    pub fn pause(mut self, pause: Pause) -> Self {
+        self.0.pause = Some(pause);
+        self
+    }
+
     /// The service, ready for use.
     pub fn build(self) -> SubscriptionService {
         SubscriptionService(Arc::new(self.0))
@@ -105,6 +113,8 @@ impl SubscriptionService {
             ids: Arc::new(RandomIds),
             requests_kept: REQUESTS_KEPT,
             checks_users: false,
+            turns: Turns::default(),
+            pause: None,
         })
     }
 
@@ -194,35 +204,12 @@ impl SubscriptionService {
         self.0.checks_users
     }
 
-    /// Runs `attempt` until no other writer comes in between, a bounded number of times.
-    ///
-    /// The bound on the parameter is spelled out because the future of an `AsyncFn` cannot be shown
-    /// to be `Send`, and servers spawn their requests.
-    pub(crate) async fn retrying<T, F>(
-        &self,
-        attempt: impl Fn() -> F + Send + Sync,
-    ) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>> + Send,
-    {
-        let mut attempts = 1;
-        loop {
-            match attempt().await {
-                Err(Error::Store(StoreError::Conflict(key))) if attempts >= ATTEMPTS_MAX => {
-                    return Err(match key {
-                        Key::Idempotency(_) => Conflict::RequestInProgress.into(),
-                        Key::Plan(_)
-                        | Key::Subscription(_)
-                        | Key::Payment(_)
-                        | Key::User(_)
-                        | Key::Session(_)
-                        | Key::Client(_) => Error::Busy(key),
-                    });
-                }
-                Err(Error::Store(StoreError::Conflict(_))) => attempts += 1,
-                done => return done,
-            }
-        }
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.0.turns
+    }
+
+    pub(crate) fn pause(&self) -> Option<Pause> {
+        self.0.pause
     }
 
     /// Looks whether a request was answered before.

@@ -48,7 +48,7 @@ struct Operation {
 }
 
 /// What a store is asked to do.
-const OPERATIONS: [&str; 20] = [
+const OPERATIONS: [&str; 22] = [
     "plan",
     "plan_by_slug",
     "plans",
@@ -60,8 +60,10 @@ const OPERATIONS: [&str; 20] = [
     "payments",
     "user",
     "user_by_identity",
+    "closing_users",
     "session",
     "sessions",
+    "ended_sessions_of",
     "ended_sessions",
     "client",
     "clients",
@@ -247,12 +249,30 @@ impl Store for MeteredStore {
         timed!(self, "user_by_identity", self.inner.user_by_identity(identity))
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        timed!(self, "closing_users", self.inner.closing_users(limit))
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         timed!(self, "session", self.inner.session(id))
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
-        timed!(self, "sessions", self.inner.sessions(user))
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        timed!(self, "sessions", self.inner.sessions(user, now))
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        timed!(self, "ended_sessions_of", self.inner.ended_sessions_of(user, now, skip, limit))
     }
 
     async fn ended_sessions(

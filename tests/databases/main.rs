@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 #![expect(clippy::print_stdout, reason = "a test tells what it measured")]
 
+mod contention;
 mod folder;
 mod lives;
 mod million;
@@ -37,7 +38,10 @@ fn main() {
     let no_server = needs::postgres(postgres::cluster::missing());
     let no_binaries = needs::postgres(postgres::cluster::missing_binaries());
     let groups = [
-        (None, vec![sqlite::stories(), moving::stories(), upgrades::stories()]),
+        (
+            None,
+            vec![sqlite::stories(), moving::stories(), upgrades::stories(), contention::stories()],
+        ),
         (no_disk, vec![sqlite::stories_with_a_disk()]),
         (
             no_server,
@@ -45,6 +49,7 @@ fn main() {
                 postgres::stories(),
                 moving::stories_with_a_server(),
                 upgrades::stories_with_a_server(),
+                contention::stories_with_a_server(),
             ],
         ),
         (no_binaries, vec![postgres::stories_with_a_server_of_their_own()]),

@@ -1,4 +1,4 @@
-//! Accounts: signing up, signing in, and leaving for good.
+//! Accounts: signing up and signing in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::refresh::RefreshToken;
 use super::session::{IdentityKey, Origin, RevocationReason, Session, User};
-use super::sessions::Authenticated;
 use super::{Authentication, IdentityRefused};
 use crate::clock::Timestamp;
 use crate::error::{Conflict, Error, Forbidden, PartFailed, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::id::{SessionId, UserId};
-use crate::store::{
-    ChangeSet, Delete, Key, PageLimit, StoreError, SubscriptionFilter, SubscriptionQuery, Unique,
-    Write,
-};
-use crate::subscriptions::{SubscriptionChanges, SubscriptionStatus};
+use crate::store::{ChangeSet, StoreError, Unique, Write};
 use crate::text::{Email, Slug};
 use crate::version::Version;
 
@@ -52,15 +47,30 @@ pub struct SignedIn {
     pub session: Arc<Session>,
 }
 
+/// Sessions that make room for a new one.
+#[derive(Default)]
+struct Surplus {
+    /// Live until now.
+    ended: Vec<Session>,
+    /// Ended before, and now deleted.
+    forgotten: Vec<Arc<Session>>,
+}
+
+/// Refuses an account that is being deleted.
+pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
+    if user.closing { Err(Conflict::AccountClosing) } else { Ok(()) }
+}
+
 /// # Accounts
 impl Authentication {
     /// Makes an account for an identity that has none, and opens its first session.
     pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(&identity, || async {
                 let found = self.store().user_by_identity(&identity).await;
-                if found.map_err(Error::Store)?.is_some() {
+                if let Some(user) = found.map_err(Error::Store)? {
+                    expect_open(&user)?;
                     return Err(Conflict::AccountExists.into());
                 }
                 let now = self.service().now();
@@ -73,18 +83,21 @@ impl Authentication {
                     updated_at: now,
                     version: Version::FIRST,
                 };
-                self.open_session(user, Change::Created, &sign_in, Vec::new(), now).await
+                self.open_session(user, Change::Created, &sign_in, Surplus::default(), now).await
             })
             .await
     }
 
     /// Opens a session for an identity that has an account.
     ///
-    /// Where the user has as many sessions as are kept, the oldest goes.
+    /// Where the user has as many live sessions as there may be, the oldest is ended, and of the ended
+    /// ones those beyond [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
+    /// deleted. Where the identity provider has verified another address than the account has, the
+    /// account follows.
     pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(&identity, || async {
                 let found = self.store().user_by_identity(&identity).await;
                 let Some(user) = found.map_err(Error::Store)? else {
                     return Err(Error::NotFound {
@@ -92,86 +105,23 @@ impl Authentication {
                         name: "for this identity".into(),
                     });
                 };
+                expect_open(&user)?;
                 let now = self.service().now();
-                let sessions = self.store().sessions(user.id).await.map_err(Error::Store)?;
-                let surplus = self.surplus(&sessions, &sign_in, now);
+                let sessions = self.live_sessions(user.id, now).await?;
+                let ended = self.surplus(&sessions, &sign_in, now);
+                let forgotten = self.surplus_ended(user.id, ended.len(), now).await?;
+                let surplus = Surplus { ended, forgotten };
                 // The user is written with each sign-in, so that one and a revocation of all cannot
                 // pass each other.
-                let version = user.version.next();
-                let user = User { updated_at: now, version, ..User::clone(&user) };
+                let (version, mut user) = (user.version.next(), User::clone(&user));
+                // Another spelling of the same address is no other address.
+                if user.email != sign_in.email {
+                    user.email.clone_from(&sign_in.email);
+                }
+                let user = User { updated_at: now, version, ..user };
                 self.open_session(user, Change::Updated, &sign_in, surplus, now).await
             })
             .await
-    }
-
-    /// Deletes the account of `caller`, who must name it: its sessions and all that leads to the
-    /// person are gone, its subscriptions expire, its payments stay.
-    ///
-    /// The account is closed first, so that nothing new slips in while it is deleted; a service that
-    /// does not [check users](crate::ServiceBuilder::check_users) takes new subscriptions for anybody,
-    /// before and after.
-    pub async fn delete_account(&self, caller: &Authenticated, auth_id: &str) -> Result<(), Error> {
-        let own = caller.claims.sub;
-        if auth_id.parse() != Ok(own) {
-            return Err(Forbidden::AuthIdMismatch.into());
-        }
-        self.service().retrying(|| self.close(own)).await?;
-        while !self.service().retrying(|| self.delete_round(own)).await? {}
-        Ok(())
-    }
-
-    /// Takes nothing new for an account, so that what is deleted with it is all there is.
-    async fn close(&self, user_id: UserId) -> Result<(), Error> {
-        let user = self.store().user(user_id).await.map_err(Error::Store)?;
-        let user = user.ok_or(Unauthenticated::SessionRevoked)?;
-        if user.closing {
-            return Ok(());
-        }
-        let now = self.service().now();
-        let version = user.version.next();
-        let user = User { closing: true, updated_at: now, version, ..User::clone(&user) };
-        let event = self.service().event(Subject::User(user_id), version, Change::Updated, now)?;
-        let changes = ChangeSet {
-            writes: vec![Write::User(user)],
-            events: vec![event],
-            ..ChangeSet::default()
-        };
-        self.store().commit(changes).await.map_err(Error::Store)
-    }
-
-    /// Deletes an account, or, where that is more than one commit takes, a part of what belongs to it;
-    /// true if it is done.
-    async fn delete_round(&self, user_id: UserId) -> Result<bool, Error> {
-        let user = self.store().user(user_id).await.map_err(Error::Store)?;
-        let Some(user) = user else { return Err(Unauthenticated::SessionRevoked.into()) };
-        let now = self.service().now();
-        let sessions = self.store().sessions(user_id).await.map_err(Error::Store)?;
-        let (mut changes, more) = self.expire_subscriptions(user_id, now).await?;
-        let room = ChangeSet::RECORDS_MAX - changes.writes.len() - 1;
-        let fits = !more && sessions.len() <= room;
-        // The oldest first, so that a part leaves the live ones to the end.
-        for session in sessions.iter().rev().take(room) {
-            let (subject, version) = (Subject::Session(session.id), session.version);
-            changes.deletes.push(Delete { key: Key::Session(session.id), version });
-            changes.events.push(self.service().event(
-                subject,
-                version.next(),
-                Change::Deleted,
-                now,
-            )?);
-        }
-        if fits {
-            let (subject, version) = (Subject::User(user_id), user.version);
-            changes.deletes.push(Delete { key: Key::User(user_id), version });
-            changes.events.push(self.service().event(
-                subject,
-                version.next(),
-                Change::Deleted,
-                now,
-            )?);
-        }
-        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
-        Ok(fits)
     }
 
     /// Asks the provider who the caller is, and holds it against what the caller said.
@@ -194,11 +144,11 @@ impl Authentication {
         Ok(identity.key)
     }
 
-    /// The live sessions that must go for a new one to come, oldest first.
+    /// Those of the live sessions that a new one ends, oldest first.
     fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
         let settings = &self.0.settings;
         let token = fingerprint(&sign_in.access_token);
-        let oldest_first = || sessions.iter().rev().filter(|session| session.is_live(now));
+        let oldest_first = || sessions.iter().rev();
         let beyond = |max: usize, counts: &dyn Fn(&Session) -> bool| -> Vec<SessionId> {
             let counted: Vec<_> = oldest_first().filter(|session| counts(session)).collect();
             let going = (counted.len() + 1).saturating_sub(max.max(1));
@@ -214,13 +164,13 @@ impl Authentication {
             .collect()
     }
 
-    /// Commits a user with a new session, and the sessions that make room for it.
+    /// Commits a user with a new session, and the end of those that make room for it.
     async fn open_session(
         &self,
         user: User,
         change: Change,
         sign_in: &SignIn,
-        surplus: Vec<Session>,
+        surplus: Surplus,
         now: Timestamp,
     ) -> Result<SignedIn, Error> {
         let session = self.new_session(&user, sign_in, now)?;
@@ -229,13 +179,16 @@ impl Authentication {
         let event = |subject, version, change| self.service().event(subject, version, change, now);
         changes.events.push(event(Subject::User(user.id), user.version, change)?);
         changes.events.push(event(Subject::Session(session.id), session.version, Change::Created)?);
-        for ended in &surplus {
+        for ended in &surplus.ended {
             let change = Change::Revoked { reason: RevocationReason::SessionLimit };
             changes.events.push(event(Subject::Session(ended.id), ended.version, change)?);
         }
-        let ended: Vec<_> = surplus.iter().map(|session| session.id).collect();
+        for session in &surplus.forgotten {
+            self.delete(Subject::Session(session.id), session.version, &mut changes, now)?;
+        }
+        let ended: Vec<_> = surplus.ended.iter().map(|session| session.id).collect();
         changes.writes = vec![Write::User(user), Write::Session(session)];
-        changes.writes.extend(surplus.into_iter().map(Write::Session));
+        changes.writes.extend(surplus.ended.into_iter().map(Write::Session));
         match self.commit_ending(changes, ended).await {
             Ok(()) => Ok(signed_in),
             Err(Error::Store(StoreError::Taken(Unique::UserEmail))) => {
@@ -292,33 +245,6 @@ impl Authentication {
             user,
             session,
         })
-    }
-
-    /// The changes that end subscriptions of a user that are not over yet, and whether there are more.
-    async fn expire_subscriptions(
-        &self,
-        user: UserId,
-        now: Timestamp,
-    ) -> Result<(ChangeSet, bool), Error> {
-        let statuses = SubscriptionStatus::all()
-            .filter(|status| *status != SubscriptionStatus::Expired)
-            .collect();
-        let filter =
-            SubscriptionFilter { user_id: Some(user), statuses, ..SubscriptionFilter::default() };
-        let limit = PageLimit::MAX;
-        let query = SubscriptionQuery { filter, limit, now, ..SubscriptionQuery::default() };
-        let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
-        let mut changes = ChangeSet::default();
-        for subscription in page.items {
-            let expire = SubscriptionChanges::status(SubscriptionStatus::Expired);
-            let Some(expired) = subscription.change(expire, now)? else { continue };
-            let change =
-                Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
-            let subject = Subject::Subscription(expired.id);
-            changes.events.push(self.service().event(subject, expired.version, change, now)?);
-            changes.writes.push(Write::Subscription(expired));
-        }
-        Ok((changes, page.next.is_some()))
     }
 }
 

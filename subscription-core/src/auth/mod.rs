@@ -8,6 +8,7 @@ mod accounts;
 mod cache;
 mod client;
 mod clients;
+mod deletion;
 mod identity;
 mod input;
 mod jws;
@@ -70,6 +71,8 @@ pub struct AuthSettings {
     pub seen_every: Duration,
     /// How long an ended session is remembered, so that its tokens are told what became of it: 7 days.
     pub ended_kept: Duration,
+    /// How many ended sessions of a user are remembered at the most: 100. The longest ended go first.
+    pub ended_per_user: usize,
 }
 
 impl Default for AuthSettings {
@@ -85,6 +88,7 @@ impl Default for AuthSettings {
             sessions_per_identity_token: 5,
             seen_every: Duration::from_mins(5),
             ended_kept: Duration::from_hours(7 * 24),
+            ended_per_user: 100,
         }
     }
 }

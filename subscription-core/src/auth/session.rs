@@ -17,9 +17,9 @@ pub struct User {
     pub id: UserId,
     /// Who vouched, and under which name there; unique.
     pub identity: IdentityKey,
-    /// The address that the provider had verified; unique.
+    /// The address that the provider has verified, as of the last sign-in; unique.
     pub email: Email,
-    /// The account is about to be deleted: nothing new is taken for it.
+    /// The account is being deleted: nothing new is accepted for it, and its calls are refused.
     pub closing: bool,
     /// When the account was made.
     pub created_at: Timestamp,

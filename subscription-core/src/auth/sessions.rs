@@ -5,16 +5,16 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Authentication;
-use super::accounts::SignedIn;
+use super::accounts::{SignedIn, expect_open};
 use super::refresh::{self, Refresh, RefreshRefused, RefreshToken};
 use super::session::{RevocationReason, Session, User};
 use super::token::{AccessClaims, TokenRefused};
 use crate::clock::Timestamp;
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Change, Subject};
-use crate::id::SessionId;
+use crate::id::{SessionId, UserId};
 use crate::service::SubscriptionService;
-use crate::store::{ChangeSet, Delete, Key, PageLimit, Store, Write};
+use crate::store::{ChangeSet, PageLimit, Store, Write};
 use crate::text::Slug;
 
 /// A caller whose token was good.
@@ -41,7 +41,7 @@ impl Authentication {
         let invalid = || Error::from(Unauthenticated::RefreshTokenInvalid);
         let token = RefreshToken::parse(refresh_token).ok_or_else(invalid)?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(token.session, || async {
                 let session = self.store().session(token.session).await.map_err(Error::Store)?;
                 // One answer for a token that was forged, is unknown, or is another client's.
                 let session = session
@@ -50,6 +50,7 @@ impl Authentication {
                     .ok_or_else(invalid)?;
                 let user = self.store().user(session.user_id).await.map_err(Error::Store)?;
                 let user = user.ok_or_else(invalid)?;
+                expect_open(&user)?;
                 let now = self.service().now();
                 let windows = self.0.settings.windows;
                 match refresh::decide(&session, token.generation, now, windows) {
@@ -179,16 +180,45 @@ impl Authentication {
 
     /// The account of a caller.
     pub async fn user(&self, caller: &Authenticated) -> Result<Arc<User>, Error> {
-        let user = self.store().user(caller.claims.sub).await.map_err(Error::Store)?;
+        let user = self.open_user(caller.claims.sub).await?;
         user.ok_or_else(|| Unauthenticated::SessionRevoked.into())
+    }
+
+    /// The user of an id, unless the account is being deleted.
+    async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
+        let user = self.store().user(id).await.map_err(Error::Store)?;
+        user.as_deref().map(expect_open).transpose()?;
+        Ok(user)
     }
 
     /// The live sessions of a caller, newest first.
     pub async fn sessions(&self, caller: &Authenticated) -> Result<Vec<Arc<Session>>, Error> {
-        let now = self.service().now();
-        let mut sessions = self.store().sessions(caller.claims.sub).await.map_err(Error::Store)?;
+        self.open_user(caller.claims.sub).await?;
+        self.live_sessions(caller.claims.sub, self.service().now()).await
+    }
+
+    /// The live sessions of a user, newest first.
+    pub(super) async fn live_sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, Error> {
+        let mut sessions = self.store().sessions(user, now).await.map_err(Error::Store)?;
+        // One that was ended by an instance whose clock is ahead ends later than now.
         sessions.retain(|session| session.is_live(now));
         Ok(sessions)
+    }
+
+    /// The ended sessions of a user that are too many once `ending` more have ended; a batch of them.
+    pub(super) async fn surplus_ended(
+        &self,
+        user: UserId,
+        ending: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, Error> {
+        let kept = self.0.settings.ended_per_user.saturating_sub(ending);
+        let surplus = self.store().ended_sessions_of(user, now, kept, PageLimit::MAX).await;
+        surplus.map_err(Error::Store)
     }
 
     /// Ends the session of a token, and says how many that were: none if it had ended.
@@ -201,13 +231,14 @@ impl Authentication {
     ) -> Result<usize, Error> {
         let claims = self.claims(client_id, access_token, true)?;
         self.service()
-            .retrying(|| async {
+            .retrying_on(claims.sid, || async {
                 let now = self.service().now();
                 let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
                 let session = session.filter(|session| session.user_id == claims.sub);
                 let Some(session) = session.filter(|session| session.is_live(now)) else {
                     return Ok(0);
                 };
+                self.open_user(session.user_id).await?;
                 self.end(&[session], RevocationReason::Logout, None, now).await
             })
             .await
@@ -228,11 +259,13 @@ impl Authentication {
         caller: &Authenticated,
         keep: Option<SessionId>,
     ) -> Result<usize, Error> {
-        // In one commit, unless they are more than one takes.
-        let most = ChangeSet::RECORDS_MAX - 1;
+        // In one commit with the user and the surplus, unless they are more than one takes.
+        let most = ChangeSet::RECORDS_MAX - 1 - PageLimit::MAX.get();
         let mut ended = 0;
+        let identity = self.user(caller).await?.identity.clone();
         loop {
-            let round = self.service().retrying(|| self.revoke_round(caller, keep, most)).await?;
+            let round = || self.revoke_round(caller, keep, most);
+            let round = self.service().retrying_on(&identity, round).await?;
             ended += round;
             if round < most {
                 return Ok(ended);
@@ -248,8 +281,8 @@ impl Authentication {
     ) -> Result<usize, Error> {
         let user = self.user(caller).await?;
         let now = self.service().now();
-        let mut sessions = self.store().sessions(user.id).await.map_err(Error::Store)?;
-        sessions.retain(|session| session.is_live(now) && Some(session.id) != keep);
+        let mut sessions = self.live_sessions(user.id, now).await?;
+        sessions.retain(|session| Some(session.id) != keep);
         sessions.truncate(most);
         // The user is written too: a sign-in that has not seen this must decide again.
         let version = user.version.next();
@@ -257,7 +290,7 @@ impl Authentication {
         self.end(&sessions, RevocationReason::RevokeAll, Some(user), now).await
     }
 
-    /// Commits the end of sessions.
+    /// Commits the end of sessions of one user, and that ended ones which are too many by then are gone.
     async fn end(
         &self,
         sessions: &[Arc<Session>],
@@ -266,6 +299,11 @@ impl Authentication {
         now: Timestamp,
     ) -> Result<usize, Error> {
         let mut changes = ChangeSet::default();
+        if let Some(session) = sessions.first() {
+            for surplus in self.surplus_ended(session.user_id, sessions.len(), now).await? {
+                self.delete(Subject::Session(surplus.id), surplus.version, &mut changes, now)?;
+            }
+        }
         if let Some(user) = user {
             let subject = Subject::User(user.id);
             let event = self.service().event(subject, user.version, Change::Updated, now)?;
@@ -306,10 +344,7 @@ impl Authentication {
     async fn forget(&self, ended: &[Arc<Session>], now: Timestamp) -> Result<(), Error> {
         let mut changes = ChangeSet::default();
         for session in ended {
-            let (subject, version) = (Subject::Session(session.id), session.version);
-            changes.deletes.push(Delete { key: Key::Session(session.id), version });
-            let event = self.service().event(subject, version.next(), Change::Deleted, now)?;
-            changes.events.push(event);
+            self.delete(Subject::Session(session.id), session.version, &mut changes, now)?;
         }
         self.store().commit(changes).await.map_err(Error::Store)
     }

@@ -59,7 +59,7 @@ impl SubscriptionService {
         changes: PlanChanges,
         if_version: Option<Version>,
     ) -> Result<Arc<Plan>, Error> {
-        self.retrying(|| async {
+        self.retrying_on(slug, || async {
             let plan = self.plan(slug).await?;
             expect_version(&*plan, if_version)?;
             let now = self.now();
@@ -73,7 +73,7 @@ impl SubscriptionService {
 
     /// Deletes a plan that no subscription refers to.
     pub async fn delete_plan(&self, slug: &Slug, if_version: Option<Version>) -> Result<(), Error> {
-        self.retrying(|| async {
+        self.retrying_on(slug, || async {
             let plan = self.plan(slug).await?;
             expect_version(&*plan, if_version)?;
             self.commit_deleted(&*plan, vec![Guard::PlanUnused(plan.id)]).await

@@ -43,6 +43,15 @@ impl ChangeSet {
             && forget_events.is_none()
     }
 
+    /// The subscriptions that the set writes or deletes.
+    pub fn subscriptions_named(&self) -> HashSet<SubscriptionId> {
+        let written = self.writes.iter().map(Write::key);
+        let named = written.chain(self.deletes.iter().map(|delete| delete.key.clone()));
+        named
+            .filter_map(|key| if let Key::Subscription(id) = key { Some(id) } else { None })
+            .collect()
+    }
+
     /// Checks what every store must refuse alike, before it looks at its records.
     pub fn check(&self) -> Result<(), BadChangeSet> {
         let records = self.writes.len() + self.deletes.len();
@@ -76,6 +85,8 @@ pub enum Guard {
     },
     /// No subscription refers to the plan, but for those that this change set deletes.
     PlanUnused(PlanId),
+    /// Every subscription of the user is expired, but for those that this change set writes or deletes.
+    NoOtherLiveSubscription(UserId),
 }
 
 /// A record as it will be.

@@ -72,6 +72,11 @@ use crate::text::{ExternalId, Slug};
 /// - [`Guard::PlanUnused`] holds if no subscription refers to the plan once the set's deletes are
 ///   done; otherwise [`StoreError::PlanInUse`]. A subscription that is being written at the same
 ///   time under a [`Guard::Unchanged`] of the plan is either seen by this guard or refused itself.
+/// - [`Guard::NoOtherLiveSubscription`] holds if each subscription of the user that is not
+///   [expired](crate::subscriptions::SubscriptionStatus::Expired) is written or deleted by the set;
+///   otherwise [`StoreError::Conflict`] with the user's key. A subscription that is being written at
+///   the same time under a [`Guard::Unchanged`] of the user is either seen by this guard, or refused
+///   itself if the set writes or deletes the user.
 /// - What [`Unique`] names is unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
 ///   slug to a new one. (The service never passes a value between two records that one set writes;
@@ -154,11 +159,25 @@ pub trait Store: Send + Sync + fmt::Debug {
         identity: &IdentityKey,
     ) -> Result<Option<Arc<User>>, StoreError>;
 
+    /// Up to `limit` users whose account is [closing](User::closing), by id.
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError>;
+
     /// The session of this id, ended or not.
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError>;
 
-    /// The sessions of a user, ended ones too, newest first.
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError>;
+    /// The sessions of a user that [end](Session::ended_at) after `now`, newest first.
+    async fn sessions(&self, user: UserId, now: Timestamp)
+    -> Result<Vec<Arc<Session>>, StoreError>;
+
+    /// Up to `limit` sessions of a user that [ended](Session::ended_at) at `now` or earlier, the latest
+    /// ended first, without the first `skip` of them.
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError>;
 
     /// Up to `limit` sessions that [ended](Session::ended_at) at `before` or earlier, the longest ended
     /// first.

@@ -73,7 +73,7 @@ impl SubscriptionService {
         changes: SubscriptionChanges,
         if_version: Option<Version>,
     ) -> Result<Arc<Subscription>, Error> {
-        self.retrying(|| async {
+        self.retrying_on(id, || async {
             let current = self.subscription(id).await?;
             expect_version(&*current, if_version)?;
             let now = self.now();
@@ -110,7 +110,7 @@ impl SubscriptionService {
         id: SubscriptionId,
         if_version: Option<Version>,
     ) -> Result<(), Error> {
-        self.retrying(|| async {
+        self.retrying_on(id, || async {
             let subscription = self.subscription(id).await?;
             expect_version(&*subscription, if_version)?;
             self.commit_deleted(&*subscription, Vec::new()).await
@@ -124,8 +124,10 @@ impl SubscriptionService {
             return Ok(None);
         }
         let user = self.store().user(id).await.map_err(Error::Store)?;
-        let user = user.filter(|user| !user.closing);
         let user = user.ok_or_else(|| unknown("user_id", "must be an existing user"))?;
+        if user.closing {
+            return Err(Conflict::AccountClosing.into());
+        }
         Ok(Some(Guard::Unchanged { key: Key::User(id), version: user.version }))
     }
 

@@ -143,7 +143,10 @@ const LOGGED_IN_BYTES: usize = 128;
 
 pub(crate) async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
     let auth_id: String = call.path("auth_id")?;
-    call.auth().delete_account(call.caller()?, &auth_id).await?;
+    let (auth, caller) = (call.auth().clone(), call.caller()?.clone());
+    // On its own: the deletion of a large account goes on though the caller leaves.
+    let deletion = tokio::spawn(async move { auth.delete_account(&caller, &auth_id).await });
+    deletion.await.map_err(ApiError::unforeseen)??;
     Ok(Reply::empty(StatusCode::NO_CONTENT).no_store())
 }
 

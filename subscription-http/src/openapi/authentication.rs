@@ -14,7 +14,8 @@ pub(super) static AREA: Area = Area {
             id: "signIn",
             summary: "Sign in",
             description: "Opens a session for an identity that has an account. A user has at most 20 live \
-                sessions per client; the oldest goes.",
+                sessions per client; the oldest goes. Where the identity provider has verified another address \
+                than the account has, the account follows.",
             parameters: LOGGED,
             body: Some("ProofOfIdentity"),
             answers: &[ok("A session and its tokens.", "SignedIn")],
@@ -23,6 +24,8 @@ pub(super) static AREA: Area = Area {
                 "email_mismatch",
                 "email_not_verified",
                 "account_not_found",
+                "email_in_use",
+                "account_closing",
                 "identity_provider_unavailable",
             ],
         },
@@ -43,6 +46,7 @@ pub(super) static AREA: Area = Area {
                 "email_not_verified",
                 "account_exists",
                 "email_in_use",
+                "account_closing",
                 "identity_provider_unavailable",
             ],
         },
@@ -54,7 +58,7 @@ pub(super) static AREA: Area = Area {
             parameters: &[],
             body: None,
             answers: &[ok("The user and the session.", "LoggedIn")],
-            codes: &[],
+            codes: &["account_closing"],
         },
         Operation {
             route: "POST /authentication/refresh-token",
@@ -72,6 +76,7 @@ pub(super) static AREA: Area = Area {
                 "refresh_token_reused",
                 "session_revoked",
                 "session_expired",
+                "account_closing",
             ],
         },
         Operation {
@@ -79,7 +84,9 @@ pub(super) static AREA: Area = Area {
             id: "deleteMyAccount",
             summary: "Delete the caller's account",
             description: "Ends all sessions, erases address and identity, and expires live subscriptions; payments \
-                stay, under an id that leads to no person. Any id but the caller's own is refused alike.",
+                stay, under an id that leads to no person. An account of up to 1,000 records is deleted at once; a \
+                larger one is deleted step by step, also if the caller leaves, and its other calls are answered \
+                409 meanwhile. Any id but the caller's own is refused alike.",
             parameters: &["auth_id"],
             body: None,
             answers: &[done("The account is gone.")],
@@ -93,7 +100,7 @@ pub(super) static AREA: Area = Area {
             parameters: &[],
             body: None,
             answers: &[ok("The live sessions.", "Sessions")],
-            codes: &[],
+            codes: &["account_closing"],
         },
         Operation {
             route: "POST /authentication/tokens/logout",
@@ -104,7 +111,7 @@ pub(super) static AREA: Area = Area {
             parameters: &[],
             body: None,
             answers: &[ok("How many sessions were ended: 1, or 0 if it had ended.", "Revoked")],
-            codes: &[],
+            codes: &["account_closing"],
         },
         Operation {
             route: "POST /authentication/tokens/revoke-all",
@@ -115,7 +122,7 @@ pub(super) static AREA: Area = Area {
             parameters: &[],
             body: None,
             answers: &[ok("How many sessions were ended.", "Revoked")],
-            codes: &[],
+            codes: &["account_closing"],
         },
         Operation {
             route: "POST /authentication/tokens/revoke-all-except-current",
@@ -125,7 +132,7 @@ pub(super) static AREA: Area = Area {
             parameters: &[],
             body: None,
             answers: &[ok("How many sessions were ended.", "Revoked")],
-            codes: &[],
+            codes: &["account_closing"],
         },
     ],
 };

@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// Section "codes by status" of the contract.
-pub(super) static CODES: [Code; 46] = [
+pub(super) static CODES: [Code; 47] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),
     (
@@ -37,6 +37,7 @@ pub(super) static CODES: [Code; 46] = [
     (408, "request_timeout", "The body took too long to arrive."),
     (409, "account_exists", "The identity has an account: sign in."),
     (409, "email_in_use", "Another account has this address."),
+    (409, "account_closing", "The account is being deleted: try again once it is gone."),
     (409, "slug_taken", "Another plan has this slug."),
     (409, "external_id_taken", "Another record has this id from outside."),
     (409, "plan_in_use", "Subscriptions refer to the plan: set is_active to false instead."),

@@ -42,6 +42,7 @@ pub(super) static AREA: Area = Area {
             )],
             codes: &[
                 "plan_inactive",
+                "account_closing",
                 "external_id_taken",
                 "idempotency_key_invalid",
                 "idempotency_key_reused",
@@ -76,6 +77,7 @@ pub(super) static AREA: Area = Area {
                 "not_found",
                 "invalid_transition",
                 "plan_inactive",
+                "account_closing",
                 "external_id_taken",
                 "precondition_failed",
             ],

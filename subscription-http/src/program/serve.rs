@@ -113,19 +113,21 @@ fn tell(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Clears away what is over: sessions that ended long ago, answers that need not be repeated any more.
+/// Clears away what is over, at the start and every minute: accounts whose deletion was interrupted,
+/// sessions that ended long ago, idempotency records that have expired.
 async fn clear(service: SubscriptionService, auth: Authentication) {
     let mut turn = tokio::time::interval(CLEAR_EVERY);
     loop {
         turn.tick().await;
+        let accounts = auth.finish_deletions().await;
         let sessions = auth.forget_ended_sessions().await;
         let requests = service.forget_expired_requests().await;
-        match (sessions, requests) {
-            (Ok(0), Ok(0)) => {}
-            (Ok(sessions), Ok(requests)) => {
-                tracing::debug!(sessions, requests, "cleared away what is over");
+        match (accounts, sessions, requests) {
+            (Ok(0), Ok(0), Ok(0)) => {}
+            (Ok(accounts), Ok(sessions), Ok(requests)) => {
+                tracing::debug!(accounts, sessions, requests, "cleared away what is over");
             }
-            (Err(error), _) | (_, Err(error)) => {
+            (Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error)) => {
                 tracing::warn!(%error, "what is over could not be cleared away");
             }
         }

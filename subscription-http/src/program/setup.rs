@@ -86,7 +86,8 @@ impl Ready {
             return Err(told(&[CLIENTS_MISSING]));
         }
         let keys = key_file.into_keys()?;
-        let service = SubscriptionService::builder(Arc::clone(&opened.store));
+        let service = SubscriptionService::builder(Arc::clone(&opened.store))
+            .pause(|span| Box::pin(tokio::time::sleep(span)));
         let service = match settings.users {
             Users::Accounts => service.check_users().build(),
             Users::Any => service.build(),

@@ -11,6 +11,7 @@ mod backup;
 #[expect(dead_code, reason = "what is logged there is read by others")]
 #[path = "../../../tests/databases/postgres/cluster.rs"]
 mod cluster;
+mod deletions;
 mod dice;
 mod http;
 mod instances;
@@ -37,11 +38,12 @@ fn main() {
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
     let groups = [
-        (None, vec![kills::stories(), stops::stories(), backup::stories()]),
+        (None, vec![kills::stories(), stops::stories(), backup::stories(), deletions::stories()]),
         (
             no_server,
             vec![
                 kills::stories_with_postgres(),
+                deletions::stories_with_postgres(),
                 instances::stories(),
                 stops::stories_with_postgres(),
             ],

@@ -245,7 +245,9 @@ async fn every_other_read_finds_its_rows_by_an_index() {
         IdentityKey { issuer: "issuer".parse().unwrap(), subject: "nobody".parse().unwrap() };
     store.user_by_identity(&identity).await.unwrap();
     store.session(nobody.into()).await.unwrap();
-    store.sessions(nobody.into()).await.unwrap();
+    store.sessions(nobody.into(), now()).await.unwrap();
+    store.ended_sessions_of(nobody.into(), now(), 100, some).await.unwrap();
+    store.closing_users(some).await.unwrap();
     store.ended_sessions(now(), some).await.unwrap();
     let operation = Operation::CreateSubscription;
     let key = IdempotencyKey { operation, client: "web".to_owned(), key: "k".parse().unwrap() };

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
-use subscription_core::Store as _;
-use subscription_core::store::{Sqlite, SqliteStore, SubscriptionFilter, SubscriptionQuery};
+use subscription_core::store::{
+    PageLimit, Sqlite, SqliteStore, SubscriptionFilter, SubscriptionQuery,
+};
+use subscription_core::{Store as _, Timestamp};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -24,6 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories![
         lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
+        sessions_of_a_user_are_found_by_an_index,
     ]
 }
 
@@ -199,4 +202,35 @@ async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
 
     println!("{asked} plans were looked at");
     assert!(wrong.is_empty(), "{} plans:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+async fn sessions_of_a_user_are_found_by_an_index() {
+    let file = folder().join("store.db");
+    let store = Sqlite::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+    let (user, now, some) = (uuid::Uuid::max().into(), Timestamp::MAX, PageLimit::MAX);
+
+    store.sessions(user, now).await.unwrap();
+    let live = overheard.last();
+    store.ended_sessions_of(user, now, 100, some).await.unwrap();
+    let ended = overheard.last();
+    store.closing_users(some).await.unwrap();
+    let closing = overheard.last();
+
+    for (statement, index, sorts) in [
+        (live, "sessions_of_user_by_end (user_id=? AND ended_at>?)", true),
+        (ended, "sessions_of_user_by_end (user_id=? AND ended_at<?)", false),
+        (closing, "users_closing", false),
+    ] {
+        let text = format!("EXPLAIN QUERY PLAN {statement}");
+        let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(&mut outsider).await.unwrap();
+        let details: Vec<_> = rows.iter().map(|row| row.get::<String, _>(3)).collect();
+        assert!(details.first().is_some_and(|first| first.contains(index)), "{details:?}");
+        assert_eq!(details.len() > 1, sorts, "{details:?}");
+    }
 }

@@ -38,6 +38,12 @@ pub(crate) trait Tap: Send + Sync + Debug {
     /// Runs when the store has done it, before the caller hears.
     async fn after(&self, _asked: Asked) {}
 
+    /// Hears how many rows were read for an answer.
+    fn read(&self, _rows: usize) {}
+
+    /// Hears how many rows a commit wrote or deleted.
+    fn written(&self, _rows: usize) {}
+
     /// Says that the caller does not hear what the store has done.
     fn loses_the_answer(&self, _asked: Asked) -> bool {
         false
@@ -64,7 +70,7 @@ impl<T: Tap> Tapped<T> {
 
 /// Passes each method on, between the two calls of the tap.
 macro_rules! tapped {
-    ($($asked:ident $name:ident($($given:ident: $kind:ty),*) -> $found:ty;)+) => {
+    ($($asked:ident $name:ident($($given:ident: $kind:ty),*) -> $found:ty;)+ => { $($also:tt)* }) => {
         #[async_trait]
         impl<T: Tap> Store for Tapped<T> {$(
             async fn $name(&self, $($given: $kind),*) -> Result<$found, StoreError> {
@@ -73,14 +79,41 @@ macro_rules! tapped {
                     return Err(error);
                 }
                 let answer = self.store.$name($($given),*).await;
+                self.tap.read(answer.as_ref().map_or(0, Rows::rows));
                 self.tap.after(Asked::$asked).await;
                 if self.tap.loses_the_answer(Asked::$asked) {
                     return Err(StoreError::Unavailable("the answer was lost".into()));
                 }
                 answer
             }
-        )+}
+        )+
+
+            $($also)*
+        }
     };
+}
+
+/// How many rows a store reads for an answer.
+trait Rows {
+    fn rows(&self) -> usize;
+}
+
+impl<T> Rows for Option<T> {
+    fn rows(&self) -> usize {
+        usize::from(self.is_some())
+    }
+}
+
+impl<T> Rows for Vec<T> {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<T> Rows for Page<T> {
+    fn rows(&self) -> usize {
+        self.items.len()
+    }
 }
 
 tapped! {
@@ -95,15 +128,32 @@ tapped! {
     Other payments(query: &PaymentQuery) -> Page<Arc<Payment>>;
     Other user(id: UserId) -> Option<Arc<User>>;
     Other user_by_identity(identity: &IdentityKey) -> Option<Arc<User>>;
+    Other closing_users(limit: PageLimit) -> Vec<Arc<User>>;
     Session session(id: SessionId) -> Option<Arc<Session>>;
-    Other sessions(user: UserId) -> Vec<Arc<Session>>;
+    Other sessions(user: UserId, now: Timestamp) -> Vec<Arc<Session>>;
+    Other ended_sessions_of(user: UserId, now: Timestamp, skip: usize, limit: PageLimit) -> Vec<Arc<Session>>;
     Other ended_sessions(before: Timestamp, limit: PageLimit) -> Vec<Arc<Session>>;
     Other client(id: &Slug) -> Option<Arc<Client>>;
     Other clients() -> Vec<Arc<Client>>;
     Other idempotency(key: &IdempotencyKey) -> Option<Arc<IdempotencyRecord>>;
     Other expired_idempotency(now: Timestamp, limit: PageLimit) -> Vec<Arc<IdempotencyRecord>>;
     Other events(after: u64, limit: PageLimit) -> Vec<RecordedEvent>;
-    Commit commit(changes: ChangeSet) -> ();
+    => {
+        async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+            let written = changes.writes.len() + changes.deletes.len() + changes.events.len();
+            self.tap.before(Asked::Commit).await;
+            if let Some(error) = self.tap.fails(Asked::Commit) {
+                return Err(error);
+            }
+            let answer = self.store.commit(changes).await;
+            self.tap.written(written);
+            self.tap.after(Asked::Commit).await;
+            if self.tap.loses_the_answer(Asked::Commit) {
+                return Err(StoreError::Unavailable("the answer was lost".into()));
+            }
+            answer
+        }
+    }
 }
 
 /// Counts what a store is asked.
@@ -111,12 +161,19 @@ tapped! {
 pub(crate) struct Counting {
     reads: AtomicUsize,
     commits: AtomicUsize,
+    rows_read: AtomicUsize,
+    rows_written: AtomicUsize,
 }
 
 impl Counting {
     /// How many reads and commits there were since it was last asked.
     pub(crate) fn take(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::SeqCst), self.commits.swap(0, Ordering::SeqCst))
+    }
+
+    /// How many rows were read and written since it was last asked.
+    pub(crate) fn take_rows(&self) -> (usize, usize) {
+        (self.rows_read.swap(0, Ordering::SeqCst), self.rows_written.swap(0, Ordering::SeqCst))
     }
 }
 
@@ -128,6 +185,14 @@ impl Tap for Counting {
             Asked::Commit => &self.commits,
         };
         count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn read(&self, rows: usize) {
+        self.rows_read.fetch_add(rows, Ordering::SeqCst);
+    }
+
+    fn written(&self, rows: usize) {
+        self.rows_written.fetch_add(rows, Ordering::SeqCst);
     }
 }
 

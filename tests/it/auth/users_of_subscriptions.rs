@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
 use subscription_core::{
-    BillingCycle, NewPlan, NewSubscription, Plan, SubscriptionChanges, SubscriptionStatus, UserId,
+    BillingCycle, NewPlan, NewSubscription, Plan, SubscriptionChanges, SubscriptionStatus,
+    Timestamp, UserId,
 };
 use uuid::Uuid;
 
@@ -65,7 +66,7 @@ async fn an_account_with_more_than_one_commit_takes_is_deleted_to_the_last() {
     world.auth.delete_account(&caller, &user.to_string()).await.unwrap();
 
     assert_eq!(live(&world, user).await, 0);
-    assert_eq!(world.store.sessions(user).await.unwrap(), []);
+    assert_eq!(world.store.sessions(user, Timestamp::MIN).await.unwrap(), []);
     assert_eq!(world.store.user(user).await.unwrap(), None);
 }
 

@@ -8,10 +8,11 @@ use secrecy::{SecretSlice, SecretString};
 use serde_json::{Value, json};
 use subscription_core::auth::{
     AuthSettings, Authenticated, Authentication, KeyRing, Origin, ServerKeys, Session,
-    SharedSecretIdentities, SignIn, SignedIn, SigningKey, Trust,
+    SharedSecretIdentities, SignIn, SignedIn, SigningKey, Trust, User,
 };
+use subscription_core::store::{ChangeSet, Write};
 use subscription_core::{
-    Error, ManualClock, MemoryStore, SeededIds, Slug, Store, SubscriptionService, Timestamp,
+    Error, ManualClock, MemoryStore, SeededIds, Slug, Store, SubscriptionService, Timestamp, UserId,
 };
 
 use crate::world::{at, of};
@@ -94,6 +95,14 @@ impl AuthWorld {
     /// A session as it is kept.
     pub(crate) async fn row(&self, signed_in: &SignedIn) -> Arc<Session> {
         self.store.session(signed_in.session.id).await.unwrap().unwrap()
+    }
+
+    /// Marks an account as a deletion marks it that has only begun.
+    pub(crate) async fn close(&self, user: UserId) {
+        let user = self.store.user(user).await.unwrap().unwrap();
+        let user = User { closing: true, version: user.version.next(), ..(*user).clone() };
+        let changes = ChangeSet { writes: vec![Write::User(user)], ..ChangeSet::default() };
+        self.store.commit(changes).await.unwrap();
     }
 
     /// Checks the access token of a session at its own client.

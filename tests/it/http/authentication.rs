@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use subscription_core::auth::{ClientKind, Scope};
 
-use super::world::{Answer, HttpWorld, Person, WEB, problem, text};
+use super::world::{Answer, HttpWorld, Person, WEB, plan_body, problem, text};
 
 const SIGN_IN: &str = "/authentication/sign-in";
 const SIGN_UP: &str = "/authentication/sign-up";
@@ -298,4 +298,33 @@ async fn an_account_is_deleted_by_its_user_alone() {
     assert_eq!(refresh(&world, &ann.refresh_token).await.status, 401);
     assert_ne!(world.sign_up("ann").await.id, ann.id);
     assert_eq!(world.person("GET", TOKENS, &ben.bearer).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_account_that_is_being_deleted_refuses_all_calls_but_its_deletion() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let plan = world.server("POST", "/subscription-plans", &[], plan_body("pro").to_string()).await;
+    let new = json!({ "user_id": ann.id, "subscription_plan_id": plan.json()["id"] }).to_string();
+    world.auth.close(ann.id.parse().unwrap()).await;
+    let mut bearer_routes = bearer_routes(&ann);
+    let (method, deletion) = bearer_routes.pop().unwrap();
+    bearer_routes.push(("POST", LOGOUT.into()));
+
+    let mut refusals = vec![
+        world.call("POST", SIGN_UP, &WEB_ONLY, world.proof("ann", |_| {})).await,
+        world.call("POST", SIGN_IN, &WEB_ONLY, world.proof("ann", |_| {})).await,
+        refresh(&world, &ann.refresh_token).await,
+        world.server("POST", "/subscriptions", &[], new.clone()).await,
+    ];
+    for (method, path) in bearer_routes {
+        refusals.push(world.person(method, &path, &ann.bearer).await);
+    }
+
+    for refused in refusals {
+        assert_eq!(refused.problem(), problem(409, "account_closing"), "{:?}", refused.sent);
+    }
+    assert_eq!(world.person(method, &deletion, &ann.bearer).await.status, 204);
+    assert_eq!(world.server("POST", "/subscriptions", &[], new).await.status, 422);
+    world.sign_up("ann").await;
 }

@@ -15,7 +15,7 @@ use super::world::{Answer, HttpWorld, WEB, plan_body, problem, text};
 use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 46] = [
+pub(super) const CODES: [(u16, &str); 47] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -44,6 +44,7 @@ pub(super) const CODES: [(u16, &str); 46] = [
     (408, "request_timeout"),
     (409, "account_exists"),
     (409, "email_in_use"),
+    (409, "account_closing"),
     (409, "slug_taken"),
     (409, "external_id_taken"),
     (409, "plan_in_use"),
@@ -173,6 +174,10 @@ async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {
         "account_not_found" => enter(back, world.proof("ben", |_| {})).await,
         "account_exists" => enter(up, world.proof("ann", |_| {})).await,
         "email_in_use" => enter(up, world.proof("ann", other)).await,
+        "account_closing" => {
+            world.auth.close(ann.id.parse().unwrap()).await;
+            enter(back, world.proof("ann", |_| {})).await
+        }
         "email_mismatch" => enter(back, world.proof("ann", email)).await,
         "email_not_verified" => enter(back, world.proof("ann", unverified)).await,
         "auth_id_mismatch" => {

@@ -5,6 +5,7 @@
 mod authentication;
 mod conditions;
 mod cors;
+mod deletions;
 mod documented;
 mod endpoints;
 mod errors;

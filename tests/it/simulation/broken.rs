@@ -203,12 +203,30 @@ impl Store for BrokenStore {
         self.inner.user_by_identity(identity).await
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        self.inner.closing_users(limit).await
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         self.inner.session(id).await
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.sessions(user).await
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.inner.sessions(user, now).await
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.inner.ended_sessions_of(user, now, skip, limit).await
     }
 
     async fn ended_sessions(

@@ -23,7 +23,7 @@ use super::operation::{Operation, Outcome};
 use super::rng::Rng;
 
 /// How often the service decides anew before it gives up.
-pub(super) const ATTEMPTS_MAX: usize = 16;
+pub(super) const ATTEMPTS_MAX: usize = 64;
 
 /// What happens to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,14 +234,34 @@ impl Store for FaultyStore {
         self.inner.user_by_identity(identity).await
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        self.before_read().await?;
+        self.inner.closing_users(limit).await
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         self.before_read().await?;
         self.inner.session(id).await
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
         self.before_read().await?;
-        self.inner.sessions(user).await
+        self.inner.sessions(user, now).await
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        self.before_read().await?;
+        self.inner.ended_sessions_of(user, now, skip, limit).await
     }
 
     async fn ended_sessions(

@@ -50,6 +50,13 @@ const TABLE: &[(Fault, &[&str])] = &[
         IgnoresPlanUse,
         &["a_plan_that_somebody_has_is_in_use", "a_plan_in_use_leaves_nothing_of_its_set"],
     ),
+    (
+        IgnoresLiveSubscriptions,
+        &[
+            "a_user_with_another_live_subscription_is_refused",
+            "no_subscription_is_left_to_a_deleted_user",
+        ],
+    ),
     (CountsDeletedSubscriptions, &["a_plan_is_unused_if_the_set_deletes_what_refers_to_it"]),
     (
         SwallowsTaken(Unique::PlanSlug),
@@ -86,8 +93,10 @@ const TABLE: &[(Fault, &[&str])] = &[
         ],
     ),
     (FindsUsersBySubjectAlone, &["a_user_is_found_by_the_whole_identity_alone"]),
-    (ListsSessionsOldestFirst, &["the_sessions_of_a_user_are_listed_newest_first"]),
-    (HidesEndedSessions, &["the_sessions_of_a_user_are_listed_newest_first"]),
+    (ListsSessionsOldestFirst, &["the_live_sessions_of_a_user_are_listed_newest_first"]),
+    (ListsEndedSessionsAsLive, &["the_live_sessions_of_a_user_are_listed_newest_first"]),
+    (SkipsNoEndedSessions, &["the_ended_sessions_of_a_user_are_listed_latest_first"]),
+    (HidesClosingUsers, &["users_whose_account_is_closing_are_listed"]),
     (ListsEndedSessionsTooLate, &["ended_sessions_are_listed_by_their_end"]),
     (LosesRevocations, &["every_field_of_a_session_reads_back"]),
     (HidesShutOutClients, &["clients_are_listed_by_id"]),

@@ -111,26 +111,73 @@ pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) 
     assert_eq!(store.user_by_identity(&nobody).await.unwrap(), None);
 }
 
-async fn session_ids(store: &Arc<dyn Store>, n: u64) -> Vec<SessionId> {
-    store.sessions(user(n)).await.unwrap().iter().map(|session| session.id).collect()
+/// By id, as many as asked for; one that reopens is not listed any more.
+pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
+    let closing = |n| Write::User(User { closing: true, ..account(n) });
+    store.commit(writing([Write::User(account(1)), closing(4)])).await.unwrap();
+    store.commit(writing([closing(2), Write::User(account(3))])).await.unwrap();
+    let ids = async |limit| -> Vec<_> {
+        store.closing_users(limit).await.unwrap().iter().map(|user| user.id).collect()
+    };
+
+    assert_eq!(ids(PageLimit::MAX).await, [account(2).id, account(4).id]);
+    assert_eq!(ids(limit(1)).await, [account(2).id]);
+
+    store.commit(writing([at_version(Write::User(account(2)), 2)])).await.unwrap();
+    store.commit(deleting([closing(4)])).await.unwrap();
+    assert_eq!(ids(PageLimit::MAX).await, []);
 }
 
-/// Ended ones too, and nobody else's.
-pub async fn the_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn Store>) {
-    let ended = Session {
-        revoked: Some(Revocation { at: at(0), reason: RevocationReason::Logout }),
-        ..session(2)
+/// A session of user 0 that ends by itself at `end`.
+fn ending(n: u64, end: u64) -> Session {
+    Session { expires_at: at(end), idle_expires_at: at(end), ..session(n) }
+}
+
+/// Neither those that were ended, nor those that ended by themselves, nor anybody else's.
+pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn Store>) {
+    let revoked = Session {
+        revoked: Some(Revocation { at: at(20), reason: RevocationReason::Logout }),
+        ..ending(2, 100)
     };
-    let others = Session { user_id: user(9), ..session(3) };
-    let sessions = [session(4), session(1), ended, others].map(Write::Session);
+    let others = Session { user_id: user(9), ..ending(3, 100) };
+    let sessions = [ending(5, 30), ending(1, 40), revoked, others].map(Write::Session);
     store.commit(writing(sessions)).await.unwrap();
+    let ids = async |n, now| -> Vec<_> {
+        let live = store.sessions(user(n), at(now)).await.unwrap();
+        live.iter().map(|session| session.id).collect()
+    };
 
-    assert_eq!(session_ids(&store, 0).await, [4, 2, 1].map(|n| session(n).id));
-    assert_eq!(session_ids(&store, 9).await, [session(3).id]);
-    assert_eq!(session_ids(&store, 5).await, []);
+    assert_eq!(ids(0, 19).await, [5, 2, 1].map(|n| session(n).id));
+    assert_eq!(ids(0, 20).await, [5, 1].map(|n| session(n).id));
+    assert_eq!(ids(0, 30).await, [session(1).id]);
+    assert_eq!(ids(0, 40).await, []);
+    assert_eq!(ids(9, 40).await, [session(3).id]);
+    assert_eq!(ids(5, 0).await, []);
 
-    store.commit(deleting([Write::Session(session(4))])).await.unwrap();
-    assert_eq!(session_ids(&store, 0).await, [2, 1].map(|n| session(n).id));
+    store.commit(deleting([Write::Session(ending(5, 30))])).await.unwrap();
+    assert_eq!(ids(0, 20).await, [session(1).id]);
+}
+
+/// From a place on, and as many as asked for; nobody else's.
+pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn Store>) {
+    let revoked = Session {
+        revoked: Some(Revocation { at: at(20), reason: RevocationReason::Logout }),
+        ..ending(2, 100)
+    };
+    let others = Session { user_id: user(9), ..ending(3, 10) };
+    let sessions = [ending(5, 30), ending(1, 40), revoked, others, ending(4, 30)];
+    store.commit(writing(sessions.map(Write::Session))).await.unwrap();
+    let ids = async |now, skip, limit| -> Vec<_> {
+        let ended = store.ended_sessions_of(user(0), at(now), skip, limit).await.unwrap();
+        ended.iter().map(|session| session.id).collect()
+    };
+
+    assert_eq!(ids(40, 0, PageLimit::MAX).await, [1, 5, 4, 2].map(|n| session(n).id));
+    assert_eq!(ids(39, 0, PageLimit::MAX).await, [5, 4, 2].map(|n| session(n).id));
+    assert_eq!(ids(40, 1, limit(2)).await, [5, 4].map(|n| session(n).id));
+    assert_eq!(ids(40, 3, limit(2)).await, [session(2).id]);
+    assert_eq!(ids(40, 4, limit(2)).await, []);
+    assert_eq!(ids(19, 0, limit(2)).await, []);
 }
 
 async fn ended(store: &Arc<dyn Store>, before: Timestamp, limit: PageLimit) -> Vec<SessionId> {

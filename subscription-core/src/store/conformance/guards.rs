@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::records::{at_version, event, one_of_each, plan, subscription};
+use super::records::{account, at_version, event, one_of_each, plan, subscription, user};
 use super::steps::{
     assert_conflict, assert_in_use, deleting, feed, guarding, stored, unchanged, writing,
 };
-use crate::store::{ChangeSet, Guard, Key, Store, Write};
+use crate::store::{ChangeSet, Guard, Key, Store, StoreError, Write};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 
 /// The set is taken, and the guarded record is as before, at the same version.
@@ -138,4 +138,44 @@ pub async fn a_plan_is_unused_once_nobody_has_it_any_more(store: Arc<dyn Store>)
     store.commit(deleting_unused_plan(1)).await.unwrap();
     store.commit(deleting_unused_plan(2)).await.unwrap();
     assert_in_use(&store.commit(guarding([Guard::PlanUnused(plan(3).id)])).await, plan(3).id);
+}
+
+/// Expired ones do not matter, nor those of others, nor those that the set writes or deletes.
+pub async fn a_user_with_another_live_subscription_is_refused(store: Arc<dyn Store>) {
+    let of_user = |n, status| Subscription { user_id: user(1), status, ..subscription(n) };
+    let expired = Write::Subscription(of_user(1, SubscriptionStatus::Expired));
+    let others = Write::Subscription(Subscription { user_id: user(2), ..subscription(2) });
+    store.commit(writing([expired, others, Write::User(account(1))])).await.unwrap();
+    let live: Vec<_> = SubscriptionStatus::all()
+        .filter(|status| *status != SubscriptionStatus::Expired)
+        .zip(10..)
+        .map(|(status, n)| Write::Subscription(of_user(n, status)))
+        .collect();
+    store.commit(writing(live.clone())).await.unwrap();
+    let guards = vec![Guard::NoOtherLiveSubscription(user(1))];
+    let naming = |written: &[Write], deleted: &[Write]| ChangeSet {
+        guards: guards.clone(),
+        writes: written.iter().map(|write| at_version(write.clone(), 2)).collect(),
+        events: vec![event(1)],
+        ..deleting(deleted.iter().cloned().chain([Write::User(account(1))]))
+    };
+    let (written, deleted) = live.split_at(3);
+
+    for left_out in 0..written.len() {
+        let mut others = written.to_vec();
+        others.remove(left_out);
+        let refused = store.commit(naming(&others, deleted)).await;
+        assert!(matches!(refused, Err(StoreError::Conflict(Key::User(id))) if id == account(1).id));
+    }
+    let refused = store.commit(naming(written, &[])).await;
+    assert!(matches!(refused, Err(StoreError::Conflict(Key::User(_)))), "{refused:?}");
+    assert_eq!(feed(&store).await, []);
+    assert_eq!(
+        stored(&store, &Key::Subscription(subscription(10).id)).await,
+        live.first().cloned()
+    );
+
+    store.commit(naming(written, deleted)).await.unwrap();
+
+    assert_eq!(stored(&store, &Key::User(account(1).id)).await, None);
 }

@@ -100,6 +100,7 @@ macro_rules! store_conformance {
                 a_plan_that_somebody_has_is_in_use,
                 a_plan_is_unused_if_the_set_deletes_what_refers_to_it,
                 a_plan_is_unused_once_nobody_has_it_any_more,
+                a_user_with_another_live_subscription_is_refused,
             }
             atomicity on "current_thread" {
                 all_parts_of_a_change_set_are_taken_together,
@@ -189,7 +190,9 @@ macro_rules! store_conformance {
                 an_address_reads_back_as_it_was_written,
                 an_address_is_taken_in_every_spelling,
                 a_user_is_found_by_the_whole_identity_alone,
-                the_sessions_of_a_user_are_listed_newest_first,
+                users_whose_account_is_closing_are_listed,
+                the_live_sessions_of_a_user_are_listed_newest_first,
+                the_ended_sessions_of_a_user_are_listed_latest_first,
                 ended_sessions_are_listed_by_their_end,
                 a_session_that_goes_on_ends_later,
                 clients_are_listed_by_id,
@@ -211,6 +214,7 @@ macro_rules! store_conformance {
                 no_increment_is_lost_if_the_refused_try_again,
                 of_two_sets_that_guard_each_others_record_one_wins,
                 no_subscription_is_left_without_its_plan,
+                no_subscription_is_left_to_a_deleted_user,
                 no_page_shows_a_part_of_a_commit,
                 what_was_committed_together_is_seen_together,
                 a_reader_that_follows_the_feed_misses_no_event,

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::records::{answer, at_version, event, one_of_each, parsed, payment, plan, subscription};
+use super::records::{
+    account, answer, at_version, event, one_of_each, parsed, payment, plan, subscription,
+};
 use super::steps::{
     assert_conflict, assert_taken, deleting, feed, limit, stored, unchanged, writing,
 };
@@ -242,6 +244,27 @@ pub async fn no_subscription_is_left_without_its_plan(store: Arc<dyn Store>) {
         let has_subscription = store.subscription(subscription(n).id).await.unwrap().is_some();
         let has_plan = store.plan(plan(n).id).await.unwrap().is_some();
         assert_eq!((has_plan, has_subscription), (subscribed, subscribed), "{answers:?}");
+    }
+}
+
+/// Subscribing under a guard of the user races the deletion of a user without live subscriptions.
+pub async fn no_subscription_is_left_to_a_deleted_user(store: Arc<dyn Store>) {
+    for n in 0..2 * ROUNDS {
+        let made = Write::User(account(n));
+        store.commit(writing([made.clone()])).await.unwrap();
+        let guards = vec![unchanged(&made, 1)];
+        let subscribing = ChangeSet { guards, ..writing([Write::Subscription(subscription(n))]) };
+        let guards = vec![Guard::NoOtherLiveSubscription(account(n).id)];
+        let deleting = ChangeSet { guards, ..deleting([made.clone()]) };
+        let subscriber_first = n % 2 == 0;
+        let sets = if subscriber_first { [subscribing, deleting] } else { [deleting, subscribing] };
+        let answers = race(&store, sets).await;
+
+        let first = winner(&answers, |refused| assert_conflict(refused, &made));
+        let subscribed = (first == 0) == subscriber_first;
+        let has_subscription = store.subscription(subscription(n).id).await.unwrap().is_some();
+        let has_user = store.user(account(n).id).await.unwrap().is_some();
+        assert_eq!((has_user, has_subscription), (subscribed, subscribed), "{answers:?}");
     }
 }
 

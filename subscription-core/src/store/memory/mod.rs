@@ -112,6 +112,7 @@ impl Tables {
             unchanged(&delete.key, delete.version)?;
         }
         self.check_unused(changes)?;
+        self.check_live(changes)?;
         self.check_unique(changes)
     }
 
@@ -131,6 +132,17 @@ impl Tables {
                 && self.subscriptions.of_plan(*plan).any(|id| !deleted(id))
             {
                 return Err(StoreError::PlanInUse(*plan));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_live(&self, changes: &ChangeSet) -> Result<(), StoreError> {
+        for guard in &changes.guards {
+            let Guard::NoOtherLiveSubscription(user) = guard else { continue };
+            let named = changes.subscriptions_named();
+            if self.subscriptions.live_of_user(*user).any(|id| !named.contains(&id)) {
+                return Err(StoreError::Conflict(Key::User(*user)));
             }
         }
         Ok(())
@@ -297,12 +309,30 @@ impl Store for MemoryStore {
         Ok(self.read().users.by_identity(identity).cloned())
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        Ok(self.read().users.closing(limit.get()))
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         Ok(self.read().sessions.get(id).cloned())
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
-        Ok(self.read().sessions.of_user(user))
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        Ok(self.read().sessions.live(user, now))
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        Ok(self.read().sessions.ended_of(user, now, skip, limit.get()))
     }
 
     async fn ended_sessions(

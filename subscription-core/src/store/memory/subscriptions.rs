@@ -16,7 +16,7 @@ use crate::store::access_class::{AccessClass, classes};
 use crate::store::query::{
     Direction, Page, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
-use crate::subscriptions::Subscription;
+use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::text::ExternalId;
 
 #[derive(Debug, Default)]
@@ -89,6 +89,16 @@ impl SubscriptionTable {
         let (direction, from) = (Direction::Ascending, scan::start(Direction::Ascending));
         let stops = self.by_creation.by_plan.along(&self.records, plan, direction, &from);
         stops.map(|Stop { place: ((), id), .. }| SubscriptionId::from(id))
+    }
+
+    /// The subscriptions of a user that are not expired.
+    pub(super) fn live_of_user(&self, user: UserId) -> impl Iterator<Item = SubscriptionId> {
+        let (direction, from) = (Direction::Ascending, scan::start(Direction::Ascending));
+        let stops = self.by_creation.by_user.along(&self.records, user, direction, &from);
+        let ids = stops.map(|Stop { place: ((), id), .. }| SubscriptionId::from(id));
+        ids.filter(|id| {
+            self.get(*id).is_some_and(|found| found.status != SubscriptionStatus::Expired)
+        })
     }
 
     pub(super) fn put(&mut self, new: Subscription) {

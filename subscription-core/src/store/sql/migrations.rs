@@ -23,6 +23,11 @@ pub(super) fn sqlite() -> Migrator {
         ),
         (2, "access classes", include_str!("../../../migrations/sqlite/0002_access_classes.sql")),
         (
+            3,
+            "sessions by user and end",
+            include_str!("../../../migrations/sqlite/0003_sessions_by_user_and_end.sql"),
+        ),
+        (
             4,
             "origins and sources of clients",
             include_str!("../../../migrations/sqlite/0004_origins_and_sources_of_clients.sql"),
@@ -39,6 +44,11 @@ pub(super) fn postgres() -> Migrator {
             include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
         ),
         (2, "access classes", include_str!("../../../migrations/postgres/0002_access_classes.sql")),
+        (
+            3,
+            "sessions by user and end",
+            include_str!("../../../migrations/postgres/0003_sessions_by_user_and_end.sql"),
+        ),
         (
             4,
             "origins and sources of clients",

@@ -141,13 +141,45 @@ macro_rules! store_over_sql {
                     first(&self.rows(Statement::select::<User>(rest, values)).await?)
                 }
 
+                async fn closing_users(
+                    &self,
+                    limit: PageLimit,
+                ) -> Result<Vec<Arc<User>>, StoreError> {
+                    let rest = "WHERE closing ORDER BY id LIMIT $1";
+                    let values = vec![Value::count(limit.get() as u64)];
+                    all(&self.rows(Statement::select::<User>(rest, values)).await?)
+                }
+
                 async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
                     first(&self.rows(Statement::one(&Key::Session(id))).await?)
                 }
 
-                async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE user_id = $1 ORDER BY id DESC";
-                    let values = vec![Value::Id(user.uuid())];
+                async fn sessions(
+                    &self,
+                    user: UserId,
+                    now: Timestamp,
+                ) -> Result<Vec<Arc<Session>>, StoreError> {
+                    let rest = "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC";
+                    let values = vec![Value::Id(user.uuid()), Value::time(now)];
+                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
+                }
+
+                async fn ended_sessions_of(
+                    &self,
+                    user: UserId,
+                    now: Timestamp,
+                    skip: usize,
+                    limit: PageLimit,
+                ) -> Result<Vec<Arc<Session>>, StoreError> {
+                    let rest = "WHERE user_id = $1 AND ended_at <= $2 \
+                                ORDER BY ended_at DESC, id DESC LIMIT $3 OFFSET $4";
+                    let (limit, skip) = (limit.get() as u64, skip as u64);
+                    let values = vec![
+                        Value::Id(user.uuid()),
+                        Value::time(now),
+                        Value::count(limit),
+                        Value::count(skip),
+                    ];
                     all(&self.rows(Statement::select::<Session>(rest, values)).await?)
                 }
 

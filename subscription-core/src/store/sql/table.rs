@@ -130,6 +130,10 @@ pub(super) fn key_values(key: &Key) -> Vec<Value> {
     }
 }
 
+/// The subscriptions of a user that are not expired.
+pub(super) const LIVE_SUBSCRIPTIONS: &str =
+    "SELECT id FROM subscriptions WHERE user_id = $1 AND status <> 'expired'";
+
 pub(super) static PLANS: Table = Table {
     name: "plans",
     key: 1,

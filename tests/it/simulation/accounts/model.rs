@@ -27,9 +27,9 @@ pub(super) struct Model {
     pub(super) ended: BTreeSet<SessionId>,
     /// Users who are gone: the deletion was confirmed, or its answer was lost and they are not there.
     pub(super) gone: BTreeSet<UserId>,
-    /// Users who have asked to be deleted.
-    leaving: BTreeSet<UserId>,
     maybe_made: Vec<Account>,
+    /// Sign-ins that may have given an account another address.
+    maybe_moved: Vec<Account>,
     maybe_deleted: BTreeSet<UserId>,
 }
 
@@ -57,9 +57,6 @@ impl Model {
             self.foresee(seen)?;
         }
         let sure = seen.outcome.is_ok();
-        if let Operation::DeleteAccount(by) = seen.operation {
-            self.leaving.insert(by.claims.sub);
-        }
         match seen.operation {
             Operation::SignUp(person) => {
                 let account = account(person);
@@ -85,8 +82,15 @@ impl Model {
                     self.maybe_deleted.insert(user);
                 }
             }
-            Operation::SignIn(_)
-            | Operation::Refresh(_)
+            Operation::SignIn(person) => match seen.outcome {
+                Ok(Reply::Tokens(pair)) if seen.alone => {
+                    self.accounts.insert(pair.user, account(person));
+                }
+                Ok(_) => self.maybe_moved.push(account(person)),
+                _ if is_unsure(seen.outcome) => self.maybe_moved.push(account(person)),
+                _ => {}
+            },
+            Operation::Refresh(_)
             | Operation::Authenticate(_)
             | Operation::AuthenticateCached(_)
             | Operation::ForgetEnded
@@ -106,7 +110,9 @@ impl Model {
                 subject: user.identity.subject.to_string(),
                 email: user.email.as_str().to_owned(),
             };
-            if !self.accounts.contains_key(id) && self.maybe_made.contains(&found) {
+            let made = self.maybe_made.iter().any(|made| made.subject == found.subject);
+            let is_so = self.maybe_made.contains(&found) || self.maybe_moved.contains(&found);
+            if (self.accounts.contains_key(id) || made) && is_so {
                 self.accounts.insert(*id, found);
             }
         }
@@ -117,6 +123,7 @@ impl Model {
             }
         }
         self.maybe_made.clear();
+        self.maybe_moved.clear();
     }
 
     /// Sessions ended: for sure, or, where the answer was lost, all of them or none.
@@ -157,14 +164,11 @@ impl Model {
         let known = |person: &Person| {
             self.accounts.values().any(|account| account.subject == person.subject)
         };
-        let email_taken =
-            |person: &Person| self.accounts.values().any(|account| account.email == person.email);
-        let exists = |user: UserId| self.accounts.contains_key(&user);
-        // Who has asked to be deleted gets nothing new, though the deletion may have failed.
-        let is_closing = |user: UserId| {
-            let closing = seen.before.users.get(&user).is_some_and(|user| user.closing);
-            closing && self.leaving.contains(&user)
+        let email_taken = |person: &Person| {
+            let mut others = self.accounts.values().filter(|one| one.subject != person.subject);
+            others.any(|account| account.email == person.email)
         };
+        let exists = |user: UserId| self.accounts.contains_key(&user);
         let expected = match seen.operation {
             Operation::SignUp(person) | Operation::SignIn(person) if !person.is_proved() => {
                 Some(if person.claimed == person.email {
@@ -176,9 +180,9 @@ impl Model {
             Operation::SignUp(person) if known(person) => Some("account_exists"),
             Operation::SignUp(person) if email_taken(person) => Some("email_in_use"),
             Operation::SignIn(person) if !known(person) => Some("account_not_found"),
-            Operation::Subscribe(user, _) if !exists(*user) || is_closing(*user) => {
-                Some("validation_failed")
-            }
+            Operation::SignIn(person) if email_taken(person) => Some("email_in_use"),
+            // No account is so large that its deletion takes more than one commit.
+            Operation::Subscribe(user, _) if !exists(*user) => Some("validation_failed"),
             Operation::RevokeAll(by)
             | Operation::RevokeOthers(by)
             | Operation::DeleteAccount(by)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use subscription_core::auth::{Client, Session, User};
 use subscription_core::events::Subject;
-use subscription_core::{SessionId, Slug, Store, Subscription, SubscriptionId, UserId};
+use subscription_core::{SessionId, Slug, Store, Subscription, SubscriptionId, Timestamp, UserId};
 
 /// What a store holds.
 #[derive(Debug, Default)]
@@ -35,7 +35,8 @@ impl Snapshot {
                         snapshot.users.insert(*id, user);
                     }
                     // Those of a user who is gone, too: that there are none is for others to say.
-                    let sessions = store.sessions(*id).await.expect("sessions are listed");
+                    let sessions =
+                        store.sessions(*id, Timestamp::MIN).await.expect("sessions are listed");
                     let by_id = sessions.into_iter().map(|session| (session.id, session));
                     snapshot.sessions.extend(by_id);
                 }

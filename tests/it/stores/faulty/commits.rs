@@ -206,10 +206,15 @@ impl FaultyStore {
             }
             Some(Fault::IgnoresVersionsOfDeletes) => self.force_deletes(&mut changes).await,
             Some(Fault::IgnoresGuards) => {
-                changes.guards.retain(|guard| matches!(guard, Guard::PlanUnused(_)));
+                changes.guards.retain(|guard| !matches!(guard, Guard::Unchanged { .. }));
             }
             Some(Fault::IgnoresPlanUse) => {
                 changes.guards.retain(|guard| !matches!(guard, Guard::PlanUnused(_)));
+            }
+            Some(Fault::IgnoresLiveSubscriptions) => {
+                let is_about_live =
+                    |guard: &Guard| matches!(guard, Guard::NoOtherLiveSubscription(_));
+                changes.guards.retain(|guard| !is_about_live(guard));
             }
             Some(Fault::TakesTheLastOfTwoWrites) => {
                 let mut named = HashSet::new();

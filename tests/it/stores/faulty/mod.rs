@@ -1,6 +1,7 @@
 //! A store with one fault of choice, to show that the suite finds it.
 
 mod commits;
+mod fault;
 mod lists;
 
 use std::collections::{HashMap, HashSet};
@@ -19,87 +20,7 @@ use subscription_core::{
 };
 use uuid::Uuid;
 
-/// Something that stores get wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    // What is checked.
-    IgnoresVersionsOfWrites,
-    TakesFirstVersionsAsUpserts,
-    IgnoresVersionsOfDeletes,
-    IgnoresGuards,
-    IgnoresPlanUse,
-    CountsDeletedSubscriptions,
-    SwallowsTaken(Unique),
-    NamesAnotherUnique,
-    NamesTheFirstRecordInConflicts,
-    KeepsValuesOfDeletedRecords,
-    RefusesRecordsTheirOwnValue,
-    TakesNoneForAValue,
-    ComparesValuesWithoutCase,
-    ChecksValuesBeforeVersions,
-    SplitsLargeSets,
-    TakesTheLastOfTwoWrites,
-
-    // What is applied.
-    AppliesTheFirstHalfOfRefusedSets,
-    KeepsAnswersOfRefusedSets,
-    DropsEvents,
-    KeepsEventsOfRefusedSets,
-    ForgetsThoughRefused,
-    ForgetsAllEvents,
-    ForgetsOneEventTooFew,
-
-    // What is read.
-    LosesBlocked,
-    LosesSettled,
-    NormalizesPrices,
-    CutsTimesToMilliseconds,
-    ServesPlansFromAStaleCache,
-    FindsDeletedPlansBySlug,
-    ReversesTheFeed,
-    NumbersTheFeedAnew,
-    RepeatsTheLastEventSeen,
-    IgnoresTheLimitOfEvents,
-    ListsUnexpiredAnswers,
-    ListsAnswersTooLate,
-    ListsExpiredAnswersBackwards,
-
-    FindsUsersBySubjectAlone,
-    ListsSessionsOldestFirst,
-    HidesEndedSessions,
-    ListsEndedSessionsTooLate,
-    LosesRevocations,
-    HidesShutOutClients,
-
-    // What is listed.
-    IgnoresTheProductFilter,
-    IgnoresTheSecondOfTwoFilters,
-    IgnoresTheTimeOfTheQuestion,
-    TakesRenewsBeforeAsInclusive,
-    TakesRenewsAfterAsExclusive,
-    FindsNeverRenewingInWindows,
-    SortsNeverRenewingFirst,
-    SortsPricesAsText,
-    SortsNamesWithoutCase,
-    SortsBackwards,
-    BreaksTiesUpwardsAlways,
-    SortsByTheFirstVersion,
-    SkipsOneAfterThePosition,
-    RepeatsThePosition,
-    NeedsTheRecordOfThePosition,
-    CountsInsteadOfSeeking,
-    NamesThePositionAtTheEnd,
-    HidesThatMoreFollow,
-    GivesOneTooMany,
-    MixesPaymentsOfAllSubscriptions,
-
-    // What happens at once.
-    ChecksVersionsBeforeLocking,
-    ChecksGuardsBeforeLocking,
-    ChecksPlanUseBeforeLocking,
-    ShowsHalfOfACommit,
-    NumbersEventsBeforeLocking,
-}
+pub(super) use self::fault::Fault;
 
 /// A [`MemoryStore`] that a fault stands in front of.
 #[derive(Debug)]
@@ -274,6 +195,14 @@ impl Store for FaultyStore {
         self.inner.user_by_identity(identity).await
     }
 
+    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
+        let mut found = self.inner.closing_users(limit).await?;
+        if self.has(Fault::HidesClosingUsers) {
+            found.clear();
+        }
+        Ok(found)
+    }
+
     async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let found = self.inner.session(id).await?;
         if self.has(Fault::LosesRevocations) {
@@ -282,15 +211,30 @@ impl Store for FaultyStore {
         Ok(found)
     }
 
-    async fn sessions(&self, user: UserId) -> Result<Vec<Arc<Session>>, StoreError> {
-        let mut found = self.inner.sessions(user).await?;
+    async fn sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let mut found = self.inner.sessions(user, now).await?;
         if self.has(Fault::ListsSessionsOldestFirst) {
             found.reverse();
         }
-        if self.has(Fault::HidesEndedSessions) {
-            found.retain(|session| session.revoked.is_none());
+        if self.has(Fault::ListsEndedSessionsAsLive) {
+            found.extend(self.inner.ended_sessions_of(user, now, 0, PageLimit::MAX).await?);
         }
         Ok(found)
+    }
+
+    async fn ended_sessions_of(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        skip: usize,
+        limit: PageLimit,
+    ) -> Result<Vec<Arc<Session>>, StoreError> {
+        let skip = if self.has(Fault::SkipsNoEndedSessions) { 0 } else { skip };
+        self.inner.ended_sessions_of(user, now, skip, limit).await
     }
 
     async fn ended_sessions(

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::super::error::{conflict, refused};
 use super::super::history::{EVENT_COLUMNS, event_values};
-use super::super::table::{Table, key_values, placeholders, values};
+use super::super::table::{LIVE_SUBSCRIPTIONS, Table, key_values, placeholders, values};
 use super::super::value::{Columns as _, Value};
 use super::Refusal;
 use super::announce::{CHANNEL, announcements};
@@ -31,6 +31,7 @@ pub(super) async fn apply(to: &mut PgConnection, changes: &ChangeSet) -> Result<
             return Err(conflict(&key).into());
         }
     }
+    expect_no_other_live(to, changes).await?;
     for delete in &changes.deletes {
         remove(to, delete).await?;
     }
@@ -60,7 +61,7 @@ pub(super) async fn apply(to: &mut PgConnection, changes: &ChangeSet) -> Result<
 fn expected(changes: &ChangeSet) -> impl Iterator<Item = (Key, Version)> {
     let guarded = changes.guards.iter().filter_map(|guard| match guard {
         Guard::Unchanged { key, version } => Some((key.clone(), *version)),
-        Guard::PlanUnused(_) => None,
+        Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) => None,
     });
     let written = changes.writes.iter().map(|write| (write.key(), write.version().previous()));
     let deleted = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
@@ -84,6 +85,7 @@ async fn lock(
     }
     let in_use = changes.guards.iter().filter_map(|guard| match guard {
         Guard::PlanUnused(plan) => Some(Key::Plan(*plan)),
+        Guard::NoOtherLiveSubscription(user) => Some(Key::User(*user)),
         Guard::Unchanged { .. } => None,
     });
     let keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).chain(in_use).collect();
@@ -95,6 +97,19 @@ async fn lock(
         }
     }
     Ok(stored)
+}
+
+async fn expect_no_other_live(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {
+    for guard in &changes.guards {
+        let Guard::NoOtherLiveSubscription(user) = guard else { continue };
+        let named = changes.subscriptions_named();
+        for row in fetch(to, LIVE_SUBSCRIPTIONS, vec![Value::Id(user.uuid())]).await? {
+            if !named.contains(&row.id(0)?.into()) {
+                return Err(conflict(&Key::User(*user)).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn expect_unused(to: &mut PgConnection, plan: PlanId) -> Result<(), Refusal> {

@@ -69,7 +69,9 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
     for guard in &changes.guards {
         match guard {
             // What is not there cannot be locked.
-            Guard::Unchanged { version: Version::NEW, .. } | Guard::PlanUnused(_) => return None,
+            Guard::Unchanged { version: Version::NEW, .. }
+            | Guard::PlanUnused(_)
+            | Guard::NoOtherLiveSubscription(_) => return None,
             Guard::Unchanged { key, version } => {
                 locks.push(Lock { key: key.clone(), version: *version, write: None });
             }

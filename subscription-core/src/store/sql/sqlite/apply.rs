@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::super::error::{conflict, failed, is_duplicate, refused};
 use super::super::history::{EVENT_COLUMNS, event_values};
-use super::super::table::{Table, key_values, placeholders, values};
+use super::super::table::{LIVE_SUBSCRIPTIONS, Table, key_values, placeholders, values};
 use super::super::value::{Columns as _, Value};
 use super::row::bound;
 use crate::events::Event;
@@ -32,6 +32,7 @@ pub(super) async fn apply(
             expect_version(to, key, *version).await?;
         }
     }
+    expect_no_other_live(to, changes).await?;
     if let ([write], [event], [], None) =
         (&*changes.writes, &*changes.events, &*changes.deletes, changes.forget_events)
     {
@@ -88,6 +89,24 @@ async fn expect_all_unused(
     for guard in &changes.guards {
         if let Guard::PlanUnused(plan) = guard {
             expect_unused(to, *plan).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn expect_no_other_live(
+    to: &mut SqliteConnection,
+    changes: &ChangeSet,
+) -> Result<(), StoreError> {
+    for guard in &changes.guards {
+        let Guard::NoOtherLiveSubscription(user) = guard else { continue };
+        let live = fetch(to, LIVE_SUBSCRIPTIONS, vec![Value::Id(user.uuid())]).await;
+        let live = live.map_err(failed)?;
+        let named = changes.subscriptions_named();
+        for row in &live {
+            if !named.contains(&row.id(0).map_err(failed)?.into()) {
+                return Err(conflict(&Key::User(*user)));
+            }
         }
     }
     Ok(())

@@ -1,0 +1,210 @@
+//! Deleting an account: in one commit if it fits into one, else step by step.
+//!
+//! An account that is too large for one commit is first marked as
+//! [closing](super::User::closing), then its subscriptions expire, and its sessions and the user go
+//! last, so that the caller can repeat the request until the end. A deletion that was interrupted is
+//! resumed by [`Authentication::finish_deletions`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Authentication;
+use super::session::{Session, User};
+use super::sessions::Authenticated;
+use crate::clock::Timestamp;
+use crate::error::{Error, Forbidden, Unauthenticated};
+use crate::events::{Change, Subject};
+use crate::id::{SessionId, UserId};
+use crate::store::{
+    ChangeSet, Delete, Guard, Key, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
+};
+use crate::subscriptions::{Subscription, SubscriptionChanges, SubscriptionStatus};
+use crate::version::Version;
+
+/// # Deleting an account
+impl Authentication {
+    /// Deletes the account of `caller`, who must name it: its sessions and all that leads to the
+    /// person are gone, its subscriptions expire, its payments stay.
+    ///
+    /// An account of up to [1,000 records](ChangeSet::RECORDS_MAX) is deleted in one commit. A larger
+    /// one takes several: the returned future must be driven to its end, so a server spawns it
+    /// instead of dropping it with the request. Until then the account's calls fail with
+    /// [`Conflict::AccountClosing`](crate::Conflict::AccountClosing), and
+    /// [`finish_deletions`](Self::finish_deletions) resumes what was interrupted.
+    ///
+    /// A service that does not [check users](crate::ServiceBuilder::check_users) accepts
+    /// subscriptions for any user id, before and after.
+    pub async fn delete_account(&self, caller: &Authenticated, auth_id: &str) -> Result<(), Error> {
+        let own = caller.claims.sub;
+        if auth_id.parse() != Ok(own) {
+            return Err(Forbidden::AuthIdMismatch.into());
+        }
+        let user = self.store().user(own).await.map_err(Error::Store)?;
+        let user = user.ok_or(Unauthenticated::SessionRevoked)?;
+        self.delete_user(&user).await
+    }
+
+    /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns their
+    /// number; call it at the start and now and then.
+    pub async fn finish_deletions(&self) -> Result<usize, Error> {
+        let closing = self.store().closing_users(PageLimit::MAX).await.map_err(Error::Store)?;
+        let (mut finished, mut failed) = (0, None);
+        for user in closing {
+            // One account that cannot be deleted does not keep the others waiting.
+            match self.delete_user(&user).await {
+                Ok(()) => finished += 1,
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(finished), Err)
+    }
+
+    /// Deletes an account to the end.
+    async fn delete_user(&self, user: &User) -> Result<(), Error> {
+        let step = || self.delete_step(user.id);
+        while !self.service().retrying_on(&user.identity, step).await? {}
+        Ok(())
+    }
+
+    /// Deletes an account, or as much of it as one commit takes; true if it is gone.
+    async fn delete_step(&self, user_id: UserId) -> Result<bool, Error> {
+        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        // Another caller or instance has finished it.
+        let Some(user) = user else { return Ok(true) };
+        let now = self.service().now();
+        let subscriptions = self.live_subscriptions(user_id, now).await?;
+        let room = ChangeSet::RECORDS_MAX.saturating_sub(subscriptions.len());
+        let (live, ended) = self.all_sessions(user_id, now, room).await?;
+        // There is room for all sessions, and for the user.
+        let fits = live.len() + ended.len() < room;
+        if !fits && !user.closing {
+            self.close(user_id, now).await?;
+            return Ok(false);
+        }
+        let mut changes = ChangeSet::default();
+        self.expire(&subscriptions, &mut changes, now)?;
+        let sessions: Vec<_> = if fits {
+            live.values().chain(ended.values()).collect()
+        } else if !subscriptions.is_empty() {
+            Vec::new()
+        } else if ended.is_empty() {
+            live.values().take(room).collect()
+        } else {
+            ended.values().take(room).collect()
+        };
+        for session in &sessions {
+            let (subject, version) = (Subject::Session(session.id), session.version);
+            self.delete(subject, version, &mut changes, now)?;
+        }
+        if fits {
+            changes.guards.push(Guard::NoOtherLiveSubscription(user_id));
+            self.delete(Subject::User(user_id), user.version, &mut changes, now)?;
+        }
+        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
+        Ok(fits)
+    }
+
+    /// Marks an account as closing: nothing new is accepted for it.
+    async fn close(&self, user_id: UserId, now: Timestamp) -> Result<(), Error> {
+        // Read again: much time has passed since all that belongs to the account was read.
+        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        let Some(user) = user else { return Ok(()) };
+        let version = user.version.next();
+        let subject = Subject::User(user_id);
+        let event = self.service().event(subject, version, Change::Updated, now)?;
+        let user = User { closing: true, updated_at: now, version, ..User::clone(&user) };
+        let changes = ChangeSet {
+            writes: vec![Write::User(user)],
+            events: vec![event],
+            ..ChangeSet::default()
+        };
+        self.store().commit(changes).await.map_err(Error::Store)
+    }
+
+    /// The subscriptions of a user that are not expired, up to as many as one commit takes.
+    async fn live_subscriptions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Subscription>>, Error> {
+        let statuses = SubscriptionStatus::all()
+            .filter(|status| *status != SubscriptionStatus::Expired)
+            .collect();
+        let filter =
+            SubscriptionFilter { user_id: Some(user), statuses, ..SubscriptionFilter::default() };
+        let limit = PageLimit::MAX;
+        let mut query = SubscriptionQuery { filter, limit, now, ..SubscriptionQuery::default() };
+        let mut found = Vec::new();
+        loop {
+            let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
+            found.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() || found.len() >= ChangeSet::RECORDS_MAX {
+                found.truncate(ChangeSet::RECORDS_MAX);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The live sessions of a user, and `enough` of the ended ones.
+    ///
+    /// The live ones are read first: a session that ends meanwhile is then found twice, and not never.
+    async fn all_sessions(
+        &self,
+        user: UserId,
+        now: Timestamp,
+        enough: usize,
+    ) -> Result<(Sessions, Sessions), Error> {
+        let live = self.store().sessions(user, now).await.map_err(Error::Store)?;
+        let mut live: Sessions = live.into_iter().map(|session| (session.id, session)).collect();
+        let (mut ended, mut skip) = (Sessions::new(), 0);
+        while ended.len() < enough {
+            let limit = PageLimit::MAX;
+            let page = self.store().ended_sessions_of(user, now, skip, limit).await;
+            let page = page.map_err(Error::Store)?;
+            skip += page.len();
+            let last = page.len() < limit.get();
+            ended.extend(page.into_iter().map(|session| (session.id, session)));
+            if last {
+                break;
+            }
+        }
+        live.retain(|id, _| !ended.contains_key(id));
+        Ok((live, ended))
+    }
+
+    fn expire(
+        &self,
+        subscriptions: &[Arc<Subscription>],
+        changes: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        for subscription in subscriptions {
+            let expire = SubscriptionChanges::status(SubscriptionStatus::Expired);
+            let Some(expired) = subscription.change(expire, now)? else { continue };
+            let change =
+                Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
+            let subject = Subject::Subscription(expired.id);
+            changes.events.push(self.service().event(subject, expired.version, change, now)?);
+            changes.writes.push(Write::Subscription(expired));
+        }
+        Ok(())
+    }
+
+    /// Adds to a change set that a record is deleted, with its event.
+    pub(super) fn delete(
+        &self,
+        subject: Subject,
+        version: Version,
+        changes: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let event = self.service().event(subject.clone(), version.next(), Change::Deleted, now)?;
+        changes.events.push(event);
+        changes.deletes.push(Delete { key: Key::from(subject), version });
+        Ok(())
+    }
+}
+
+/// Sessions by id.
+type Sessions = BTreeMap<SessionId, Arc<Session>>;

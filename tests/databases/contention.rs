@@ -1,0 +1,164 @@
+//! Many writers of one record: none is turned away, however many there are.
+//!
+//! How many writes a second they make together is printed, not asserted.
+
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use secrecy::SecretSlice;
+use subscription_core::auth::{
+    DevelopmentIdentities, KeyRing, Origin, ServerKeys, SignIn, SigningKey,
+};
+use subscription_core::store::Postgres;
+use subscription_core::{
+    Authentication, BillingCycle, Field, NewPlan, NewSubscription, RandomIds, Store,
+    SubscriptionChanges, SubscriptionId, SubscriptionService, UserId,
+};
+use tokio::task::JoinSet;
+
+use crate::postgres::cluster::fresh_schema;
+use crate::stories::Story;
+use crate::{postgres, sqlite};
+
+/// Writes of one run, by all writers together.
+const WRITES: usize = 640;
+
+pub(crate) fn stories() -> Vec<Story> {
+    let store = || async { Arc::new(sqlite::fresh().await) as Arc<dyn Store> };
+    vec![
+        Story::new("contention::sqlite::no_writer_is_turned_away", move || async move {
+            no_writer_is_turned_away("SQLite", vec![store().await]).await;
+        }),
+        Story::new("contention::sqlite::no_sign_in_is_turned_away", move || async move {
+            no_sign_in_is_turned_away("SQLite", vec![store().await]).await;
+        }),
+    ]
+}
+
+pub(crate) fn stories_with_a_server() -> Vec<Story> {
+    let two = || async {
+        let schema = fresh_schema(postgres::shared()).await;
+        let mut stores: Vec<Arc<dyn Store>> = Vec::new();
+        for _ in 0..2 {
+            let store = Postgres::url(postgres::shared()).unwrap().schema(&schema).connections(8);
+            stores.push(Arc::new(store.open().await.unwrap()));
+        }
+        stores
+    };
+    vec![
+        Story::new("contention::postgres::no_writer_is_turned_away", move || async move {
+            let stores = two().await.split_off(1);
+            no_writer_is_turned_away("PostgreSQL", stores).await;
+        }),
+        Story::new("contention::postgres::no_sign_in_is_turned_away", move || async move {
+            no_sign_in_is_turned_away("PostgreSQL", two().await).await;
+        }),
+        Story::new(
+            "contention::postgres::no_writer_of_two_instances_is_turned_away",
+            move || async move { no_writer_is_turned_away("two over PostgreSQL", two().await).await },
+        ),
+    ]
+}
+
+fn service(store: &Arc<dyn Store>) -> SubscriptionService {
+    let builder = SubscriptionService::builder(Arc::clone(store));
+    builder.pause(|span| Box::pin(tokio::time::sleep(span))).build()
+}
+
+/// Runs writers in closed loops, the same number over each store, and gives how many were refused and
+/// how many writes there were in a second.
+async fn in_closed_loops<F: Future<Output = bool> + Send + 'static>(
+    writers: usize,
+    write: impl Fn(usize, usize) -> F + Clone + Send + 'static,
+) -> (usize, u128) {
+    let (mut tasks, begun) = (JoinSet::new(), Instant::now());
+    for writer in 0..writers {
+        let write = write.clone();
+        tasks.spawn(async move {
+            let mut refused = 0;
+            for nth in 0..WRITES / writers {
+                refused += usize::from(!write(writer, nth).await);
+            }
+            refused
+        });
+    }
+    let mut refused = 0;
+    while let Some(done) = tasks.join_next().await {
+        refused += done.unwrap();
+    }
+    (refused, WRITES as u128 * 1_000_000 / begun.elapsed().as_micros().max(1))
+}
+
+async fn subscription(service: &SubscriptionService) -> SubscriptionId {
+    let parsed = |text: &str| text.parse().unwrap();
+    let new = NewPlan::new(
+        "Pro".parse().unwrap(),
+        parsed("pro"),
+        "5".parse().unwrap(),
+        BillingCycle::MONTHLY,
+    );
+    let plan = service.create_plan(new, None).await.unwrap().record.id;
+    let user = UserId::new(service.now(), &RandomIds).unwrap();
+    service.create_subscription(NewSubscription::new(user, plan), None).await.unwrap().record.id
+}
+
+async fn no_writer_is_turned_away(kind: &str, stores: Vec<Arc<dyn Store>>) {
+    let services: Vec<_> = stores.iter().map(service).collect();
+    let id = subscription(&services[0]).await;
+    let mut told = Vec::new();
+    for writers in [1, 2, 8, 32, 64] {
+        let services = services.clone();
+        let write = move |writer: usize, nth: usize| {
+            let service = services[writer % services.len()].clone();
+            async move {
+                let external = format!("{writer} {nth}").parse().unwrap();
+                let external_subscription_id = Field::Value(external);
+                let changes =
+                    SubscriptionChanges { external_subscription_id, ..Default::default() };
+                service.update_subscription(id, changes, None).await.is_ok()
+            }
+        };
+        let (refused, rate) = in_closed_loops(writers, write).await;
+        told.push((writers, refused, rate));
+    }
+    for (writers, refused, rate) in &told {
+        println!(
+            "{kind}: {writers} writers of one record, {rate} writes/s, {refused} of {WRITES} refused"
+        );
+    }
+    assert!(told.iter().all(|(_, refused, _)| *refused == 0), "{told:?}");
+}
+
+fn authentication(service: &SubscriptionService) -> Authentication {
+    let secret = |byte: u8| SecretSlice::from(vec![byte; 32]);
+    let keys = KeyRing::new(SigningKey::ed25519(&secret(7)).unwrap());
+    let server_keys = ServerKeys::new(1, secret(8)).unwrap();
+    let identities = Arc::new(DevelopmentIdentities);
+    Authentication::builder(service.clone(), identities, keys, server_keys).build()
+}
+
+async fn no_sign_in_is_turned_away(kind: &str, stores: Vec<Arc<dyn Store>>) {
+    let instances: Vec<_> = stores.iter().map(|store| authentication(&service(store))).collect();
+    let person = |token: String| SignIn {
+        client_id: "web".parse().unwrap(),
+        access_token: token.into(),
+        email: "ada@example.com".parse().unwrap(),
+        origin: Origin::default(),
+    };
+    instances[0].sign_up(person("first".into())).await.unwrap();
+    for writers in [1, 32] {
+        let instances = instances.clone();
+        let write = move |writer: usize, nth: usize| {
+            let auth = instances[writer % instances.len()].clone();
+            let person = person(format!("{writer} {nth}"));
+            async move { auth.sign_in(person).await.is_ok() }
+        };
+        let (refused, rate) = in_closed_loops(writers, write).await;
+        println!(
+            "{kind}: {writers} sign in as one user, {rate} sign-ins/s, {refused} of {WRITES} refused"
+        );
+        assert_eq!(refused, 0);
+    }
+}

@@ -1,0 +1,88 @@
+//! The faults that a store can have.
+
+use subscription_core::store::Unique;
+
+/// Something that stores get wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::stores) enum Fault {
+    // What is checked.
+    IgnoresVersionsOfWrites,
+    TakesFirstVersionsAsUpserts,
+    IgnoresVersionsOfDeletes,
+    IgnoresGuards,
+    IgnoresPlanUse,
+    IgnoresLiveSubscriptions,
+    CountsDeletedSubscriptions,
+    SwallowsTaken(Unique),
+    NamesAnotherUnique,
+    NamesTheFirstRecordInConflicts,
+    KeepsValuesOfDeletedRecords,
+    RefusesRecordsTheirOwnValue,
+    TakesNoneForAValue,
+    ComparesValuesWithoutCase,
+    ChecksValuesBeforeVersions,
+    SplitsLargeSets,
+    TakesTheLastOfTwoWrites,
+
+    // What is applied.
+    AppliesTheFirstHalfOfRefusedSets,
+    KeepsAnswersOfRefusedSets,
+    DropsEvents,
+    KeepsEventsOfRefusedSets,
+    ForgetsThoughRefused,
+    ForgetsAllEvents,
+    ForgetsOneEventTooFew,
+
+    // What is read.
+    LosesBlocked,
+    LosesSettled,
+    NormalizesPrices,
+    CutsTimesToMilliseconds,
+    ServesPlansFromAStaleCache,
+    FindsDeletedPlansBySlug,
+    ReversesTheFeed,
+    NumbersTheFeedAnew,
+    RepeatsTheLastEventSeen,
+    IgnoresTheLimitOfEvents,
+    ListsUnexpiredAnswers,
+    ListsAnswersTooLate,
+    ListsExpiredAnswersBackwards,
+
+    FindsUsersBySubjectAlone,
+    ListsSessionsOldestFirst,
+    ListsEndedSessionsAsLive,
+    SkipsNoEndedSessions,
+    HidesClosingUsers,
+    ListsEndedSessionsTooLate,
+    LosesRevocations,
+    HidesShutOutClients,
+
+    // What is listed.
+    IgnoresTheProductFilter,
+    IgnoresTheSecondOfTwoFilters,
+    IgnoresTheTimeOfTheQuestion,
+    TakesRenewsBeforeAsInclusive,
+    TakesRenewsAfterAsExclusive,
+    FindsNeverRenewingInWindows,
+    SortsNeverRenewingFirst,
+    SortsPricesAsText,
+    SortsNamesWithoutCase,
+    SortsBackwards,
+    BreaksTiesUpwardsAlways,
+    SortsByTheFirstVersion,
+    SkipsOneAfterThePosition,
+    RepeatsThePosition,
+    NeedsTheRecordOfThePosition,
+    CountsInsteadOfSeeking,
+    NamesThePositionAtTheEnd,
+    HidesThatMoreFollow,
+    GivesOneTooMany,
+    MixesPaymentsOfAllSubscriptions,
+
+    // What happens at once.
+    ChecksVersionsBeforeLocking,
+    ChecksGuardsBeforeLocking,
+    ChecksPlanUseBeforeLocking,
+    ShowsHalfOfACommit,
+    NumbersEventsBeforeLocking,
+}
