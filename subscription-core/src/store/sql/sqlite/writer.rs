@@ -102,7 +102,7 @@ async fn run(
             connection = options.connect().await.ok();
         }
         let sound = match &mut connection {
-            Some(_) if !held.is_in_place() => {
+            Some(_) if !work.is_empty() && !held.is_in_place() => {
                 tracing::error!("the database file was removed or replaced while it was open");
                 refuse(work, "the file was removed or replaced");
                 true
