@@ -43,6 +43,9 @@ impl fmt::Debug for RequestKey {
 }
 
 /// Marks a request that may be repeated: the second time it gets the first answer.
+///
+/// A key names one request (an order, a row), never a customer and a plan: for as long as it is kept, it
+/// gives the record as it was when it was made, also after that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// Whose key it is: the same key of another client is another request.

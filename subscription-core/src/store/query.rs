@@ -243,7 +243,8 @@ pub struct SubscriptionFilter {
     pub is_active: Option<bool>,
     /// With this id at the payment provider.
     pub external_subscription_id: Option<ExternalId>,
-    /// Renewing before this moment, not at it.
+    /// Renewing before this moment, not at it. In any state: `renews_at` stays on what was cancelled, has
+    /// expired or is unpaid, so a list of what is to be charged names its [`statuses`](Self::statuses).
     pub renews_before: Option<Timestamp>,
     /// Renewing at this moment or after it: windows that share a border share no record.
     pub renews_after: Option<Timestamp>,

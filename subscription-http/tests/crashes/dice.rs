@@ -11,9 +11,8 @@ impl Dice {
 
     /// Of the seed in `SUBSCRIPTION_TEST_SEED`, or a new one, which is told.
     pub(crate) fn told(story: &str) -> Self {
-        let seed = crate::seed::seed();
-        println!("{story}: SUBSCRIPTION_TEST_SEED={seed}");
-        Self(seed)
+        println!("{story}:");
+        Self(crate::seed::seed())
     }
 
     pub(crate) fn next(&mut self) -> u64 {

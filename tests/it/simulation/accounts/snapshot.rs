@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use subscription_core::auth::{Client, Session, User};
-use subscription_core::events::Subject;
-use subscription_core::{SessionId, Slug, Store, Subscription, SubscriptionId, Timestamp, UserId};
+use subscription_core::events::{Change, Event, Subject};
+use subscription_core::{
+    SessionId, Slug, Store, Subscription, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
+};
 
 /// What a store holds.
 #[derive(Debug, Default)]
@@ -69,4 +71,11 @@ impl Snapshot {
         };
         among.iter().filter(revoked).copied().collect()
     }
+}
+
+/// Nothing happens to what was deleted, nor to a subscription after its user's account was.
+pub(super) fn is_last(event: &Event) -> bool {
+    let over = SubscriptionStatus::Expired;
+    event.change == Change::Deleted
+        || matches!(event.change, Change::SubscriptionStatusChanged { to, .. } if to == over)
 }

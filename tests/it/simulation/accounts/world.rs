@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use secrecy::SecretSlice;
 use subscription_core::auth::{AuthSettings, KeyRing, ServerKeys, SigningKey};
-use subscription_core::events::{Change, Event};
 use subscription_core::{
     Authentication, Clock as _, ManualClock, MemoryStore, SeededIds, Store, SubscriptionService,
-    SubscriptionStatus, UserId,
+    UserId,
 };
 
 use super::actors::{Actor, Loot};
@@ -17,7 +16,7 @@ use super::honest::{Honest, Turn};
 use super::invariants::{self, View};
 use super::model::{Model, Seen};
 use super::operation::{Operation, Outcome, Pair, Provider, Reply};
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, is_last};
 use crate::simulation::faults::{ATTEMPTS_MAX, Disturbance, Fault, FaultyStore};
 use crate::simulation::feed::Feed;
 use crate::simulation::invariants::Broken;
@@ -345,13 +344,6 @@ fn authentication(service: &SubscriptionService) -> Authentication {
         .settings(settings)
         .cache(1_000, Duration::from_secs(5))
         .build()
-}
-
-/// Nothing happens to what was deleted, nor to a subscription after its user's account was.
-fn is_last(event: &Event) -> bool {
-    let over = SubscriptionStatus::Expired;
-    event.change == Change::Deleted
-        || matches!(event.change, Change::SubscriptionStatusChanged { to, .. } if to == over)
 }
 
 /// The user whom an operation is about, if it names one.
