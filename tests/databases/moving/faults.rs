@@ -135,79 +135,86 @@ async fn every_fault_of_a_file_is_told_by_a_server_and_leaves_nothing() {
     all_at_once(&postgres::fresh().await).await;
 }
 
-async fn each_rule_is_checked() {
-    let (home, store) = (home().await, sqlite::fresh().await);
-    let empty = store.moved_out().await;
-    let early = json!("1970-01-01T00:00:00Z");
-    let cases: [(&[(usize, &str, Value)], &str); 14] = [
+/// Changes to a file, and the fault that they make.
+type Case = (Vec<Edit>, &'static str);
+type Edit = (usize, &'static str, Value);
+
+fn of_subscriptions() -> Vec<Case> {
+    let (early, start) = (json!("1970-01-01T00:00:00Z"), json!("2025-01-31T00:00:00Z"));
+    let line = SUBSCRIPTION;
+    vec![
         (
-            &[
-                (SUBSCRIPTION, "starts_at", json!("2025-01-31T00:00:00Z")),
-                (SUBSCRIPTION, "renews_at", early.clone()),
-            ],
+            vec![(line, "starts_at", start.clone()), (line, "renews_at", early.clone())],
             "line 3: renews_at must not be before starts_at",
         ),
         (
-            &[
-                (SUBSCRIPTION, "starts_at", json!("2025-01-31T00:00:00Z")),
-                (SUBSCRIPTION, "ends_at", early),
-            ],
+            vec![(line, "starts_at", start), (line, "ends_at", early)],
             "line 3: ends_at must not be before starts_at",
         ),
         (
-            &[(SUBSCRIPTION, "status", json!("cancelled"))],
+            vec![(line, "status", json!("cancelled"))],
             "line 3: ends_at must be set: it is cancelled",
         ),
+        (vec![(line, "status", json!("expired"))], "line 3: ends_at must be set: it is expired"),
         (
-            &[(SUBSCRIPTION, "status", json!("expired"))],
-            "line 3: ends_at must be set: it is expired",
-        ),
-        (
-            &[(SUBSCRIPTION, "is_active", json!(true)), (SUBSCRIPTION, "blocked", json!(true))],
+            vec![(line, "is_active", json!(true)), (line, "blocked", json!(true))],
             "line 3: is_active must not be true: it is blocked",
         ),
+    ]
+}
+
+fn of_payments() -> Vec<Case> {
+    let line = PAYMENT;
+    vec![
         (
-            &[(PAYMENT, "currency", json!("JPY")), (PAYMENT, "amount", json!("5.00"))],
+            vec![(line, "currency", json!("JPY")), (line, "amount", json!("5.00"))],
             "line 4: amount must have at most 0 digits after the point in JPY",
         ),
         (
-            &[(PAYMENT, "currency", json!("USD")), (PAYMENT, "amount", json!("5.123"))],
+            vec![(line, "currency", json!("USD")), (line, "amount", json!("5.123"))],
             "line 4: amount must have at most 2 digits after the point in USD",
         ),
         (
-            &[(PAYMENT, "status", json!("succeeded")), (PAYMENT, "settled", json!(false))],
+            vec![(line, "status", json!("succeeded")), (line, "settled", json!(false))],
             "line 4: settled must be true: it is succeeded",
         ),
+        (vec![(line, "version", json!(0))], "line 4: version must be 1 at least"),
+    ]
+}
+
+fn of_others() -> Vec<Case> {
+    let public = (CLIENT, "kind", json!("public"));
+    let key = json!([{"key_id": 0, "hash": vec![0; 32], "created_at": "2025-01-31T00:00:00Z"}]);
+    let scopes = |scopes: Value| (CLIENT, "scopes", scopes);
+    vec![
         (
-            &[(USER, "email_key", json!("other@example.com"))],
+            vec![(USER, "email_key", json!("other@example.com"))],
             "line 5: email_key must be that of email",
         ),
         (
-            &[
-                (CLIENT, "kind", json!("public")),
-                (CLIENT, "scopes", json!(["payments:write"])),
-                (CLIENT, "keys", json!([])),
-            ],
+            vec![public.clone(), scopes(json!(["payments:write"])), (CLIENT, "keys", json!([]))],
             "line 7: scopes must not have payments:write for a public client",
         ),
         (
-            &[
-                (CLIENT, "kind", json!("public")),
-                (CLIENT, "scopes", json!([])),
-                (
-                    CLIENT,
-                    "keys",
-                    json!([{"key_id": 0, "hash": vec![0; 32], "created_at": "2025-01-31T00:00:00Z"}]),
-                ),
-            ],
+            vec![public, scopes(json!([])), (CLIENT, "keys", key)],
             "line 7: keys must be none for a public client",
         ),
-        (&[(FIRST_EVENT, "sequence", json!(0))], "line 9: sequence must rise from event to event"),
-        (&[(1, "feed", json!(3))], "line 12: sequence must not be greater than the feed of line 1"),
-        (&[(PAYMENT, "version", json!(0))], "line 4: version must be 1 at least"),
-    ];
-    for (edits, expected) in cases {
-        let file = with(&home.file, edits);
+        (
+            vec![(FIRST_EVENT, "sequence", json!(0))],
+            "line 9: sequence must rise from event to event",
+        ),
+        (
+            vec![(1, "feed", json!(3))],
+            "line 12: sequence must not be greater than the feed of line 1",
+        ),
+    ]
+}
+
+async fn each_rule_is_checked() {
+    let (home, store) = (home().await, sqlite::fresh().await);
+    let empty = store.moved_out().await;
+    for (edits, expected) in [of_subscriptions(), of_payments(), of_others()].concat() {
+        let file = with(&home.file, &edits);
 
         let refused = store.move_in(file.as_bytes()).await.unwrap_err();
 

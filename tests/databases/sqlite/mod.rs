@@ -1,5 +1,6 @@
 //! The store in a file.
 
+mod erased;
 mod explained;
 mod file;
 mod full;
@@ -21,6 +22,7 @@ pub(crate) async fn fresh() -> SqliteStore {
 pub(crate) fn stories() -> Vec<Story> {
     let mut all = Story::suite("sqlite", fresh);
     all.extend(lives::stories("sqlite", fresh));
+    all.extend(erased::stories());
     all.extend(explained::stories());
     all.extend(file::stories());
     all.extend(writer::stories());

@@ -150,7 +150,8 @@ impl Check {
     }
 
     fn rules(&mut self, line: u64, checked: Result<(), Faults>) {
-        for fault in checked.as_ref().err().into_iter().flatten() {
+        let Err(faults) = checked else { return };
+        for fault in &faults {
             self.note(line, format!("{} {}", fault.field, fault.message));
         }
     }

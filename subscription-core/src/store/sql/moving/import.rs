@@ -233,9 +233,9 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
     }
 
     /// The line is wrong, and no other can be read because of it.
-    fn bad(&self, message: impl ToString) -> MoveError {
+    fn bad(&self, message: impl Into<String>) -> MoveError {
         let mut faults = FileFaults::default();
-        faults.push(self.number, self.number, message.to_string());
+        faults.push(self.number, self.number, message);
         MoveError::Faulty(faults)
     }
 
@@ -257,7 +257,8 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         if named.version != VERSION {
             return Err(MoveError::Version(named.version));
         }
-        let header: Header = serde_json::from_slice(&self.line).map_err(|error| self.bad(error))?;
+        let header: Header =
+            serde_json::from_slice(&self.line).map_err(|error| self.bad(error.to_string()))?;
         if header.feed < 0 {
             return Err(self.bad("feed must not be negative"));
         }
@@ -268,7 +269,8 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
     /// Compares the last line, which has been read, with all that came before; `found` is `None` if some
     /// of it could not be counted.
     async fn footer(&mut self, found: Option<Counts>) -> Result<(), MoveError> {
-        let told: Footer = serde_json::from_slice(&self.line).map_err(|error| self.bad(error))?;
+        let told: Footer =
+            serde_json::from_slice(&self.line).map_err(|error| self.bad(error.to_string()))?;
         let found = found.unwrap_or(told.counts);
         for kind in Kind::ALL {
             let (told, found) = (told.counts.of(kind), found.of(kind));
@@ -278,7 +280,7 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         }
         // To the byte: nothing of the last line is beyond its own check.
         let mut expected = serde_json::to_vec(&Footer::new(found, self.hash.clone()))
-            .map_err(|error| self.bad(error))?;
+            .map_err(|error| self.bad(error.to_string()))?;
         expected.push(b'\n');
         if self.line != expected {
             return Err(MoveError::Altered);

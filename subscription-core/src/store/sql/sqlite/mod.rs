@@ -4,6 +4,7 @@ mod apply;
 mod file;
 mod moving;
 mod row;
+mod traces;
 mod writer;
 
 use std::path::PathBuf;
@@ -39,7 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// One process has the file, and in it one writer, which puts change sets that wait into one
 /// transaction: what is refused is taken back by itself, and all share one flush of the disk. Readers
-/// go on beside it. Once a commit is answered it survives a power cut, unless [`Sqlite::relaxed`] was
+/// go on beside it. What is deleted is overwritten in the file, and gone from its log a second later or
+/// when the last who reads it is done. Once a commit is answered it survives a power cut, unless [`Sqlite::relaxed`] was
 /// asked for.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -94,6 +96,7 @@ impl Sqlite {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(self.synchronous)
             .busy_timeout(PATIENCE)
+            .pragma("secure_delete", "on")
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;

@@ -3,12 +3,14 @@
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout_at;
 
 use super::super::access;
 use super::super::error::{failed, unavailable};
 use super::super::page::Statement;
 use super::apply::{apply, execute};
 use super::file::HeldFile;
+use super::traces::Traces;
 use crate::clock::Timestamp;
 use crate::store::{ChangeSet, StoreError};
 
@@ -87,7 +89,8 @@ async fn run(
 ) {
     let mut connection = Some(connection);
     let mut group = Vec::new();
-    while jobs.recv_many(&mut group, GROUP_MAX).await > 0 {
+    let mut traces = Traces::new();
+    while next(&mut jobs, &mut group, &traces).await {
         let mut closing = Vec::new();
         let mut lending = Vec::new();
         let mut work = Vec::new();
@@ -107,7 +110,7 @@ async fn run(
                 refuse(work, "the file was removed or replaced");
                 true
             }
-            Some(open) => serve(open, work).await,
+            Some(open) => serve(open, work, &mut traces).await,
             None => {
                 refuse(work, "the file cannot be opened");
                 true
@@ -118,10 +121,13 @@ async fn run(
         }
         for to in lending {
             connection = lend(connection, &options, to).await;
+            // An import that was refused may be there, with all who were in it.
+            traces.in_log();
         }
         if !closing.is_empty() {
             jobs.close();
-            if let Some(open) = connection.take() {
+            if let Some(mut open) = connection.take() {
+                traces.erase_all(&mut open).await;
                 open.close().await.ok();
             }
             drop(held);
@@ -130,6 +136,19 @@ async fn run(
             }
             return;
         }
+        match &mut connection {
+            Some(open) => traces.erase_due(open).await,
+            None => traces.put_off(),
+        }
+    }
+}
+
+/// Waits for the next jobs, or until traces are to be erased; false once nobody can have a job any more.
+async fn next(jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>, traces: &Traces) -> bool {
+    let received = jobs.recv_many(group, GROUP_MAX);
+    match traces.due() {
+        Some(due) => timeout_at(due, received).await.map_or(true, |count| count > 0),
+        None => received.await > 0,
     }
 }
 
@@ -167,11 +186,17 @@ fn answer(job: Job, outcome: Result<(), StoreError>) {
 }
 
 /// Does the work of one group and answers each job. False if the connection cannot be relied on.
-async fn serve(connection: &mut SqliteConnection, work: Vec<Job>) -> bool {
+async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut Traces) -> bool {
+    if work.is_empty() {
+        return true;
+    }
     let mut outcomes = Vec::with_capacity(work.len());
     match transact(connection, &work, &mut outcomes).await {
         Ok(()) => {
             for (job, outcome) in work.into_iter().zip(outcomes) {
+                if let (Job::Commit(changes, _), Ok(())) = (&job, &outcome) {
+                    traces.note(changes);
+                }
                 answer(job, outcome);
             }
             true

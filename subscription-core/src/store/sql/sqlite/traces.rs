@@ -1,0 +1,143 @@
+//! Erasing what was deleted from the file and its log, not only from the tables.
+//!
+//! With `secure_delete` the newest version of a page has zeros where a row was deleted. Older versions stay
+//! in the log until it is cut, so it is cut soon afterwards. SQLite moves rows between pages as these fill
+//! and empty, and may leave a copy in the unused part of one (of about one in a thousand deleted accounts):
+//! only VACUUM writes every page anew, which is done now and then while the file is small.
+
+use std::time::Duration;
+
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteConnection;
+use tokio::time::Instant;
+
+use super::PATIENCE;
+use super::apply::execute;
+use crate::store::{ChangeSet, Key};
+
+/// How long a deleted row stays in the log.
+const LOG_CUT_AFTER: Duration = Duration::from_secs(1);
+/// How long to wait before the log is cut that readers still needed, or that could not be cut, at the most.
+const LOG_RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long cutting the log, and with it the writer, waits for readers.
+const READERS_AWAITED: Duration = Duration::from_millis(50);
+/// How long after an account was deleted all pages are written anew.
+const VACUUM_AFTER: Duration = Duration::from_mins(10);
+/// A file that is larger is not written anew: writers would wait for seconds.
+const VACUUM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+
+/// Where deleted rows may still be found, and when that is to be seen to.
+#[derive(Debug)]
+pub(super) struct Traces {
+    /// When the log is to be cut.
+    log_due: Option<Instant>,
+    /// How long to wait if that fails.
+    log_retry: Duration,
+    /// When all pages are to be written anew.
+    pages_due: Option<Instant>,
+}
+
+impl Traces {
+    /// Of a file that was just opened: a process that was killed may have left a log.
+    pub(super) fn new() -> Self {
+        let mut traces = Self { log_due: None, log_retry: LOG_CUT_AFTER, pages_due: None };
+        traces.in_log();
+        traces
+    }
+
+    /// Notes that something was written or deleted that should not stay in the log.
+    pub(super) fn in_log(&mut self) {
+        self.log_due.get_or_insert_with(|| Instant::now() + LOG_CUT_AFTER);
+    }
+
+    /// Notes what was deleted.
+    pub(super) fn note(&mut self, changes: &ChangeSet) {
+        if changes.deletes.is_empty() && changes.forget_events.is_none() {
+            return;
+        }
+        self.in_log();
+        if changes.deletes.iter().any(|delete| matches!(delete.key, Key::User(_))) {
+            self.pages_due.get_or_insert_with(|| Instant::now() + VACUUM_AFTER);
+        }
+    }
+
+    /// When there is something to do next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        [self.log_due, self.pages_due].into_iter().flatten().min()
+    }
+
+    /// Leaves it for later: the file cannot be opened.
+    pub(super) fn put_off(&mut self) {
+        let later = Instant::now() + LOG_RETRY_MAX;
+        for due in [&mut self.log_due, &mut self.pages_due].into_iter().flatten() {
+            *due = later.max(*due);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) async fn erase_due(&mut self, connection: &mut SqliteConnection) {
+        let now = Instant::now();
+        if self.pages_due.is_some_and(|due| due <= now) {
+            self.vacuum(connection).await;
+        }
+        if self.log_due.is_some_and(|due| due <= now) {
+            self.cut_log(connection).await;
+        }
+    }
+
+    /// Does what would be due some time: the file is about to be closed, which cuts the log.
+    pub(super) async fn erase_all(&mut self, connection: &mut SqliteConnection) {
+        if self.pages_due.is_some() {
+            self.vacuum(connection).await;
+        }
+    }
+
+    async fn vacuum(&mut self, connection: &mut SqliteConnection) {
+        self.pages_due = None;
+        let outcome = async {
+            let bytes = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+            let bytes: i64 = sqlx::query(bytes).fetch_one(&mut *connection).await?.try_get(0)?;
+            if bytes <= VACUUM_BYTES_MAX {
+                execute(connection, "VACUUM", Vec::new()).await?;
+                self.in_log();
+            }
+            Ok::<_, sqlx::Error>(())
+        };
+        if let Err(error) = outcome.await {
+            tracing::warn!(%error, "VACUUM failed: copies of deleted rows may be left in unused parts of pages");
+            self.pages_due = Some(Instant::now() + VACUUM_AFTER);
+        }
+    }
+
+    async fn cut_log(&mut self, connection: &mut SqliteConnection) {
+        match checkpoint(connection).await {
+            Ok(true) => {
+                self.log_due = None;
+                self.log_retry = LOG_CUT_AFTER;
+            }
+            outcome => {
+                if let Err(error) = outcome {
+                    tracing::warn!(%error, "the checkpoint failed: deleted rows are still in the WAL");
+                }
+                self.log_due = Some(Instant::now() + self.log_retry);
+                self.log_retry = (self.log_retry * 2).min(LOG_RETRY_MAX);
+            }
+        }
+    }
+}
+
+/// Writes the log into the file and cuts it; false if a reader still needs it.
+async fn checkpoint(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    wait_for_readers(connection, READERS_AWAITED).await?;
+    let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;
+    wait_for_readers(connection, PATIENCE).await?;
+    Ok(done?.try_get::<i64, _>(0)? == 0)
+}
+
+async fn wait_for_readers(
+    connection: &mut SqliteConnection,
+    time: Duration,
+) -> Result<(), sqlx::Error> {
+    let text = format!("PRAGMA busy_timeout = {}", time.as_millis());
+    execute(connection, text, Vec::new()).await.map(drop)
+}
