@@ -76,13 +76,11 @@ enum Command {
         /// The file, which must not be there yet.
         file: PathBuf,
     },
-    /// Read such a file into a database that is empty, of whichever kind.
+    /// Read such a file into a database that is empty, of whichever kind. With --users any it may hold
+    /// subscriptions of people without an account besides accounts.
     Import {
         /// The file.
         file: PathBuf,
-        /// Whose subscriptions it may hold, where it has accounts besides.
-        #[arg(long, value_enum, default_value_t = moving::Users::Accounts)]
-        users: moving::Users,
     },
     /// Fill a database that is empty with two years of a small business that never was, to look around in.
     Demo(Demo),
@@ -158,7 +156,7 @@ impl Program {
             Command::Client(command) => clients::run(command, &settings).await,
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
             Command::Export { file } => moving::export(&settings, &file).await,
-            Command::Import { file, users } => moving::import(&settings, &file, users).await,
+            Command::Import { file } => moving::import(&settings, &file).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 say(subscription_http::openapi_json());

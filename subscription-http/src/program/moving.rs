@@ -13,6 +13,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 use super::database::Database;
 use super::settings::Settings;
 use super::store::{Kept, Opened};
+use super::values::Users;
 use super::{Failure, say};
 
 /// Writes all that is in the database to a file that is not there yet.
@@ -52,17 +53,8 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// Whose subscriptions a file may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Users {
-    /// Those of its accounts; expired ones may be of accounts that were deleted.
-    Accounts,
-    /// Anybody's, as a program that embeds the library may take them.
-    Any,
-}
-
 /// Reads a file into a database that is empty.
-pub(crate) async fn import(settings: &Settings, path: &Path, users: Users) -> Result<(), Failure> {
+pub(crate) async fn import(settings: &Settings, path: &Path) -> Result<(), Failure> {
     let told =
         |error: std::io::Error| Failure::new(format!("cannot read {}: {error}", path.display()));
     let file = File::open(path).map_err(told)?;
@@ -74,7 +66,7 @@ pub(crate) async fn import(settings: &Settings, path: &Path, users: Users) -> Re
         bar.set_position(progress.bytes);
         bar.set_message(progress.kind.to_string());
     };
-    let moved = match (opened.kept(), users) {
+    let moved = match (opened.kept(), settings.users) {
         (Kept::Nowhere, _) => return Err(nowhere()),
         (Kept::Sqlite(store), Users::Accounts) => store.import(file, progress).await,
         (Kept::Sqlite(store), Users::Any) => store.import_for_any_user(file, progress).await,

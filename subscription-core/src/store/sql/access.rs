@@ -86,6 +86,15 @@ pub(super) fn is_behind(now: Timestamp) -> Statement {
     Statement::new(text, vec![Value::time(now)])
 }
 
+/// Moves all subscriptions to the classes that they have come to by the database's own time, which `now`
+/// is an expression for. Lists look at the times themselves, so that clock need not be ours.
+pub(super) fn move_all_due(now: &str) -> String {
+    format!(
+        "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= {now} THEN 2 ELSE 1 END \
+         WHERE access_changes_at <= {now}"
+    )
+}
+
 /// Moves a batch of subscriptions to the classes that they have come to by `now`; `locking` is what the
 /// database adds to a selection of rows to be updated.
 pub(super) fn move_due(now: Timestamp, locking: &str) -> Statement {

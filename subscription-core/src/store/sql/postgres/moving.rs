@@ -4,6 +4,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
+use super::super::access;
 use super::super::error::failed;
 use super::super::history::EVENT_COLUMNS;
 use super::super::moving::{
@@ -109,8 +110,10 @@ async fn last_position(from: &mut PgConnection) -> Result<i64, sqlx::Error> {
     sqlx::query(text).fetch_one(from).await?.int(0)
 }
 
-/// Lets the planner know what there is, and the feed go on after this number.
+/// Lists subscriptions by what has begun and ended, lets the planner know what there is, and the feed go
+/// on after this number.
 async fn finish(to: &mut PgConnection, tables: &str, feed: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(AssertSqlSafe(access::move_all_due("now()"))).execute(&mut *to).await?;
     sqlx::query(AssertSqlSafe(format!("ANALYZE {tables}"))).execute(&mut *to).await?;
     // Last, as it is not taken back if something fails.
     let text = "SELECT setval('feed', GREATEST($1, 1), $1 > 0)";

@@ -4,12 +4,17 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
+use super::super::access;
 use super::super::error::{failed, unavailable};
 use super::super::moving::{Counts, Link, MoveError, Progress, Snapshot, Users, export, import};
 use super::super::page::Statement;
 use super::super::value::Columns as _;
 use super::SqliteStore;
+use super::apply::execute;
 use super::row::bound;
+
+/// SQLite's own time, in microseconds.
+const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 
 /// # Moving
 ///
@@ -67,6 +72,8 @@ impl SqliteStore {
         let moved = match imported {
             Ok(imported) => {
                 set_feed(&mut transaction, imported.feed).await.map_err(failed)?;
+                let move_due = access::move_all_due(NOW);
+                execute(&mut transaction, move_due, Vec::new()).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;
                 Ok(imported.counts)
             }
