@@ -85,7 +85,9 @@ impl Contents {
         let deletes = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
         let guards = changes.guards.iter().filter_map(|guard| match guard {
             Guard::Unchanged { key, version } => Some((key.clone(), *version)),
-            Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) => None,
+            Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } => {
+                None
+            }
         });
         for (key, version) in guards.chain(writes).chain(deletes) {
             if self.records.get(&key).map_or(Version::NEW, Write::version) != version {
@@ -101,6 +103,12 @@ impl Contents {
                         self.subscriptions().filter(|s| s.subscription_plan_id == *plan);
                     if users.any(|user| !is_gone(Key::Subscription(user.id))) {
                         return Err(StoreError::PlanInUse(*plan));
+                    }
+                }
+                Guard::Expired { key, by } => {
+                    let record = self.answers().find(|answer| answer.key == *key);
+                    if record.is_none_or(|record| record.expires_at > *by) {
+                        return Err(StoreError::Conflict(Key::Idempotency(key.clone())));
                     }
                 }
                 Guard::NoOtherLiveSubscription(user) => {

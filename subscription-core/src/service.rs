@@ -151,13 +151,16 @@ impl SubscriptionService {
     /// until it says 0.
     pub async fn forget_expired_requests(&self) -> Result<usize, Error> {
         self.retrying(|| async {
-            let expired = self.store().expired_idempotency(self.now(), PageLimit::MAX).await;
+            let now = self.now();
+            let expired = self.store().expired_idempotency(now, PageLimit::MAX).await;
             let expired = expired.map_err(Error::Store)?;
+            // Somebody else may have deleted one, and a new request may have used its key since.
+            let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
             let deletes = expired.iter().map(|record| Delete {
                 key: Key::Idempotency(record.key.clone()),
                 version: record.version,
             });
-            let changes = ChangeSet { deletes: deletes.collect(), ..ChangeSet::default() };
+            let changes = ChangeSet { guards, deletes: deletes.collect(), ..ChangeSet::default() };
             if !changes.deletes.is_empty() {
                 self.store().commit(changes).await.map_err(Error::Store)?;
             }
@@ -237,11 +240,14 @@ impl SubscriptionService {
     pub(crate) async fn commit_new<T: Record>(
         &self,
         record: T,
-        guards: Vec<Guard>,
+        mut guards: Vec<Guard>,
         request: Option<&Request>,
         request_version: Version,
         now: Timestamp,
     ) -> Result<Created<T>, Error> {
+        if let Some(Request { key, .. }) = request.filter(|_| request_version != Version::NEW) {
+            guards.push(still_expired(key, now));
+        }
         let kept = request.map(|Request { key, fingerprint }| {
             Write::Idempotency(IdempotencyRecord {
                 key: key.clone(),
@@ -343,6 +349,11 @@ impl SubscriptionService {
             None => Error::Store(StoreError::Conflict(write.key())),
         })
     }
+}
+
+/// The idempotency record of a key has expired, and is no newer one of the same version.
+fn still_expired(key: &IdempotencyKey, by: Timestamp) -> Guard {
+    Guard::Expired { key: key.clone(), by }
 }
 
 /// Checks that a record is still at the version that the caller had read.

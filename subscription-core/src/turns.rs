@@ -17,8 +17,8 @@ use crate::id::IdSource;
 use crate::service::SubscriptionService;
 use crate::store::{Key, StoreError};
 
-/// How often a change is tried when others are faster. In one process writers take turns, so only other
-/// processes can be.
+/// How often a change is tried when others are faster. Writers of one record in one process take turns, so
+/// these are other processes, or writers of a record that is only guarded.
 const TRIES_MAX: u32 = 64;
 /// From which lost try on there is a pause before the next.
 const PAUSE_FROM: u32 = 3;

@@ -369,11 +369,15 @@ impl Api {
             told.noted.page = WebPage::of(&head.method, &head.headers);
         }
         gate::check(&head.uri, head.version, &head.headers)?;
-        if is_whole && !self.0.hosts.allow(&head.uri, &head.headers) {
-            return Err(Refusal::HostUnknown.into());
-        }
         let segments = gate::segments(head.uri.path())?;
         let found = routes::find(&head.method, &segments, |route| self.shows(route));
+        // A route for this machine asks for this machine's names below; a listener for operators alone
+        // asks for none, unless everybody is believed.
+        let hosts = &self.0.hosts;
+        let checks_name = if is_whole { !found.is_operators() } else { hosts.loopback_only };
+        if checks_name && !hosts.allow(&head.uri, &head.headers) {
+            return Err(Refusal::HostUnknown.into());
+        }
         // Whom a client asserts to speak for is not known before the client is.
         let asks_from = gate::origin(&head.headers, peer, false, |ip| self.trusts(ip));
         if found.is_operators() {

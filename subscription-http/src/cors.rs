@@ -29,6 +29,9 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 /// For how many seconds a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
+/// Says to caches that the answer depends on the page.
+pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
+
 /// How long the origins of all clients are believed once they were read.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
@@ -56,7 +59,7 @@ impl Page {
 
     /// Sets the headers that tell the browser whether the page may read the answer.
     pub(crate) fn dress(&self, is_granted: bool, status: StatusCode, headers: &mut HeaderMap) {
-        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(header::VARY, VARY_ORIGIN);
         if !is_granted {
             return;
         }
@@ -75,7 +78,7 @@ impl Page {
 
 /// The origins of all live clients, as they were a moment ago.
 #[derive(Debug, Default)]
-pub(crate) struct Origins(Mutex<Option<Listed>>);
+pub(crate) struct Origins(Arc<Mutex<Option<Listed>>>);
 
 #[derive(Debug, Clone)]
 struct Listed {
@@ -109,14 +112,19 @@ impl Origins {
             Some((listed, false)) => listed,
             None => Arc::default(),
         };
+        // Apart from the request, whose caller may leave before it is done.
+        let (auth, last) = (auth.clone(), Arc::clone(&self.0));
+        let read = tokio::spawn(async move {
+            let clients = within(READ_WITHIN, auth.clients()).await?.ok()?;
+            let live = clients.iter().filter(|client| client.is_live());
+            let origins = live.flat_map(|client| client.origins.iter().cloned()).collect();
+            let listed = Listed { read_at: now, origins: Arc::new(origins) };
+            let origins = Arc::clone(&listed.origins);
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed);
+            Some(origins)
+        });
         // A store that fails or hangs has answered before, most likely, and nothing hangs on it.
-        let Some(Ok(clients)) = within(READ_WITHIN, auth.clients()).await else { return known };
-        let live = clients.iter().filter(|client| client.is_live());
-        let origins: HashSet<_> = live.flat_map(|client| client.origins.iter().cloned()).collect();
-        let origins = Arc::new(origins);
-        let listed = Listed { read_at: now, origins: Arc::clone(&origins) };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed);
-        origins
+        read.await.ok().flatten().unwrap_or(known)
     }
 
     /// What was read last, and whether it is still believed. Who is told that it is not reads it anew;

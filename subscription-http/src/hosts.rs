@@ -23,7 +23,7 @@ pub struct AllowedHost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
     Address(IpAddr),
-    /// Without case and without a dot at its end.
+    /// In lower case, without a dot at its end.
     Domain(Box<str>),
 }
 
@@ -44,7 +44,9 @@ impl FromStr for AllowedHost {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let name = match address(name) {
             Some(address) => Name::Address(address),
-            None if !name.is_empty() && name.bytes().all(plain) => Name::Domain(name.into()),
+            None if !name.is_empty() && name.bytes().all(plain) => {
+                Name::Domain(name.to_ascii_lowercase().into())
+            }
             None => return Err(bad()),
         };
         let port = port.map(str::parse).transpose().map_err(|_| bad())?;

@@ -39,6 +39,8 @@ impl Readiness {
             }
             Some(_) | None => {
                 let checked = service.check_store().await;
+                // From now on, as it may have taken long: those who waited meanwhile take this outcome.
+                let at = service.now();
                 *last = Some(Checked { at, takes_writes: checked.is_ok() });
                 Ok(checked?)
             }

@@ -145,6 +145,47 @@ async fn what_is_over_gets_no_end_in_the_future() {
 }
 
 #[tokio::test]
+async fn what_is_over_keeps_its_end_when_it_is_cleared_or_sent_back() {
+    let world = World::new();
+    let early = world
+        .subscription(|new| {
+            new.status = Some(SubscriptionStatus::Cancelled);
+            new.ends_at = Some(at("2025-02-05T00:00:00Z"));
+        })
+        .await;
+    let never_begun =
+        world.subscription(|new| new.starts_at = Some(at("2040-01-01T00:00:00Z"))).await;
+    let never_begun =
+        update(&world, never_begun.id, |c| c.status = Some(SubscriptionStatus::Expired)).await;
+    world.clock.set(at("2025-02-10T00:00:00Z"));
+
+    let cleared = update(&world, early.id, |c| c.ends_at = Field::Null).await;
+    let sent_back =
+        update(&world, never_begun.id, |c| c.ends_at = never_begun.ends_at.into()).await;
+
+    assert_eq!((cleared.ends_at, cleared.is_active), (early.ends_at, false));
+    assert_eq!(sent_back, never_begun);
+}
+
+#[tokio::test]
+async fn what_is_blocked_before_it_begins_stays_blocked_once_it_has() {
+    let world = World::new();
+    let start = at("2025-02-10T00:00:00Z");
+    let held = world
+        .subscription(|new| {
+            new.status = Some(SubscriptionStatus::Active);
+            new.starts_at = Some(start);
+            new.is_active = Some(false);
+        })
+        .await;
+
+    world.clock.set(start);
+
+    assert!(held.blocked);
+    assert!(!grants(&world.service, held.id).await);
+}
+
+#[tokio::test]
 async fn what_is_cancelled_after_its_renewal_ends_now() {
     let world = World::new();
     let held = world.subscription(|_| {}).await;

@@ -1,9 +1,10 @@
 -- Access from the start until the end of a subscription, whatever its status.
 --
--- `shelf` and `is_over` stay for the release before this one.
+-- `shelf` and `is_over` stay for the release before this one. Its updates leave `access_phase` as it is,
+-- so an end that they cleared is looked for in the record itself.
 
 ALTER TABLE subscriptions ADD COLUMN access_phase SMALLINT NOT NULL DEFAULT 0;
--- What is over by now is seen to be so at once, not by the first lists.
+-- Subscriptions that are over by now are seen to be so at once, not by the first lists.
 UPDATE subscriptions SET access_phase = 2
 WHERE NOT blocked AND status IN ('on_trial', 'active', 'past_due', 'cancelled') AND ends_at <= now();
 
@@ -16,14 +17,14 @@ ALTER TABLE subscriptions
         CASE
             WHEN blocked THEN status || '!'
             WHEN status NOT IN ('on_trial', 'active', 'past_due', 'cancelled') THEN status
-            WHEN access_phase = 2 OR ends_at <= updated_at THEN status || '.'
+            WHEN access_phase = 2 AND ends_at IS NOT NULL OR ends_at <= updated_at THEN status || '.'
             WHEN access_phase = 0 AND starts_at > updated_at THEN status || '~'
             ELSE status
         END) STORED,
     ADD COLUMN access_changes_at TIMESTAMPTZ GENERATED ALWAYS AS (
         CASE
             WHEN blocked OR status NOT IN ('on_trial', 'active', 'past_due', 'cancelled') THEN NULL
-            WHEN access_phase = 2 OR ends_at <= updated_at THEN NULL
+            WHEN access_phase = 2 AND ends_at IS NOT NULL OR ends_at <= updated_at THEN NULL
             WHEN access_phase = 0 AND starts_at > updated_at THEN starts_at
             ELSE ends_at
         END) STORED,

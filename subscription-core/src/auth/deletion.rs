@@ -18,7 +18,7 @@ use crate::id::{SessionId, UserId};
 use crate::store::{
     ChangeSet, Delete, Guard, Key, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
 };
-use crate::subscriptions::{Subscription, SubscriptionChanges, SubscriptionStatus};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::version::Version;
 
 /// # Deleting an account
@@ -180,8 +180,7 @@ impl Authentication {
         now: Timestamp,
     ) -> Result<(), Error> {
         for subscription in subscriptions {
-            let expire = SubscriptionChanges::status(SubscriptionStatus::Expired);
-            let Some(expired) = subscription.change(expire, now)? else { continue };
+            let Some(expired) = subscription.expire(now) else { continue };
             let change =
                 Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
             let subject = Subject::Subscription(expired.id);

@@ -14,7 +14,7 @@ use crate::error::{Error, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::id::{SessionId, UserId};
 use crate::service::SubscriptionService;
-use crate::store::{ChangeSet, PageLimit, Store, Write};
+use crate::store::{ChangeSet, Key, PageLimit, Store, Write};
 use crate::text::Slug;
 
 /// A caller whose token was good.
@@ -41,7 +41,7 @@ impl Authentication {
         let invalid = || Error::from(Unauthenticated::RefreshTokenInvalid);
         let token = RefreshToken::parse(refresh_token).ok_or_else(invalid)?;
         self.service()
-            .retrying_on(token.session, || async {
+            .retrying_on(Key::Session(token.session), || async {
                 let session = self.store().session(token.session).await.map_err(Error::Store)?;
                 // One answer for a token that was forged, is unknown, or is another client's.
                 let session = session
@@ -231,7 +231,7 @@ impl Authentication {
     ) -> Result<usize, Error> {
         let claims = self.claims(client_id, access_token, true)?;
         self.service()
-            .retrying_on(claims.sid, || async {
+            .retrying_on(Key::Session(claims.sid), || async {
                 let now = self.service().now();
                 let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
                 let session = session.filter(|session| session.user_id == claims.sub);

@@ -56,7 +56,7 @@ impl SubscriptionService {
         changes: PaymentChanges,
         if_version: Option<Version>,
     ) -> Result<Arc<Payment>, Error> {
-        self.retrying_on(id, || async {
+        self.retrying_on(Key::Payment(id), || async {
             let current = self.payment(id).await?;
             expect_version(&*current, if_version)?;
             let now = self.now();
@@ -87,7 +87,7 @@ impl SubscriptionService {
         id: PaymentId,
         if_version: Option<Version>,
     ) -> Result<(), Error> {
-        self.retrying_on(id, || async {
+        self.retrying_on(Key::Payment(id), || async {
             let payment = self.payment(id).await?;
             expect_version(&*payment, if_version)?;
             self.commit_deleted(&*payment, Vec::new()).await

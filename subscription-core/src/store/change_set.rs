@@ -6,6 +6,7 @@ use std::fmt;
 use super::error::BadChangeSet;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::auth::{Client, Session, User};
+use crate::clock::Timestamp;
 use crate::events::{Event, Subject};
 use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
@@ -87,6 +88,13 @@ pub enum Guard {
     PlanUnused(PlanId),
     /// Every subscription of the user is expired, but for those that this change set writes or deletes.
     NoOtherLiveSubscription(UserId),
+    /// The idempotency record of this key expires at this moment or before.
+    Expired {
+        /// The record.
+        key: IdempotencyKey,
+        /// The moment.
+        by: Timestamp,
+    },
 }
 
 /// A record as it will be.

@@ -77,6 +77,9 @@ use crate::text::{ExternalId, Slug};
 ///   otherwise [`StoreError::Conflict`] with the user's key. A subscription that is being written at
 ///   the same time under a [`Guard::Unchanged`] of the user is either seen by this guard, or refused
 ///   itself if the set writes or deletes the user.
+/// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise
+///   [`StoreError::Conflict`] with its key. Versions alone cannot tell: a key that is used again after
+///   its record was deleted begins at the first version again.
 /// - What [`Unique`] names is unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
 ///   slug to a new one. (The service never passes a value between two records that one set writes;
@@ -89,7 +92,7 @@ use crate::text::{ExternalId, Slug};
 /// - Versions are checked before uniqueness, so that who is told `Taken` had read the latest.
 /// - Where two sets race for the same record or value, one is taken and the other refused.
 /// - An empty set is taken and changes nothing. It is how a server asks whether the store takes writes,
-///   so a store whose disk is full, whose file is gone or that can only be read refuses it, as it
+///   so a store whose file is gone, whose own disk is full or that can only be read refuses it, as it
 ///   would any other, with [`StoreError::Unavailable`].
 /// - [`StoreError::Unavailable`] is the one error after which a set may have been taken.
 ///

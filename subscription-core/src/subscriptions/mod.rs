@@ -109,8 +109,23 @@ impl Subscription {
         made.set_anchor();
         let mut faults = made.misplaced(false);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
+        // Nothing was read that could be sent back: `false` is meant, also before the start.
+        made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)
+    }
+
+    /// The subscription over at `now`, whatever else is wrong with it; `None` if it is over already. For
+    /// accounts that are deleted.
+    pub(crate) fn expire(&self, now: Timestamp) -> Option<Self> {
+        if self.status == SubscriptionStatus::Expired {
+            return None;
+        }
+        let (updated_at, version) = (now.max(self.updated_at), self.version.next());
+        let status = SubscriptionStatus::Expired;
+        let mut expired = Self { status, is_active: false, updated_at, version, ..self.clone() };
+        expired.set_end_by_status(now);
+        Some(expired)
     }
 
     /// The subscription after `changes`, or `None` if they change nothing.
@@ -145,7 +160,12 @@ impl Subscription {
             status,
             renews_at: changes.renews_at.or(current.renews_at),
             starts_at,
-            ends_at: changes.ends_at.or(current.ends_at.filter(|_| !comes_back)),
+            // What is over keeps its end.
+            ends_at: if changes.ends_at == Field::Null && current.is_over(now) {
+                current.ends_at
+            } else {
+                changes.ends_at.or(current.ends_at.filter(|_| !comes_back))
+            },
             // A new start is a new grid.
             anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
             ..current.clone()
@@ -259,7 +279,15 @@ impl Subscription {
 
     /// An end in the future that is asked for although the subscription is over.
     fn ends_again(&self, changes: &SubscriptionChanges, now: Timestamp) -> Option<Fault> {
-        let is_over = match self.status {
+        let Field::Value(ends_at) = changes.ends_at else { return None };
+        let message = "must not be in the future: the subscription is over";
+        (self.is_over(now) && ends_at > now && Some(ends_at) != self.ends_at)
+            .then(|| InvalidValue::new(FaultCode::OutOfRange, message).at("ends_at"))
+    }
+
+    /// True if nothing brings it back: it has expired, or was cancelled and has ended.
+    fn is_over(&self, now: Timestamp) -> bool {
+        match self.status {
             SubscriptionStatus::Expired => true,
             SubscriptionStatus::Cancelled => self.phase_at(now) == Phase::Over,
             SubscriptionStatus::Pending
@@ -268,11 +296,7 @@ impl Subscription {
             | SubscriptionStatus::PastDue
             | SubscriptionStatus::Unpaid
             | SubscriptionStatus::Paused => false,
-        };
-        let in_future = matches!(changes.ends_at, Field::Value(ends_at) if ends_at > now);
-        let message = "must not be in the future: the subscription is over";
-        (is_over && in_future)
-            .then(|| InvalidValue::new(FaultCode::OutOfRange, message).at("ends_at"))
+        }
     }
 
     /// The times that lie before the start. With `only_start` the start itself was moved past them.

@@ -73,7 +73,7 @@ impl SubscriptionService {
         changes: SubscriptionChanges,
         if_version: Option<Version>,
     ) -> Result<Arc<Subscription>, Error> {
-        self.retrying_on(id, || async {
+        self.retrying_on(Key::Subscription(id), || async {
             let current = self.subscription(id).await?;
             expect_version(&*current, if_version)?;
             let now = self.now();
@@ -110,7 +110,7 @@ impl SubscriptionService {
         id: SubscriptionId,
         if_version: Option<Version>,
     ) -> Result<(), Error> {
-        self.retrying_on(id, || async {
+        self.retrying_on(Key::Subscription(id), || async {
             let subscription = self.subscription(id).await?;
             expect_version(&*subscription, if_version)?;
             self.commit_deleted(&*subscription, Vec::new()).await

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::StatusCode;
+use http::{StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
 use subscription_core::auth::{
@@ -11,6 +11,7 @@ use subscription_core::auth::{
 use subscription_core::{Email, SessionId, Slug, Text, Timestamp, UserId};
 
 use crate::call::Call;
+use crate::cors::VARY_ORIGIN;
 use crate::error::ApiError;
 use crate::reply::Reply;
 
@@ -175,5 +176,7 @@ pub(crate) async fn revoke_all_except_current(call: Box<Call>) -> Result<Reply, 
 }
 
 pub(crate) async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
-    Reply::ok(&Authentication::public_keys(call.auth()))
+    let mut reply = Reply::ok(&Authentication::public_keys(call.auth()))?;
+    reply.set(header::VARY, VARY_ORIGIN);
+    Ok(reply)
 }

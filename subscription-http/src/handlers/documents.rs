@@ -8,6 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
 use crate::call::Call;
+use crate::cors::VARY_ORIGIN;
 use crate::error::ApiError;
 use crate::openapi::{self, Prepared};
 use crate::reply::Reply;
@@ -56,6 +57,7 @@ fn prepared(
     } else {
         Reply::text(content_type, prepared.bytes())
     };
+    reply.set(header::VARY, VARY_ORIGIN);
     reply.set(header::ETAG, prepared.tag().clone());
     reply.set(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(reply)

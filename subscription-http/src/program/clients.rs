@@ -181,9 +181,14 @@ pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>,
             origins: client.origins.iter().map(origin).collect::<Result<_, _>>()?,
         };
         new.check().map_err(|faults| told(faults.to_string()))?;
-        Ok(new)
+        Ok::<_, Failure>(new)
     };
-    clients.iter().map(client).collect()
+    let clients: Vec<_> = clients.iter().map(client).collect::<Result<_, Failure>>()?;
+    let mut ids = BTreeSet::new();
+    match clients.iter().find(|client| !ids.insert(&client.id)) {
+        Some(twice) => Err(refused(twice.id.as_str(), &"it is there twice")),
+        None => Ok(clients),
+    }
 }
 
 fn refused(id: &str, error: &dyn Display) -> Failure {

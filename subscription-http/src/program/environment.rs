@@ -31,7 +31,7 @@ pub(crate) fn check(
     )))
 }
 
-/// True for the variables that Kubernetes and Docker set in every container about a service that is
+/// True for the variables that Kubernetes sets in every container about a service that is
 /// called `subscription…`: `SUBSCRIPTION_HTTP_SERVICE_HOST`, `SUBSCRIPTION_HTTP_PORT_8080_TCP_ADDR`.
 fn is_link(name: &str, value: &str) -> bool {
     let is_port = |rest: &str| {

@@ -30,6 +30,9 @@ const GATHER: Duration = Duration::from_millis(1);
 /// How long the end of the program waits for the rest of the log to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long to wait before lines are written again that could not be without blocking.
+const RETRY: Duration = Duration::from_millis(5);
+
 /// The log of the program; dropped, it writes the lines that wait, for a second at the most.
 #[derive(Debug)]
 pub(crate) struct Log(Arc<Queue>);
@@ -136,7 +139,7 @@ impl Queue {
                 tracing::warn!(lost = lost - told, "log lines were lost");
                 told = lost;
             }
-            works = to.write_all(&lines).is_ok();
+            works = write(&mut to, &lines).is_ok();
             if !works {
                 self.lost.fetch_add(count, Ordering::Relaxed);
             }
@@ -180,6 +183,20 @@ impl Write for &Queue {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Writes all lines. A standard error that is shared with another program may be set not to block.
+fn write(to: &mut impl Write, mut lines: &[u8]) -> io::Result<()> {
+    while !lines.is_empty() {
+        match to.write(lines) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => lines = lines.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(RETRY),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

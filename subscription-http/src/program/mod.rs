@@ -35,12 +35,13 @@ const IN_THE_FILE: &str = r#"Settings in the file of --config alone:
     id                  its client-id: 1 to 64 of a-z, 0-9 and -
     name                its name for people [default: its id]
     scopes              what it may do: "auth", "plans:read"
+    origins             where its pages come from, such as ["https://shop.example"] [default: none]
   [limits]              how often one may ask, as "30/5m", or "off"; all are off in development mode
     sign_in             sign-ins and sign-ups of an address [default: "30/5m"]
     refresh             refreshes of an address [default: "150/5m"]
     refresh_session     refreshes of a session [default: "10/1m"]
     failed_clients      calls of an address with a client-id that is none [default: "20/5m"]
-    client              all calls of a client [default: "10000/10s"]
+    client              all calls of a confidential client [default: "10000/10s"]
     address             all calls of an address [default: "10000/10s"]"#;
 
 /// Plans, subscriptions and payments over HTTP.

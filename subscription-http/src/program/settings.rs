@@ -47,7 +47,8 @@ pub(crate) struct Flags {
     /// Where records are kept: `sqlite://FILE`, `postgres://…`, or `memory:` for nowhere.
     /// [default in development: `sqlite://subscription.db`; production must be told]
     #[arg(long, global = true, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    database: Option<Database>,
+    // Read later: what cannot be read may hold a password, and would be shown.
+    database: Option<String>,
 
     /// Connections to PostgreSQL, at the most. [default: 16]
     #[arg(long, global = true, env = "SUBSCRIPTION_DATABASE_CONNECTIONS", value_name = "NUMBER")]
@@ -221,6 +222,8 @@ impl Settings {
     pub(crate) fn new(flags: Flags) -> Result<Self, Failure> {
         let file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
         let mode = flags.mode.or(file.mode).unwrap_or_default();
+        let told = |error| Failure::new(format!("--database (DATABASE_URL): {error}"));
+        let database = flags.database.map(|text| text.parse().map_err(told)).transpose()?;
         let by_default = ServerLimits::default();
         let most = |flag: Option<Connections>, file, by_default| {
             flag.or(file).map_or(by_default, Bounded::get)
@@ -245,7 +248,7 @@ impl Settings {
                 ),
                 ..by_default
             },
-            database: flags.database.or(file.database).or_else(|| Database::by_default(mode)),
+            database: database.or(file.database).or_else(|| Database::by_default(mode)),
             database_connections: flags
                 .database_connections
                 .or(file.database_connections)
@@ -301,7 +304,16 @@ impl File {
     fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
-        let told = |error: toml::de::Error| Failure::new(format!("{}: {error}", path.display()));
+        let told = |error: toml::de::Error| {
+            let mut shown = error.to_string();
+            // The line that it shows may be that of a database, with its password.
+            if shown.contains('@') {
+                let before = error.span().and_then(|span| text.get(..span.start));
+                let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+                shown = format!("line {line}: {}", error.message());
+            }
+            Failure::new(format!("{}: {shown}", path.display()))
+        };
         let unknown = file_keys::unknown(&text, &Self::keys()).map_err(told)?;
         if !unknown.is_empty() {
             let unknown = unknown.join("\n  - ");

@@ -52,11 +52,13 @@ impl Ready {
         let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
             // A database that is there is asked for its clients, so that all is told at once.
             if settings.database().is_ok_and(Database::is_there) {
-                let opened = Opened::new(settings, false).await?;
-                if lacks_clients(settings, &opened).await {
-                    missing.push(CLIENTS_MISSING);
+                // One that cannot be opened now is for the next start to tell of.
+                if let Ok(opened) = Opened::new(settings, false).await {
+                    if lacks_clients(settings, &opened).await {
+                        missing.push(CLIENTS_MISSING);
+                    }
+                    opened.close().await;
                 }
-                opened.close().await;
             }
             return Err(told(&missing));
         };

@@ -24,7 +24,7 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Not looked up: a name could lead to any machine, but for this one.
+        // No other name is taken: only this one surely means this machine.
         let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
         let address = match local {
             Some(port) => Some((Ipv4Addr::LOCALHOST, port).into()),

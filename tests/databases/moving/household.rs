@@ -250,7 +250,7 @@ impl Household {
             revoked_at: self.maybe(|| self.time()),
             origins: ["https://shop.example", "http://[::1]:3000"]
                 .into_iter()
-                .filter(|_| self.chance())
+                .filter(|_| is_public && self.chance())
                 .map(parsed)
                 .collect(),
             source: self.pick(ClientSource::ALL),

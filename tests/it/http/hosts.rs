@@ -71,7 +71,8 @@ async fn in_production_listed_names_are_answered_and_probes_by_address() {
         ("evil.example", LIST, 400),
         ("10.0.0.6:8080", "/health/live", 200),
         ("10.0.0.6:8080", "/health/ready", 200),
-        ("127.0.0.1:8080", "/metrics", 400),
+        ("127.0.0.1:8080", "/metrics", 200),
+        ("billing.example", "/metrics", 400),
     ] {
         let answer = world.call("GET", path, &[("client-id", WEB), ("host", host)], "").await;
 
@@ -94,13 +95,20 @@ async fn metrics_on_this_machine_are_for_those_who_meant_to_come_here() {
 }
 
 #[tokio::test]
-async fn a_listener_of_their_own_answers_operators_by_whatever_name() {
-    let world = HttpWorld::new().await.in_development();
-    let operations = HttpWorld { api: world.api.operations(), ..world };
+async fn a_listener_of_their_own_answers_operators_by_whatever_name_but_in_development() {
+    let listed = HttpWorld::new().await.answering_to(&["billing.example"]);
+    let development = HttpWorld::new().await.in_development();
+    for (world, host, status) in [
+        (listed, "billing-1.internal:9090", 200),
+        (HttpWorld::new().await, "billing-1.internal:9090", 200),
+        (development, "evil.example:9090", 400),
+        (HttpWorld::new().await.in_development(), "localhost:9090", 200),
+    ] {
+        let operations = HttpWorld { api: world.api.operations(), ..world };
+        for path in ["/metrics", "/health/live", "/health/ready"] {
+            let answer = operations.call("GET", path, &[("host", host)], "").await;
 
-    for path in ["/metrics", "/health/live", "/health/ready"] {
-        let answer = operations.call("GET", path, &[("host", "billing-1.internal:9090")], "").await;
-
-        assert_eq!(answer.status, 200, "{path}");
+            assert_eq!(answer.status, status, "{host} {path}");
+        }
     }
 }

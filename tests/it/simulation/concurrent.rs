@@ -56,13 +56,11 @@ pub(super) async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<
     let (clock, faults, service) = service_over(&store, seed);
     let mut rng = Rng::new(seed);
     faults.draw_from(rng.fork());
-    let upkeep = Arc::default();
     let tasks: Vec<_> = (0..ACTORS)
         .map(|nth| {
             // Two of each: they share a client, and with it the keys of their requests.
             let actor = Actor::new(format!("client-{}", nth / 2), rng.fork());
-            let (service, upkeep) = (service.clone(), Arc::clone(&upkeep));
-            tokio::spawn(live(actor, service, upkeep, clock.clone(), Arc::clone(&store), steps))
+            tokio::spawn(live(actor, service.clone(), clock.clone(), Arc::clone(&store), steps))
         })
         .collect();
     let mut acknowledged = Vec::new();
@@ -76,16 +74,9 @@ pub(super) async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<
     })
 }
 
-/// Held for writing by who forgets expired keys, and for reading by who uses one. The version of a key's
-/// record begins at 1 again after it was forgotten, so one who has read the record before that, and writes or
-/// deletes it after the key was used anew, takes the new record for the old: a defect that takes a twin
-/// request and the upkeep in the same moment, a day after the first use of the key.
-type Upkeep = Arc<tokio::sync::RwLock<()>>;
-
 async fn live(
     mut actor: Actor,
     service: SubscriptionService,
-    upkeep: Upkeep,
     clock: ManualClock,
     store: Arc<dyn Store>,
     steps: u32,
@@ -101,13 +92,8 @@ async fn live(
             advance(&clock, seconds.unsigned_abs());
         }
         for _ in 0..REPEATS_MAX {
-            let forgets = matches!(operation, Operation::ForgetExpiredRequests);
-            let forgetting = if forgets { Some(upkeep.write().await) } else { None };
-            let keyed = operation.key().is_some();
-            let using = if keyed { Some(upkeep.read().await) } else { None };
             let asked_at = clock.now();
             let outcome = operation.perform(&service).await;
-            drop((forgetting, using));
             acknowledged.note(&operation, (asked_at, clock.now()), &outcome);
             let unanswered = outcome.is_err_and(|refusal| refusal.is_unavailable());
             if !unanswered || operation.key().is_none() {

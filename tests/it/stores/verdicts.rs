@@ -57,6 +57,7 @@ const TABLE: &[(Fault, &[&str])] = &[
             "no_subscription_is_left_to_a_deleted_user",
         ],
     ),
+    (IgnoresExpiry, &["an_idempotency_record_that_has_not_expired_is_not_taken_for_one_that_has"]),
     (CountsDeletedSubscriptions, &["a_plan_is_unused_if_the_set_deletes_what_refers_to_it"]),
     (
         SwallowsTaken(Unique::PlanSlug),

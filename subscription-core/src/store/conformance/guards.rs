@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::records::{account, at_version, event, one_of_each, plan, subscription, user};
+use super::records::{
+    account, answer, at, at_version, event, one_of_each, plan, subscription, user,
+};
 use super::steps::{
     assert_conflict, assert_in_use, deleting, feed, guarding, stored, unchanged, writing,
 };
-use crate::store::{ChangeSet, Guard, Key, Store, StoreError, Write};
+use crate::store::{ChangeSet, Guard, IdempotencyRecord, Key, Store, StoreError, Write};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 
 /// The set is taken, and the guarded record is as before, at the same version.
@@ -138,6 +140,38 @@ pub async fn a_plan_is_unused_once_nobody_has_it_any_more(store: Arc<dyn Store>)
     store.commit(deleting_unused_plan(1)).await.unwrap();
     store.commit(deleting_unused_plan(2)).await.unwrap();
     assert_in_use(&store.commit(guarding([Guard::PlanUnused(plan(3).id)])).await, plan(3).id);
+}
+
+/// A key that is used again after its record was deleted has the first version again: who has read the old
+/// record neither replaces nor deletes the new one.
+pub async fn an_idempotency_record_that_has_not_expired_is_not_taken_for_one_that_has(
+    store: Arc<dyn Store>,
+) {
+    let expires = |seconds| IdempotencyRecord { expires_at: at(seconds), ..answer(1) };
+    let key = answer(1).key;
+    let guarded = |changes: ChangeSet, by| {
+        let guards = vec![Guard::Expired { key: key.clone(), by: at(by) }];
+        ChangeSet { guards, ..changes }
+    };
+    let replace = || writing([at_version(Write::Idempotency(expires(900)), 2)]);
+    let absent = store.commit(guarded(writing([Write::User(account(1))]), 500)).await;
+    assert!(matches!(absent, Err(StoreError::Conflict(Key::Idempotency(_)))), "{absent:?}");
+    store.commit(writing([Write::Idempotency(expires(500))])).await.unwrap();
+
+    for changes in [replace(), deleting([Write::Idempotency(expires(500))])] {
+        let refused = store.commit(guarded(changes, 499)).await;
+
+        let named =
+            matches!(&refused, Err(StoreError::Conflict(Key::Idempotency(id))) if *id == key);
+        assert!(named, "{refused:?}");
+    }
+    let stored_now = stored(&store, &Key::Idempotency(key.clone())).await;
+    assert_eq!(stored_now, Some(Write::Idempotency(expires(500))));
+
+    store.commit(guarded(replace(), 500)).await.unwrap();
+    let replaced = at_version(Write::Idempotency(expires(900)), 2);
+    store.commit(guarded(deleting([replaced]), 900)).await.unwrap();
+    assert_eq!(stored(&store, &Key::Idempotency(key.clone())).await, None);
 }
 
 /// Expired ones do not matter, nor those of others, nor those that the set writes or deletes.

@@ -101,6 +101,7 @@ macro_rules! store_conformance {
                 a_plan_is_unused_if_the_set_deletes_what_refers_to_it,
                 a_plan_is_unused_once_nobody_has_it_any_more,
                 a_user_with_another_live_subscription_is_refused,
+                an_idempotency_record_that_has_not_expired_is_not_taken_for_one_that_has,
             }
             atomicity on "current_thread" {
                 all_parts_of_a_change_set_are_taken_together,

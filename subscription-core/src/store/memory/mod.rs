@@ -113,6 +113,7 @@ impl Tables {
         }
         self.check_unused(changes)?;
         self.check_live(changes)?;
+        self.check_expired(changes)?;
         self.check_unique(changes)
     }
 
@@ -143,6 +144,16 @@ impl Tables {
             let named = changes.subscriptions_named();
             if self.subscriptions.live_of_user(*user).any(|id| !named.contains(&id)) {
                 return Err(StoreError::Conflict(Key::User(*user)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_expired(&self, changes: &ChangeSet) -> Result<(), StoreError> {
+        for guard in &changes.guards {
+            let Guard::Expired { key, by } = guard else { continue };
+            if self.idempotency.get(key).is_none_or(|record| record.expires_at > *by) {
+                return Err(StoreError::Conflict(Key::Idempotency(key.clone())));
             }
         }
         Ok(())

@@ -27,11 +27,28 @@ pub(super) fn name(class: AccessClass) -> String {
 /// The condition for a subscription of a class to be one that is asked for at `now`.
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
-    let by_time = matches!(class, AccessClass::In(status, _) if status.grants_access());
-    match is_active.filter(|_| by_time) {
-        Some(true) => format!("{in_class} AND NOT {}", out_of_time(now)),
-        Some(false) => format!("{in_class} AND {}", out_of_time(now)),
-        None => in_class,
+    let AccessClass::In(status, phase) = class else { return in_class };
+    let Some(is_active) = is_active.filter(|_| status.grants_access()) else { return in_class };
+    let misplaced = misplaced(phase, now);
+    // Not a plain NOT: a time that is not set makes the condition NULL. And as a whole: of conditions
+    // that a planner can tell apart it expects that few rows meet them all, and rather sorts those than
+    // walks along the index.
+    if is_active == (phase == Phase::Current) {
+        format!("{in_class} AND {misplaced} IS NOT TRUE")
+    } else {
+        format!("{in_class} AND {misplaced}")
+    }
+}
+
+/// The condition for a subscription that was last seen in a phase to have access if that phase grants
+/// none, and to have none if it grants some.
+fn misplaced(phase: Phase, now: &str) -> String {
+    match phase {
+        Phase::Current => format!("(access_changes_at <= {now} OR access_changed_at > {now})"),
+        Phase::Waiting => format!("(access_changes_at <= {now} AND ends_order > {now})"),
+        Phase::Over => format!(
+            "(access_changed_at > {now} AND (starts_at <= {now} OR starts_at <= updated_at))"
+        ),
     }
 }
 
@@ -53,9 +70,6 @@ pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> 
 }
 
 /// Not between start and end, by the time of the question or of the last write, if that is later.
-///
-/// Where the opposite is asked for it is negated as a whole: of conditions that SQLite can tell apart it
-/// would expect that few rows meet them all, and rather sort them than walk along the index.
 fn out_of_time(now: &str) -> String {
     format!(
         "((starts_at > {now} AND starts_at > updated_at) OR ends_order <= {now} OR ends_order <= updated_at)"

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::value::{Cells, Columns, Value};
-use crate::store::{Key, StoreError, Unique, Write};
+use crate::store::{Guard, Key, StoreError, Unique, Write};
 
 /// A record that has a table.
 pub(super) trait Kept: Sized + Send + Sync {
@@ -111,6 +111,19 @@ pub(super) fn values(write: &Write) -> Vec<Value> {
         Write::Client(client) => client.values(),
         Write::Idempotency(record) => record.values(),
     }
+}
+
+/// Finds an idempotency record that has expired: its key, and then the moment.
+pub(super) const EXPIRED_ANSWER: &str = "SELECT 1 FROM answers \
+    WHERE operation = $1 AND client = $2 AND request_key = $3 AND expires_at <= $4";
+
+/// The idempotency record of a guard, and what is bound to [`EXPIRED_ANSWER`] for it.
+pub(super) fn expiry_values(guard: &Guard) -> Option<(Key, Vec<Value>)> {
+    let Guard::Expired { key, by } = guard else { return None };
+    let key = Key::Idempotency(key.clone());
+    let mut values = key_values(&key);
+    values.push(Value::time(*by));
+    Some((key, values))
 }
 
 /// What names the record, as its key columns have it.

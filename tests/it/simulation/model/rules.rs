@@ -47,9 +47,14 @@ pub(in super::super) fn moves(table: &Moves, from: &str) -> &'static [&'static s
 pub(in super::super) fn grants(subscription: &Subscription, now: Timestamp) -> bool {
     // A record is judged by the time of its last write at the earliest.
     let now = now.max(subscription.updated_at);
-    GRANTING.contains(&subscription.status.as_str())
+    may_grant(subscription)
         && subscription.starts_at <= now
         && subscription.ends_at.is_none_or(|end| now < end)
+}
+
+/// True if `subscription` grants access from its start until its end.
+pub(in super::super) fn may_grant(subscription: &Subscription) -> bool {
+    GRANTING.contains(&subscription.status.as_str())
 }
 
 /// True if `subscription` gives access at `now`.

@@ -49,6 +49,7 @@ impl Model {
         follow_renewal(&mut made);
         let mut faults = misplaced(&made);
         faults.extend(access(&mut made, new.is_active, now));
+        made.blocked = new.is_active == Some(false) && rules::may_grant(&made);
         self.check(None, &made, faults)?;
         Ok(Expected::Create(Record::Subscription(made)))
     }
@@ -82,7 +83,14 @@ impl Model {
             // What goes on has no end any more.
             next.ends_at = None;
         }
-        set_field(&mut next.ends_at, changes.ends_at);
+        let is_over = match current.status.as_str() {
+            "expired" => true,
+            "cancelled" => has_ended(&current, now),
+            _ => false,
+        };
+        if !(is_over && changes.ends_at == Field::Null) {
+            set_field(&mut next.ends_at, changes.ends_at);
+        }
         if next.starts_at != current.starts_at {
             next.anchor_at = None;
         }
@@ -98,12 +106,8 @@ impl Model {
         if only_start {
             faults.fill("starts_at");
         }
-        let is_over = match current.status.as_str() {
-            "expired" => true,
-            "cancelled" => !rules::grants(&current, now) && has_ended(&current, now),
-            _ => false,
-        };
-        if is_over && matches!(changes.ends_at, Field::Value(end) if end > now) {
+        let moves = |end: Timestamp| end > now && Some(end) != current.ends_at;
+        if is_over && matches!(changes.ends_at, Field::Value(end) if moves(end)) {
             faults.push("ends_at");
         }
         faults.extend(access(&mut next, changes.is_active, now));

@@ -216,6 +216,9 @@ impl FaultyStore {
                     |guard: &Guard| matches!(guard, Guard::NoOtherLiveSubscription(_));
                 changes.guards.retain(|guard| !is_about_live(guard));
             }
+            Some(Fault::IgnoresExpiry) => {
+                changes.guards.retain(|guard| !matches!(guard, Guard::Expired { .. }));
+            }
             Some(Fault::TakesTheLastOfTwoWrites) => {
                 let mut named = HashSet::new();
                 changes.writes.reverse();

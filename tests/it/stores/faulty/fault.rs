@@ -12,6 +12,7 @@ pub(in crate::stores) enum Fault {
     IgnoresGuards,
     IgnoresPlanUse,
     IgnoresLiveSubscriptions,
+    IgnoresExpiry,
     CountsDeletedSubscriptions,
     SwallowsTaken(Unique),
     NamesAnotherUnique,

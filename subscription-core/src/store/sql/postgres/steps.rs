@@ -8,7 +8,9 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::super::error::{conflict, refused};
 use super::super::history::{EVENT_COLUMNS, event_values};
-use super::super::table::{LIVE_SUBSCRIPTIONS, Table, key_values, placeholders, values};
+use super::super::table::{
+    EXPIRED_ANSWER, LIVE_SUBSCRIPTIONS, Table, expiry_values, key_values, placeholders, values,
+};
 use super::super::value::{Columns as _, Value};
 use super::Refusal;
 use super::announce::{CHANNEL, announcements};
@@ -32,6 +34,7 @@ pub(super) async fn apply(to: &mut PgConnection, changes: &ChangeSet) -> Result<
         }
     }
     expect_no_other_live(to, changes).await?;
+    expect_expired(to, changes).await?;
     for delete in &changes.deletes {
         remove(to, delete).await?;
     }
@@ -61,7 +64,7 @@ pub(super) async fn apply(to: &mut PgConnection, changes: &ChangeSet) -> Result<
 fn expected(changes: &ChangeSet) -> impl Iterator<Item = (Key, Version)> {
     let guarded = changes.guards.iter().filter_map(|guard| match guard {
         Guard::Unchanged { key, version } => Some((key.clone(), *version)),
-        Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) => None,
+        Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } => None,
     });
     let written = changes.writes.iter().map(|write| (write.key(), write.version().previous()));
     let deleted = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
@@ -86,6 +89,7 @@ async fn lock(
     let in_use = changes.guards.iter().filter_map(|guard| match guard {
         Guard::PlanUnused(plan) => Some(Key::Plan(*plan)),
         Guard::NoOtherLiveSubscription(user) => Some(Key::User(*user)),
+        Guard::Expired { key, .. } => Some(Key::Idempotency(key.clone())),
         Guard::Unchanged { .. } => None,
     });
     let keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).chain(in_use).collect();
@@ -107,6 +111,15 @@ async fn expect_no_other_live(to: &mut PgConnection, changes: &ChangeSet) -> Res
             if !named.contains(&row.id(0)?.into()) {
                 return Err(conflict(&Key::User(*user)).into());
             }
+        }
+    }
+    Ok(())
+}
+
+async fn expect_expired(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {
+    for (key, values) in changes.guards.iter().filter_map(expiry_values) {
+        if fetch(to, EXPIRED_ANSWER, values).await?.is_empty() {
+            return Err(conflict(&key).into());
         }
     }
     Ok(())

@@ -71,7 +71,8 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
             // What is not there cannot be locked.
             Guard::Unchanged { version: Version::NEW, .. }
             | Guard::PlanUnused(_)
-            | Guard::NoOtherLiveSubscription(_) => return None,
+            | Guard::NoOtherLiveSubscription(_)
+            | Guard::Expired { .. } => return None,
             Guard::Unchanged { key, version } => {
                 locks.push(Lock { key: key.clone(), version: *version, write: None });
             }

@@ -9,7 +9,9 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::super::error::{conflict, failed, is_duplicate, refused};
 use super::super::history::{EVENT_COLUMNS, event_values};
-use super::super::table::{LIVE_SUBSCRIPTIONS, Table, key_values, placeholders, values};
+use super::super::table::{
+    EXPIRED_ANSWER, LIVE_SUBSCRIPTIONS, Table, expiry_values, key_values, placeholders, values,
+};
 use super::super::value::{Columns as _, Value};
 use super::row::bound;
 use crate::events::Event;
@@ -33,6 +35,7 @@ pub(super) async fn apply(
         }
     }
     expect_no_other_live(to, changes).await?;
+    expect_expired(to, changes).await?;
     if let ([write], [event], [], None) =
         (&*changes.writes, &*changes.events, &*changes.deletes, changes.forget_events)
     {
@@ -107,6 +110,15 @@ async fn expect_no_other_live(
             if !named.contains(&row.id(0).map_err(failed)?.into()) {
                 return Err(conflict(&Key::User(*user)));
             }
+        }
+    }
+    Ok(())
+}
+
+async fn expect_expired(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), StoreError> {
+    for (key, values) in changes.guards.iter().filter_map(expiry_values) {
+        if fetch(to, EXPIRED_ANSWER, values).await.map_err(failed)?.is_empty() {
+            return Err(conflict(&key));
         }
     }
     Ok(())

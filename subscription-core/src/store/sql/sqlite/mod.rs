@@ -152,8 +152,8 @@ impl SqliteStore {
 /// SQLite looks at such a condition row by row, but at a limit of none before any. A place told by more
 /// than what it sorts by would not be found in an index.
 ///
-/// Without statistics, which nobody collects here, SQLite takes `shelf = 'active'` for as rare as
-/// `user_id = $1`, and might read a third of the table. So the index of few is named.
+/// Without statistics, which nobody collects here, SQLite takes a condition on any other indexed column
+/// for as rare as `user_id = $1`, and might read a third of the table. So the index of few is named.
 fn fit(branch: &mut Branch, there_is: &[String]) {
     if let Some(index) = branch.index {
         branch.hint = format!(" INDEXED BY {index}");

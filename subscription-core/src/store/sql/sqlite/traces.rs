@@ -3,7 +3,8 @@
 //! With `secure_delete` the newest version of a page has zeros where a row was deleted. Older versions stay
 //! in the log until it is cut, so it is cut soon afterwards. SQLite moves rows between pages as these fill
 //! and empty, and may leave a copy in the unused part of one (of about one in a thousand deleted accounts):
-//! only VACUUM writes every page anew, which is done now and then while the file is small.
+//! only VACUUM writes every page anew, which is done some minutes after an account was deleted, while the
+//! file is small. A process that is killed before that leaves it to the next deletion.
 
 use std::time::Duration;
 

@@ -119,6 +119,8 @@ async fn run(
         if !sound {
             connection = None;
         }
+        // A loan that is refused is dropped, which tells its taker.
+        let lending = lending.into_iter().filter(|_| held.is_in_place());
         for to in lending {
             connection = lend(connection, &options, to).await;
             // An import that was refused may be there, with all who were in it.
