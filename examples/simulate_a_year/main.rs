@@ -228,7 +228,7 @@ impl World {
         Ok(())
     }
 
-    /// What is due today is paid and goes on, or falls behind and stays due.
+    /// Collects each renewal that is due: what is paid for goes on, the rest falls behind and stays due.
     async fn renew(&mut self) -> Result<()> {
         if self.dice.roll(10)? == 0 {
             self.till.state().fuse = Some(3);

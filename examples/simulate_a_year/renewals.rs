@@ -17,7 +17,7 @@ use subscription_core::{
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Who takes the money. All gateways know keys like this: `Idempotency-Key` at Stripe, for one.
+/// The payment provider. All gateways know keys like this: `Idempotency-Key` at Stripe, for one.
 pub(crate) trait Gateway: Sync {
     /// Charges once for a key, and says whether the money came. For a key that it has seen, it says what
     /// it said then. An error leaves open whether anything was charged.

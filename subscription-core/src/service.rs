@@ -28,7 +28,7 @@ const REQUESTS_KEPT: Duration = Duration::from_hours(24);
 
 /// Plans, subscriptions and payments over a [`Store`].
 ///
-/// It holds no state of its own: clones share their parts, and many processes may each have one over
+/// It holds no records of its own: clones share their parts, and many processes may each have one over
 /// the same store.
 #[derive(Debug, Clone)]
 pub struct SubscriptionService(Arc<Parts>);

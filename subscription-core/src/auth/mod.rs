@@ -61,7 +61,7 @@ pub struct AuthSettings {
     pub idle_lifetime: Duration,
     /// How long a session lasts at the most: 90 days.
     pub session_lifetime: Duration,
-    /// How long a replaced refresh token is met with patience.
+    /// How long the previous refresh token is still accepted.
     pub windows: RefreshWindows,
     /// How many live sessions a user has with one client: 20. The oldest goes.
     pub sessions_per_client: usize,

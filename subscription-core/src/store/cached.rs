@@ -1,4 +1,4 @@
-//! Plans and clients in memory, in front of a store that must be asked for them otherwise.
+//! A read-through cache of plans and clients over another store.
 
 use std::hash::Hash;
 use std::sync::Arc;

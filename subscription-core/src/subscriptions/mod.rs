@@ -160,7 +160,7 @@ impl Subscription {
             status,
             renews_at: changes.renews_at.or(current.renews_at),
             starts_at,
-            // What is over keeps its end.
+            // A subscription that is over keeps its end.
             ends_at: if changes.ends_at == Field::Null && current.is_over(now) {
                 current.ends_at
             } else {

@@ -1,4 +1,4 @@
-//! Pages as statements: by place, never by counting.
+//! Keyset pagination: builds the SELECT for a page.
 
 use std::borrow::Cow;
 
@@ -202,8 +202,8 @@ impl Branch {
     }
 }
 
-/// Puts a part of a statement as the database reads it best, and leaves it out where conditions on no row
-/// in particular do not hold, in the way in which the database does not look at its rows then.
+/// Adapts one branch of a UNION to the planner of the database. A branch whose tests (conditions on no row
+/// in particular) do not hold is skipped without reading its rows.
 pub(super) type Fit = fn(&mut Branch, there_is: &[String]);
 
 /// A page of subscriptions; `None` if none can be on it.

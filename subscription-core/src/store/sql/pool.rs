@@ -24,6 +24,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// A connection that has idled for longer is asked whether it still lives.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
+/// How long an idle connection may take to show that it lives: others wait behind one that does not.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long after the database refused a connection nobody asks for another one.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
@@ -120,7 +122,9 @@ impl<C: Connection + 'static> Pool<C> {
                 continue;
             }
             let mut connection = idle.connection;
-            if idle.since.elapsed() < TRUSTED_FOR || connection.ping().await.is_ok() {
+            if idle.since.elapsed() < TRUSTED_FOR
+                || matches!(timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(())))
+            {
                 return Some((connection, generation));
             }
         }

@@ -1,4 +1,4 @@
-//! Reading, the same for both databases.
+//! `impl Store` for both SQL stores.
 
 use std::sync::Arc;
 

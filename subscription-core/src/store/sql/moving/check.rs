@@ -1,6 +1,6 @@
-//! What must hold of the records of a file besides that each can be read.
+//! Checks between the records of an import file, beyond that each line can be read.
 //!
-//! Only what every store keeps that the service alone has written to. Much may be gone: the subscription of
+//! They hold for every store that only the service has written to. Much may be gone: the subscription of
 //! a payment, the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use crate::version::Version;
 /// there is room for more than any service will write.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// Whose subscriptions a store may hold.
+/// The users whose subscriptions a store may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store::sql) enum Users {
     /// Of users that have an account, if there are accounts at all.

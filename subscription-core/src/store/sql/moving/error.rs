@@ -56,7 +56,7 @@ pub struct FileFaults {
     more: u64,
 }
 
-/// What is wrong with a line.
+/// A fault of one line, or of one among several.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LineFault {
     /// The line, from 1.

@@ -125,7 +125,7 @@ impl Fields<'_> {
         Self { table, fields: Vec::with_capacity(table.columns.len()) }
     }
 
-    /// What a column holds that is not in the line.
+    /// The value of a column that the line lacks.
     fn default(&self, column: &str) -> Result<&'static RawValue, String> {
         let mut defaults = self.table.defaults.iter();
         match defaults.find(|(name, _)| *name == column) {

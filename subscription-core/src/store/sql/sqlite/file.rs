@@ -14,7 +14,7 @@ const ATTEMPTS_MAX: usize = 16;
 pub(super) struct HeldFile {
     path: PathBuf,
     identity: Identity,
-    /// What was made here, and goes again where the database cannot be opened.
+    /// The files that this start made, and removes again if the database cannot be opened.
     made: Vec<PathBuf>,
     _lock: File,
 }
@@ -72,7 +72,7 @@ fn lock(path: &Path, lock_path: &Path) -> Result<(File, bool), OpenError> {
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
         let held = file.metadata().map_err(io)?;
-        // Whoever had it before may have removed its file between our opening and locking it.
+        // The process that had it before may have removed its file between our opening and locking it.
         if std::fs::metadata(lock_path)
             .is_ok_and(|found| Identity::of(&found) == Identity::of(&held))
         {

@@ -62,7 +62,7 @@ impl Sqlite {
         Self { path: path.into(), synchronous: SqliteSynchronous::Full }
     }
 
-    /// Gives up to lose the last commits in a power cut, for many more of them in a second. A killed
+    /// Accepts losing the last commits in a power cut, for many more of them in a second. A killed
     /// process still loses nothing.
     #[must_use]
     pub const fn relaxed(mut self) -> Self {
