@@ -98,7 +98,7 @@ impl Owner {
         let mut stream = TcpStream::connect(server.address).unwrap();
         write!(
             stream,
-            "DELETE /authentication/delete-my-account/{} HTTP/1.1\r\nhost: here\r\n\
+            "DELETE /authentication/delete-my-account/{} HTTP/1.1\r\nhost: localhost\r\n\
              client-id: {CLIENT}\r\nauthorization: Bearer {}\r\n\r\n",
             self.user, self.token
         )
