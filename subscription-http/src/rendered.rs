@@ -14,6 +14,9 @@ use crate::handlers::authentication::{SessionBody, UserBody};
 /// How many records of a kind are remembered, at the most: two to the power of this.
 const SLOTS_LOG2: u32 = 12;
 
+/// Room for a record, so that its JSON is not moved as it grows; nearly all are shorter.
+const RECORD_BYTES: usize = 768;
+
 /// Room for each record of a page beyond the length of the first.
 const SPARE_BYTES: usize = 32;
 
@@ -143,7 +146,9 @@ pub(crate) trait Shown: Sized {
 
     fn written(&self) -> Result<Bytes, ApiError> {
         let body = Self::Body::from(self);
-        Ok(serde_json::to_vec(&body).map_err(ApiError::unforeseen)?.into())
+        let mut json = Vec::with_capacity(RECORD_BYTES);
+        serde_json::to_writer(&mut json, &body).map_err(ApiError::unforeseen)?;
+        Ok(json.into())
     }
 }
 

@@ -10,14 +10,47 @@
 use super::query::SubscriptionFilter;
 use crate::subscriptions::{Phase, SubscriptionStatus};
 
-/// The place of a subscription between its start and its end, as it was last seen.
+/// What a subscription is listed under. Two plain fields: lists in memory compare classes all the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum AccessClass {
-    /// A status that grants access, in a phase; or a status that grants none, which is always
-    /// [`Phase::Current`].
-    In(SubscriptionStatus, Phase),
-    /// A status under a block.
-    Blocked(SubscriptionStatus),
+pub(super) struct AccessClass {
+    pub(super) status: SubscriptionStatus,
+    pub(super) mark: Mark,
+}
+
+/// How far a subscription has come, as it was last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Mark {
+    /// Between its start and its end; or of a status that grants no access, whatever the time.
+    Current,
+    /// Of a status that grants access, before its start.
+    Waiting,
+    /// Of a status that grants access, after its end.
+    Over,
+    /// Blocked, in any status.
+    Blocked,
+}
+
+impl From<Phase> for Mark {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Waiting => Self::Waiting,
+            Phase::Current => Self::Current,
+            Phase::Over => Self::Over,
+        }
+    }
+}
+
+impl AccessClass {
+    /// The phase that it was last seen in, if time changes its class.
+    pub(super) fn phase(self) -> Option<Phase> {
+        match self.mark {
+            _ if !self.status.grants_access() => None,
+            Mark::Current => Some(Phase::Current),
+            Mark::Waiting => Some(Phase::Waiting),
+            Mark::Over => Some(Phase::Over),
+            Mark::Blocked => None,
+        }
+    }
 }
 
 /// The condition under which a class can hold what a list asks for.
@@ -37,9 +70,6 @@ pub(super) enum Holds {
 pub(super) fn classes(
     filter: &SubscriptionFilter,
 ) -> impl Iterator<Item = (AccessClass, Holds)> + '_ {
-    use AccessClass::{Blocked, In};
-    use Phase::{Current, Over, Waiting};
-
     let wanted = |status: &SubscriptionStatus| {
         filter.statuses.is_empty() || filter.statuses.contains(status)
     };
@@ -55,13 +85,16 @@ pub(super) fn classes(
             (_, false) => [None; 2],
         };
         let blocked = (filter.is_active != Some(true)).then_some(Holds::Always);
-        let classes = [
-            (In(status, Current), current),
-            (In(status, Waiting), waiting),
-            (In(status, Over), over),
-            (Blocked(status), blocked),
+        let marks = [
+            (Mark::Current, current),
+            (Mark::Waiting, waiting),
+            (Mark::Over, over),
+            (Mark::Blocked, blocked),
         ];
-        classes.into_iter().filter_map(|(class, holds)| Some((class, holds?)))
+        let class = move |(mark, holds): (Mark, Option<Holds>)| {
+            Some((AccessClass { status, mark }, holds?))
+        };
+        marks.into_iter().filter_map(class)
     })
 }
 

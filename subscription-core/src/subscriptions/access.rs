@@ -43,7 +43,13 @@ impl Subscription {
     /// True if access has begun or ended since the last write: the record then shows another
     /// `is_active` than it had, at the same version.
     pub fn access_moved_by(&self, now: Timestamp) -> bool {
+        self.access_moves() && self.phase_at(now) != self.phase_at(self.updated_at)
+    }
+
+    /// True if access begins or ends after the last write, by time alone.
+    pub fn access_moves(&self) -> bool {
+        let later = |at: Timestamp| at > self.updated_at;
         let may_grant = !self.blocked && self.status.grants_access();
-        may_grant && self.phase_at(now) != self.phase_at(self.updated_at)
+        may_grant && (later(self.starts_at) || self.ends_at.is_some_and(later))
     }
 }

@@ -88,6 +88,7 @@ impl Subscription {
         let starts_at = new.starts_at.unwrap_or(now);
         let by_start =
             if starts_at > now { SubscriptionStatus::Pending } else { SubscriptionStatus::Active };
+        let first_renewal = new.renews_at.is_absent();
         let mut made = Self {
             id,
             user_id: new.user_id,
@@ -106,7 +107,10 @@ impl Subscription {
             anchor_at: None,
         };
         made.set_end_by_status(now);
-        made.set_anchor();
+        // The renewal that follows from the start lies on the grid.
+        if !first_renewal {
+            made.set_anchor();
+        }
         let mut faults = made.misplaced(false);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         // Nothing was read that could be sent back: `false` is meant, also before the start.

@@ -52,10 +52,12 @@ impl Schedule {
     ///
     /// `None` beyond the year 9999, and for all but the first of what is paid once.
     pub fn start_of(&self, number: u32) -> Option<Timestamp> {
-        let anchor: DateTime<Utc> = self.anchor_at.into();
-        let Some((unit, count)) = self.cycle.length() else {
-            return (number == 0).then_some(self.anchor_at);
-        };
+        if number == 0 {
+            return Some(self.anchor_at);
+        }
+        // Without its zone, whose offset chrono would ask for twice.
+        let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
+        let (unit, count) = self.cycle.length()?;
         let units = u32::from(count).checked_mul(number)?;
         let start = match unit {
             CycleUnit::Day => anchor.checked_add_days(Days::new(u64::from(units))),
@@ -63,14 +65,14 @@ impl Schedule {
             CycleUnit::Month => anchor.checked_add_months(Months::new(units)),
             CycleUnit::Year => anchor.checked_add_months(Months::new(units.checked_mul(12)?)),
         };
-        Timestamp::try_from(start?).ok()
+        Timestamp::try_from(start?.and_utc()).ok()
     }
 
     /// The period in which `at` lies; `None` before the anchor.
     pub fn period_at(&self, at: Timestamp) -> Option<Period> {
-        let number = self.number_at(at)?;
+        let (number, starts_at) = self.last_start(at)?;
         let ends_at = number.checked_add(1).and_then(|next| self.start_of(next));
-        Some(Period { number, starts_at: self.start_of(number)?, ends_at })
+        Some(Period { number, starts_at, ends_at })
     }
 
     /// The first start of a period after `at`.
@@ -84,18 +86,22 @@ impl Schedule {
     /// The start of the period that ends at `at` where a period starts there, else of the one in which
     /// `at` lies. The period before the anchor counts too; what is paid once has none.
     pub fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
-        let period = self.period_at(at)?;
-        if period.starts_at < at {
-            return Some(period.starts_at);
+        // Every subscription is shown in its first period once.
+        if self.start_of(1) == Some(at) {
+            return Some(self.anchor_at);
         }
-        match period.number.checked_sub(1) {
+        let (number, starts_at) = self.last_start(at)?;
+        if starts_at < at {
+            return Some(starts_at);
+        }
+        match number.checked_sub(1) {
             Some(before) => self.start_of(before),
             None => self.cycle_before_anchor(),
         }
     }
 
     fn cycle_before_anchor(&self) -> Option<Timestamp> {
-        let anchor: DateTime<Utc> = self.anchor_at.into();
+        let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
         let (unit, count) = self.cycle.length()?;
         let count = u32::from(count);
         let start = match unit {
@@ -104,19 +110,20 @@ impl Schedule {
             CycleUnit::Month => anchor.checked_sub_months(Months::new(count)),
             CycleUnit::Year => anchor.checked_sub_months(Months::new(count.checked_mul(12)?)),
         };
-        Timestamp::try_from(start?).ok()
+        Timestamp::try_from(start?.and_utc()).ok()
     }
 
     /// True if a period starts at `at`.
     pub fn starts_at(&self, at: Timestamp) -> bool {
-        self.period_at(at).is_some_and(|period| period.starts_at == at)
+        self.last_start(at).is_some_and(|(_, starts_at)| starts_at == at)
     }
 
-    fn number_at(&self, at: Timestamp) -> Option<u32> {
+    /// The last period that starts at `at` or before, by its number and its start.
+    fn last_start(&self, at: Timestamp) -> Option<(u32, Timestamp)> {
         if at < self.anchor_at {
             return None;
         }
-        let Some((unit, count)) = self.cycle.length() else { return Some(0) };
+        let Some((unit, count)) = self.cycle.length() else { return Some((0, self.anchor_at)) };
         let (from, to): (DateTime<Utc>, DateTime<Utc>) = (self.anchor_at.into(), at.into());
         let days = || to.signed_duration_since(from).num_days();
         let years = || i64::from(to.year()).checked_sub(i64::from(from.year()));
@@ -132,9 +139,10 @@ impl Schedule {
         };
         let number = u32::try_from(units.checked_div(i64::from(count))?).ok()?;
         // Calendar units were counted without looking at the day and the hour.
-        match self.start_of(number) {
-            Some(start) if start <= at => Some(number),
-            _ => number.checked_sub(1),
+        if let Some(start) = self.start_of(number).filter(|start| *start <= at) {
+            return Some((number, start));
         }
+        let before = number.checked_sub(1)?;
+        Some((before, self.start_of(before)?))
     }
 }

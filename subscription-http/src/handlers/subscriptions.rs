@@ -52,7 +52,7 @@ pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let subscription = call.service().subscription(call.path("id")?).await?;
     // Access begins and ends by itself, without a write and so without a new version: a caller who has
     // this version may have read it before that.
-    if subscription.access_moved_by(call.service().now()) {
+    if subscription.access_moves() && subscription.access_moved_by(call.service().now()) {
         return call.whole_record(StatusCode::OK, &subscription);
     }
     call.record(&subscription)

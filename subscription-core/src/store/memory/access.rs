@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::id::SubscriptionId;
-use crate::store::access_class::{AccessClass, Holds};
+use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, Subscription};
 
 /// A record with the class that it is listed in.
@@ -18,25 +18,18 @@ pub(super) struct Listed {
 
 impl Listed {
     pub(super) fn new(record: Arc<Subscription>, now: Timestamp) -> Self {
-        let class = match (record.blocked, record.status.grants_access()) {
-            (true, _) => AccessClass::Blocked(record.status),
-            (false, true) => AccessClass::In(record.status, record.phase_at(now)),
-            (false, false) => AccessClass::In(record.status, Phase::Current),
+        let mark = match (record.blocked, record.status.grants_access()) {
+            (true, _) => Mark::Blocked,
+            (false, true) => record.phase_at(now).into(),
+            (false, false) => Mark::Current,
         };
+        let class = AccessClass { status: record.status, mark };
         Self { record, class }
-    }
-
-    /// The phase in which access is listed, if it is a matter of time.
-    fn phase(&self) -> Option<Phase> {
-        match self.class {
-            AccessClass::In(status, phase) if status.grants_access() => Some(phase),
-            AccessClass::In(..) | AccessClass::Blocked(_) => None,
-        }
     }
 
     /// When the class changes next.
     fn changes_at(&self) -> Option<Timestamp> {
-        match self.phase()? {
+        match self.class.phase()? {
             Phase::Waiting => Some(self.record.starts_at),
             Phase::Current => self.record.ends_at,
             Phase::Over => None,
@@ -46,7 +39,7 @@ impl Listed {
     /// When the class changed since the record was written.
     fn changed_at(&self) -> Option<Timestamp> {
         let written = self.record.phase_at(self.record.updated_at);
-        match self.phase().filter(|phase| *phase != written)? {
+        match self.class.phase().filter(|phase| *phase != written)? {
             Phase::Waiting => None,
             Phase::Current => Some(self.record.starts_at),
             Phase::Over => self.record.ends_at,

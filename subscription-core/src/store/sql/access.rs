@@ -8,7 +8,7 @@ use super::page::Statement;
 use super::value::Value;
 use crate::clock::Timestamp;
 use crate::store::SubscriptionFilter;
-use crate::store::access_class::{AccessClass, Holds};
+use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, SubscriptionStatus};
 
 /// Subscriptions that are moved to another class at a time.
@@ -16,19 +16,19 @@ const MOVED_MAX: u64 = 10_000;
 
 /// The class as the column `access_class` has it.
 pub(super) fn name(class: AccessClass) -> String {
-    match class {
-        AccessClass::In(status, Phase::Current) => status.to_string(),
-        AccessClass::In(status, Phase::Waiting) => format!("{status}~"),
-        AccessClass::In(status, Phase::Over) => format!("{status}."),
-        AccessClass::Blocked(status) => format!("{status}!"),
-    }
+    let mark = match class.mark {
+        Mark::Current => "",
+        Mark::Waiting => "~",
+        Mark::Over => ".",
+        Mark::Blocked => "!",
+    };
+    format!("{}{mark}", class.status)
 }
 
 /// The condition for a subscription of a class to be one that is asked for at `now`.
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
-    let AccessClass::In(status, phase) = class else { return in_class };
-    let Some(is_active) = is_active.filter(|_| status.grants_access()) else { return in_class };
+    let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
     let misplaced = misplaced(phase, now);
     // Not a plain NOT: a time that is not set makes the condition NULL. And as a whole: of conditions
     // that a planner can tell apart it expects that few rows meet them all, and rather sorts those than
