@@ -158,7 +158,7 @@ struct Told {
     status: Option<StatusCode>,
 }
 
-/// What is found out about a request on its way, and is to be told in its answer.
+/// Facts learned while a request is handled that its response depends on.
 #[derive(Default)]
 struct Noted {
     /// Where the caller stands with the limit of the route, if it has one.
@@ -382,7 +382,7 @@ impl Api {
         let asks_from = gate::origin(&head.headers, peer, false, |ip| self.trusts(ip));
         if found.is_operators() {
             told.noted.page = None;
-            // Who is let in for being here must have meant to come here.
+            // A caller on this machine needs no credential, so a web page that rebinds its name must not pass for one.
             let is_lured = is_whole && !hosts::are_loopback(&head.uri, &head.headers);
             if is_lured && asks_from.is_some_and(|ip| ip.is_loopback()) {
                 return Err(Refusal::HostUnknown.into());

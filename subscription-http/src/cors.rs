@@ -127,8 +127,8 @@ impl Origins {
         read.await.ok().flatten().unwrap_or(known)
     }
 
-    /// What was read last, and whether it is still believed. Who is told that it is not reads it anew;
-    /// others believe it meanwhile.
+    /// The origins that were read last, and whether they are fresh. The first caller for whom they are not
+    /// reads them again; other callers use the old ones meanwhile.
     fn known(&self, now: Timestamp) -> Option<(Arc<HashSet<WebOrigin>>, bool)> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let listed = known.as_mut()?;

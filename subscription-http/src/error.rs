@@ -241,8 +241,8 @@ impl ApiError {
     }
 }
 
-/// What a 401 asks for (RFC 9110, 11.6.1): where the client is known and a token is due, a token; else the
-/// client, beside which identities and refresh tokens come in the body.
+/// The `WWW-Authenticate` challenge of a 401 (RFC 9110, 11.6.1): `Bearer` on a bearer route whose client is
+/// known, else `ClientId`. Identity and refresh tokens come in the body and have no scheme of their own.
 fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
     if asks_for_token && !code.starts_with("client_") {
         HeaderValue::from_static("Bearer error=\"invalid_token\"")

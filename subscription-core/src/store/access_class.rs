@@ -10,7 +10,7 @@
 use super::query::SubscriptionFilter;
 use crate::subscriptions::{Phase, SubscriptionStatus};
 
-/// What a subscription is listed under. Two plain fields: lists in memory compare classes all the time.
+/// The class that a subscription is listed in. Two plain fields, because lists in memory compare classes often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct AccessClass {
     pub(super) status: SubscriptionStatus,

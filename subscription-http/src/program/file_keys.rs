@@ -22,7 +22,7 @@ impl Keys {
     }
 }
 
-/// What is unknown in a text, a line for each: where it stands, and what may have been meant.
+/// The unknown keys of a settings file, one line each: where the key stands, and which known key it resembles.
 pub(crate) fn unknown(text: &str, known: &Keys) -> Result<Vec<String>, toml::de::Error> {
     let table = DeTable::parse(text)?;
     let mut found = Vec::new();

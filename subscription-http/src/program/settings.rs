@@ -291,7 +291,7 @@ impl Settings {
     }
 }
 
-/// What was listed by flags, or else in the file.
+/// The values given by flags, or else those of the settings file.
 fn listed<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
     if flags.is_empty() { file } else { flags }
 }

@@ -101,7 +101,7 @@ impl Ready {
     }
 }
 
-/// What production mode lacks, as far as that can be told without the database.
+/// The settings that production mode lacks, as far as that can be told without the database.
 fn missing(settings: &Settings, has_verifier: bool, has_keys: bool) -> Vec<&'static str> {
     let database = settings.database();
     let has_place = database.as_ref().is_ok_and(|database| database.is_there());
