@@ -43,11 +43,10 @@ fn tokens_that_are_newer_than_a_restored_file_are_refused() {
         let refused = refresh(&mut connection, newer).expect(401);
         assert_eq!(refused.code(), "refresh_token_invalid");
     }
-    let log = server.log();
-    assert!(log.contains("was an old backup restored?"), "{log}");
-    assert!(!log.contains(&third) && !log.contains("panicked"), "{log}");
     // The session itself goes on from where the copy has it, for who still has that token.
     refresh(&mut connection, &first).expect(200);
-    server.stop();
+    let log = server.stop();
+    assert!(log.contains("was an old backup restored?"), "{log}");
+    assert!(!log.contains(&third) && !log.contains("panicked"), "{log}");
     place.check_file();
 }

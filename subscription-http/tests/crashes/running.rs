@@ -112,11 +112,12 @@ impl Running {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Ends it in order.
-    pub(crate) fn stop(self) {
+    /// Ends it in order, and returns its log, which is complete only then: lines are queued.
+    pub(crate) fn stop(self) -> String {
         self.terminate();
         let (code, log) = self.end();
         assert_eq!(code, Some(0), "{log}");
+        log
     }
 }
 
