@@ -16,9 +16,9 @@ use subscription_core::{
     Authentication, BillingCycle, Field, NewPlan, NewSubscription, RandomIds, Store,
     SubscriptionChanges, SubscriptionId, SubscriptionService, UserId,
 };
+use test_support::cluster::fresh_schema;
 use tokio::task::JoinSet;
 
-use crate::postgres::cluster::fresh_schema;
 use crate::stories::Story;
 use crate::{postgres, sqlite};
 

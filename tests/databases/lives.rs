@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use subscription_core::Store;
 use subscription_core::store::CachedStore;
+use test_support::simulation::accounts::random_accounts;
+use test_support::simulation::{actors_at_once, random_lives};
 
-use crate::simulation::accounts::random_accounts;
-use crate::simulation::{actors_at_once, random_lives};
 use crate::stories::Story;
 
 /// The simulations over one kind of store, and over the same with memory in front.

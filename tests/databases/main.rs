@@ -6,37 +6,22 @@
 mod contention;
 mod folder;
 mod lives;
-mod million;
 mod moving;
-mod needs;
 mod postgres;
 mod records;
-#[path = "../it/seed.rs"]
-mod seed;
-#[path = "../it/simulation/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "its own tests are those of `it`")]
-mod simulation;
 mod sqlite;
 mod stories;
 mod upgrades;
-#[path = "../it/world.rs"]
-#[expect(dead_code, reason = "the simulation needs a part of it")]
-mod world;
 
 use libtest_mimic::Arguments;
-
-use self::needs::Ignored;
-
-mod logs {
-    /// Nobody searches the log of these tests.
-    pub(crate) const fn listen() {}
-}
+use test_support::cluster;
+use test_support::needs::{self, Ignored};
 
 fn main() {
     let no_disk =
         (!sqlite::can_mount()).then(|| "no disk can be mounted (it takes root)".to_owned());
-    let no_server = needs::postgres(postgres::cluster::missing());
-    let no_binaries = needs::postgres(postgres::cluster::missing_binaries());
+    let no_server = needs::postgres(cluster::missing());
+    let no_binaries = needs::postgres(cluster::missing_binaries());
     let groups = [
         (
             None,

@@ -11,9 +11,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
 use subscription_core::Timestamp;
 use subscription_core::store::{Postgres, Sqlite};
+use test_support::cluster::fresh_schema;
 
 use crate::folder::folder;
-use crate::postgres::cluster::fresh_schema;
 use crate::postgres::shared;
 use crate::stories::{Story, stories};
 

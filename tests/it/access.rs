@@ -8,8 +8,7 @@ use subscription_core::{
     Field, ManualClock, Phase, Subscription, SubscriptionChanges, SubscriptionId,
     SubscriptionService, SubscriptionStatus, Timestamp,
 };
-
-use crate::world::{World, at, faults, wrong};
+use test_support::service_world::{World, at, faults, wrong};
 
 const GRANTING: [SubscriptionStatus; 4] = [
     SubscriptionStatus::OnTrial,
@@ -247,7 +246,8 @@ async fn a_subscription_that_has_begun_for_one_instance_has_begun_for_one_that_i
     let (noon, before) = (at("2025-01-31T12:00:00Z"), at("2025-01-31T11:50:00Z"));
     let ahead = SubscriptionService::builder(Arc::clone(&store) as _).clock(clock(noon)).build();
     let behind = SubscriptionService::builder(store).clock(clock(before)).build();
-    let plan = ahead.create_plan(crate::world::new_plan("pro"), None).await.unwrap().record;
+    let plan =
+        ahead.create_plan(test_support::service_world::new_plan("pro"), None).await.unwrap().record;
     let new = subscription_core::NewSubscription::new(world.user(), plan.id);
 
     let held = ahead.create_subscription(new, None).await.unwrap().record;

@@ -6,8 +6,7 @@ use subscription_core::{
     BillingCycle, Field, NewPlan, NewSubscription, Subscription, SubscriptionChanges,
     SubscriptionStatus,
 };
-
-use crate::world::{World, at, new_plan, of};
+use test_support::service_world::{World, at, new_plan, of};
 
 async fn change(
     world: &World,

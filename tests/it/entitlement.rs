@@ -4,8 +4,7 @@ use subscription_core::plans::NodeQuota;
 use subscription_core::{
     NewPlan, NewSubscription, SubscriptionChanges, SubscriptionStatus, UserId,
 };
-
-use crate::world::{World, at, new_plan, of};
+use test_support::service_world::{World, at, new_plan, of};
 
 async fn subscribe(world: &World, user: UserId, slug: &str, features: &str, quota: u64) {
     let plan = NewPlan {

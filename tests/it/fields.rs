@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use subscription_core::{
     NewPlan, NewSubscription, PaymentChanges, PlanChanges, SubscriptionChanges,
 };
-
-use crate::world::{World, of};
+use test_support::service_world::{World, of};
 
 fn shown(record: &impl serde::Serialize) -> Value {
     serde_json::to_value(record).unwrap()

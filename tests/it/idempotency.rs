@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use subscription_core::{ErrorKind, NewPayment, NewPlan, NewSubscription, PlanChanges};
-
-use crate::world::{World, new_plan, of, once, wrong};
+use test_support::service_world::{World, new_plan, of, once, wrong};
 
 #[tokio::test]
 async fn the_same_request_gets_the_first_answer_whatever_happened_since() {

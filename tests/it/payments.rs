@@ -4,9 +4,8 @@ use subscription_core::store::{Direction, PageLimit, PaymentQuery, Position, Sor
 use subscription_core::{
     ErrorKind, Field, NewPayment, PaymentChanges, PaymentStatus, SubscriptionId, Version,
 };
+use test_support::service_world::{World, faults, of, wrong};
 use uuid::Uuid;
-
-use crate::world::{World, faults, of, wrong};
 
 fn changes(change: impl FnOnce(&mut PaymentChanges)) -> PaymentChanges {
     let mut changes = PaymentChanges::default();

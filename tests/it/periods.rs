@@ -6,8 +6,7 @@ use subscription_core::plans::CycleUnit;
 use subscription_core::{
     BillingCycle, Field, NewSubscription, Schedule, SubscriptionChanges, Timestamp,
 };
-
-use crate::world::{World, at, of};
+use test_support::service_world::{World, at, of};
 
 #[test]
 fn golden_vectors() {

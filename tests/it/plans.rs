@@ -5,8 +5,7 @@ use subscription_core::{
     BillingCycle, Conflict, Error, ErrorKind, NewPlan, PlanChanges, Slug, SubscriptionChanges,
     Version,
 };
-
-use crate::world::{World, at, faults, new_plan, of, wrong};
+use test_support::service_world::{World, at, faults, new_plan, of, wrong};
 
 fn slug(text: &str) -> Slug {
     of(text)

@@ -7,9 +7,8 @@ use subscription_core::{
     BillingCycle, Error, ErrorKind, Field, NewSubscription, PlanChanges, PlanId,
     SubscriptionChanges, SubscriptionStatus, Version,
 };
+use test_support::service_world::{World, at, faults, of, wrong};
 use uuid::Uuid;
-
-use crate::world::{World, at, faults, of, wrong};
 
 const DAY: Duration = Duration::from_hours(24);
 

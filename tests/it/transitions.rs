@@ -5,8 +5,7 @@ use std::time::Duration;
 use subscription_core::{
     Conflict, Error, PaymentChanges, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
 };
-
-use crate::world::{World, at, of};
+use test_support::service_world::{World, at, of};
 
 /// The contract's table, written out once more.
 const SUBSCRIPTIONS: [(&str, &str); 8] = [

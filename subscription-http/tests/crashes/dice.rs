@@ -12,7 +12,7 @@ impl Dice {
     /// Of the seed in `SUBSCRIPTION_TEST_SEED`, or a new one, which is told.
     pub(crate) fn told(story: &str) -> Self {
         println!("{story}:");
-        Self(crate::seed::seed())
+        Self(test_support::seed::seed())
     }
 
     pub(crate) fn next(&mut self) -> u64 {

@@ -8,9 +8,6 @@
 
 mod audit;
 mod backup;
-#[expect(dead_code, reason = "what is logged there is read by others")]
-#[path = "../../../tests/databases/postgres/cluster.rs"]
-mod cluster;
 mod deletions;
 mod dice;
 mod http;
@@ -18,21 +15,16 @@ mod instances;
 mod kills;
 mod ledger;
 mod load;
-#[path = "../../../tests/databases/needs.rs"]
-mod needs;
 mod outages;
 mod place;
 mod running;
-#[expect(dead_code, reason = "a part of it is for the simulation")]
-#[path = "../../../tests/it/seed.rs"]
-mod seed;
 mod stops;
 mod stories;
 mod writer;
 
 use libtest_mimic::Arguments;
-
-use self::needs::Ignored;
+use test_support::cluster;
+use test_support::needs::{self, Ignored};
 
 fn main() {
     let no_server = needs::postgres(cluster::missing());

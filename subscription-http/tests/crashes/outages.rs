@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
+use test_support::cluster::Cluster;
+
 use crate::audit::audit;
-use crate::cluster::Cluster;
 use crate::dice::Dice;
 use crate::http::{Connection, Request};
 use crate::load::{some_moment, under_load};

@@ -7,8 +7,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 use subscription_core::Store;
 use subscription_core::store::{Postgres, Sqlite};
-
-use crate::cluster::{Cluster, fresh_schema};
+use test_support::cluster::{Cluster, fresh_schema};
 
 /// The server that tests share which leave it alone: its address, or why there is none.
 static SHARED: LazyLock<Result<String, String>> = LazyLock::new(|| {

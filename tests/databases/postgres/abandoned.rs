@@ -9,8 +9,8 @@ use subscription_core::store::{
     SubscriptionQuery, Write,
 };
 use subscription_core::{Plan, RandomIds, Store as _, SubscriptionStatus, Timestamp, UserId};
+use test_support::cluster::Cluster;
 
-use super::cluster::Cluster;
 use super::fresh_schema;
 use super::shared;
 use crate::records::{at, plan, put, renamed, subscription};

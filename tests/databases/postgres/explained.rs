@@ -12,12 +12,12 @@ use subscription_core::store::{
     Direction, IdempotencyKey, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
     PlanQuery, Position, Postgres, PostgresStore, SortKey, SubscriptionQuery,
 };
-use uuid::Uuid;
-
-use super::cluster::Cluster;
-use crate::million::{
+use test_support::cluster::Cluster;
+use test_support::million::{
     COLUMNS, brief, further_pages, id, is_against_the_grain, lists, lists_of_few, now, row,
 };
+use uuid::Uuid;
+
 use crate::stories::{Story, stories};
 
 pub(crate) fn stories() -> Vec<Story> {

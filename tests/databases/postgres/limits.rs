@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{Connection as _, PgConnection};
 use subscription_core::Store as _;
 use subscription_core::store::{Postgres, PostgresStore, StoreError};
+use test_support::cluster::Cluster;
 
-use super::cluster::Cluster;
 use crate::records::{plan, put};
 use crate::stories::{Story, stories};
 

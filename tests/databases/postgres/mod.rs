@@ -1,7 +1,6 @@
 //! The store in a database server.
 
 mod abandoned;
-pub(crate) mod cluster;
 mod explained;
 mod instances;
 mod limits;
@@ -10,8 +9,8 @@ mod outages;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use subscription_core::store::{Postgres, PostgresStore};
+use test_support::cluster::{Cluster, fresh_schema};
 
-use self::cluster::{Cluster, fresh_schema};
 use crate::lives;
 use crate::stories::Story;
 

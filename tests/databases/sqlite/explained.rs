@@ -13,13 +13,13 @@ use subscription_core::store::{
     PageLimit, Sqlite, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{Store as _, Timestamp};
+use test_support::million::{
+    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
+};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::folder::folder;
-use crate::million::{
-    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
-};
 use crate::stories::{Story, stories};
 
 pub(crate) fn stories() -> Vec<Story> {

@@ -9,7 +9,6 @@ mod cache;
 mod clients;
 mod constant_time;
 pub(crate) mod deletions;
-pub(crate) mod dice;
 pub(crate) mod forge;
 mod identities;
 mod introspection;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
 use subscription_core::{Clock as _, Timestamp};
+use test_support::dice::Dice;
+use test_support::seed::seeds;
 
-use super::dice::Dice;
 use super::world::{AuthWorld, seconds, web};
-use crate::seed::seeds;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;

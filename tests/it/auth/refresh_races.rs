@@ -8,12 +8,12 @@ use subscription_core::auth::{AuthSettings, Authenticated, RevocationReason, Sig
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::PageLimit;
 use subscription_core::{Error, MemoryStore, SessionId, Store, Timestamp};
+use test_support::dice::Dice;
+use test_support::service_world::wrong;
 use tokio::task::JoinSet;
 
-use super::dice::Dice;
 use super::tapped::{Tapped, Yielding};
 use super::world::{AuthWorld, web};
-use crate::world::wrong;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_refreshes_with_one_token_agree_on_its_successor() {

@@ -15,8 +15,7 @@ use subscription_core::{
     ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
     Subscription, SubscriptionId, Timestamp, UserId,
 };
-
-use super::dice::Dice;
+use test_support::dice::Dice;
 
 /// What a store was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

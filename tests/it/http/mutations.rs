@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::Request;
 use http_body_util::Full;
 use serde_json::json;
+use test_support::dice::Dice;
+use test_support::seed;
 
 use super::world::{Answer, HttpWorld, WEB, payment_body, plan_body, text};
-use crate::auth::dice::Dice;
-use crate::seed;
 
 /// After so many a world is made anew: some of them delete what others need.
 const A_WORLD: u64 = 100;

@@ -46,7 +46,7 @@ impl Wire {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>, limits: Limits, timeouts: Timeouts) -> Self {
-        crate::logs::listen();
+        test_support::logs::listen();
         let service = SubscriptionService::new(store);
         let keys = KeyRing::new(SigningKey::ed25519(&vec![7; 32].into()).unwrap());
         let server_keys = ServerKeys::new(1, vec![8; 32].into()).unwrap();
