@@ -6,11 +6,11 @@
 mod contention;
 mod folder;
 mod lives;
-mod moving;
 mod postgres;
 mod records;
 mod sqlite;
 mod stories;
+mod transfer;
 mod upgrades;
 
 use libtest_mimic::Arguments;
@@ -25,14 +25,19 @@ fn main() {
     let groups = [
         (
             None,
-            vec![sqlite::stories(), moving::stories(), upgrades::stories(), contention::stories()],
+            vec![
+                sqlite::stories(),
+                transfer::stories(),
+                upgrades::stories(),
+                contention::stories(),
+            ],
         ),
         (no_disk, vec![sqlite::stories_with_a_disk()]),
         (
             no_server,
             vec![
                 postgres::stories(),
-                moving::stories_with_a_server(),
+                transfer::stories_with_a_server(),
                 upgrades::stories_with_a_server(),
                 contention::stories_with_a_server(),
             ],

@@ -9,13 +9,13 @@ mod identity;
 mod json_lines;
 mod keys;
 mod log;
-mod moving;
 mod serve;
 mod settings;
 mod setup;
 mod signals;
 mod spelling;
 mod store;
+mod transfer;
 mod values;
 
 use std::fmt;
@@ -156,8 +156,8 @@ impl Program {
             }
             Command::Client(command) => clients::run(command, &settings).await,
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
-            Command::Export { file } => moving::export(&settings, &file).await,
-            Command::Import { file } => moving::import(&settings, &file).await,
+            Command::Export { file } => transfer::export(&settings, &file).await,
+            Command::Import { file } => transfer::import(&settings, &file).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 say(subscription_http::openapi_json());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use subscription_core::store::{
-    CachedStore, OpenError, Postgres, PostgresStore, Sqlite, SqliteStore,
+    CachedStore, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
 };
 use subscription_core::{MemoryStore, Store};
 use subscription_http::{MeteredStore, StoreMetrics};
@@ -57,14 +57,14 @@ impl Opened {
                 Ok(Self { store, metrics, kept: Kept::Nowhere })
             }
             Database::Sqlite(path) => {
-                let opened = Sqlite::file(path).open().await;
+                let opened = SqliteOptions::file(path).open().await;
                 let kept = Arc::new(opened.map_err(|error| not_opened(path, error))?);
                 let (store, metrics) = cached(Arc::<SqliteStore>::clone(&kept));
                 Ok(Self { store: Arc::new(store), metrics, kept: Kept::Sqlite(kept) })
             }
             Database::Postgres(url) => {
                 // Without the address, which may hold a password.
-                let postgres = Postgres::url(url).map_err(|error| {
+                let postgres = PostgresOptions::url(url).map_err(|error| {
                     let error = Failure::from(error);
                     Failure::new(format!("--database (DATABASE_URL): {error}"))
                 })?;
