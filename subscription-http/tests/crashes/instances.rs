@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::audit::audit;
-use crate::dice::Dice;
 use crate::http::{Answer, Connection, Cut, Request, text};
 use crate::load::under_load;
 use crate::place::Place;
 use crate::running::{Running, folder, until};
 use crate::stories::{Story, stories};
 use crate::writer::{Trouble, Writer, settled};
+use test_support::seed;
 
 pub(crate) fn stories() -> Vec<Story> {
     stories![
@@ -267,8 +267,8 @@ impl Directory {
 fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
     const ROUNDS: usize = 8;
     let story = "instances that come and go";
-    let mut dice = Dice::told(story);
-    let mut writers = Writer::some(6, &mut dice);
+    let rng = seed::rng(story);
+    let mut writers = Writer::some(6, &rng);
     let mut instances = Instances::start(3);
     let directory = Directory::default();
     for running in &instances.running {
@@ -294,7 +294,7 @@ fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
         for round in 0..ROUNDS {
             let address = instances.add();
             directory.serves(address);
-            progress.wait_for(20 + dice.below(60));
+            progress.wait_for(20 + rng.below(60));
             let goes = instances.running.remove(0);
             directory.ends(goes.address);
             if round % 2 == 0 {

@@ -1,12 +1,12 @@
 //! The program is killed while it writes.
 
 use crate::audit::audit;
-use crate::dice::Dice;
 use crate::load::{leave_when_cut, some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder};
 use crate::stories::{Story, stories};
 use crate::writer::{Writer, settled};
+use test_support::seed;
 
 const ROUNDS: usize = 20;
 
@@ -27,8 +27,8 @@ fn a_kill_loses_nothing_that_was_answered_postgres() {
 }
 
 fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
-    let (mut dice, folder, mut answered) = (Dice::told(story), folder(), 0);
-    let mut writers = Writer::some(6, &mut dice);
+    let (rng, folder, mut answered) = (seed::rng(story), folder(), 0);
+    let mut writers = Writer::some(6, &rng);
 
     for round in 0..ROUNDS {
         let server = Running::start(&folder, &place.url(), &[]);
@@ -37,7 +37,7 @@ fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
         }
         let address = server.address;
         answered += under_load(&mut writers, address, leave_when_cut, |progress| {
-            some_moment(&mut dice, progress);
+            some_moment(&rng, progress);
             let log = server.log();
             assert!(!log.contains("\"ERROR\""), "{log}");
             server.kill();

@@ -9,7 +9,6 @@
 mod audit;
 mod backup;
 mod deletions;
-mod dice;
 mod http;
 mod instances;
 mod kills;

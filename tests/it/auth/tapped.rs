@@ -15,7 +15,7 @@ use subscription_core::{
     ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
     Subscription, SubscriptionId, Timestamp, UserId,
 };
-use test_support::dice::Dice;
+use test_support::rng::Rng;
 
 /// What a store was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl Tap for Forgetful {
 
 /// Lets others go first at random, so that tasks of one thread come in between each other.
 #[derive(Debug)]
-pub(crate) struct Yielding(pub(crate) Dice);
+pub(crate) struct Yielding(pub(crate) Rng);
 
 #[async_trait]
 impl Tap for Yielding {

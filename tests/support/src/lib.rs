@@ -11,12 +11,12 @@
 #![expect(missing_docs, missing_debug_implementations, reason = "used by tests alone")]
 
 pub mod cluster;
-pub mod dice;
 pub mod http2_frames;
 pub mod logs;
 pub mod million;
 pub mod million_records;
 pub mod needs;
+pub mod rng;
 pub mod seed;
 pub mod service_world;
 pub mod simulation;

@@ -9,11 +9,19 @@ use std::env;
 
 use subscription_core::{Randomness as _, SystemRandomness};
 
+use crate::rng::Rng;
+
 /// The seed to repeat, or one that nobody has tried yet. It is printed, and shown if the test fails.
 pub fn seed() -> u64 {
     let seed = asked_for().unwrap_or_else(fresh);
     println!("SUBSCRIPTION_TEST_SEED={seed}");
     seed
+}
+
+/// Random numbers of [`seed`], printed with the name of the test where output is not captured.
+pub fn rng(test: &str) -> Rng {
+    println!("{test}:");
+    Rng::new(seed())
 }
 
 /// The seed to repeat alone, or so many that are the same in each run and one that nobody has tried yet.

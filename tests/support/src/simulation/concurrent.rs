@@ -15,9 +15,9 @@ use super::feed::{Feed, Told};
 use super::invariants::{self, Broken, View};
 use super::model::{ANSWERS_KEPT, Records};
 use super::operation::{Operation, Outcome, Record, Reply, made_at, subject, version};
-use super::rng::Rng;
 use super::snapshot::Snapshot;
 use super::world::{Failure, advance, service_over};
+use crate::rng::Rng;
 
 const ACTORS: usize = 6;
 
@@ -54,7 +54,7 @@ impl Answered {
 /// Lets all actors ask so many times, then checks what is left behind.
 pub async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<(), Failure> {
     let (clock, faults, service) = service_over(&store, seed);
-    let mut rng = Rng::new(seed);
+    let rng = Rng::new(seed);
     faults.draw_from(rng.fork());
     let tasks: Vec<_> = (0..ACTORS)
         .map(|nth| {
@@ -156,11 +156,11 @@ async fn check(
     store: &dyn Store,
     acknowledged: &[Acknowledged],
     now: Timestamp,
-    mut rng: Rng,
+    rng: Rng,
 ) -> Result<(), Broken> {
     let mut feed = Feed::default();
     let fresh = feed.read_on(store).await?;
-    let snapshot = Snapshot::take(store, feed.all_names(), now, &mut rng).await;
+    let snapshot = Snapshot::take(store, feed.all_names(), now, &rng).await;
     let before = &Snapshot::default();
     invariants::check_store(&View { now, before, store: &snapshot, feed: &feed, fresh: &fresh })?;
     every_acknowledged_change_was_made(acknowledged, &feed, &fresh)

@@ -20,7 +20,7 @@ use subscription_core::{
 };
 
 use super::operation::{Operation, Outcome};
-use super::rng::Rng;
+use crate::rng::Rng;
 
 /// How often the service decides anew before it gives up.
 pub const ATTEMPTS_MAX: usize = 64;

@@ -10,7 +10,7 @@ use subscription_core::store::PageLimit;
 use subscription_core::{Store, Timestamp};
 
 use super::invariants::Broken;
-use super::rng::Rng;
+use crate::rng::Rng;
 
 /// How many of the records that are over a step looks at.
 const RELICS: u32 = 3;
@@ -93,7 +93,7 @@ impl Feed {
     }
 
     /// The records that a step looks at which read these events.
-    pub fn names(&self, fresh: &[Told], rng: &mut Rng) -> BTreeSet<Subject> {
+    pub fn names(&self, fresh: &[Told], rng: &Rng) -> BTreeSet<Subject> {
         let mut names = self.open.clone();
         names.extend(fresh.iter().map(|told| told.event.subject.clone()));
         let over = u32::try_from(self.over.len()).unwrap_or(u32::MAX);

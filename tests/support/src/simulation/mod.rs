@@ -16,7 +16,6 @@ pub mod feed;
 pub mod invariants;
 pub mod model;
 pub mod operation;
-pub mod rng;
 pub mod snapshot;
 pub mod world;
 

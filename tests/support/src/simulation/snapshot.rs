@@ -12,7 +12,7 @@ use subscription_core::{Store, Timestamp};
 
 use super::model::{self, Records};
 use super::operation::{Record, subject};
-use super::rng::Rng;
+use crate::rng::Rng;
 
 /// What a store holds.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Snapshot {
         store: &dyn Store,
         names: BTreeSet<Subject>,
         now: Timestamp,
-        rng: &mut Rng,
+        rng: &Rng,
     ) -> Self {
         let mut snapshot = Self { names, ..Self::default() };
         snapshot.walk_lists(store, now, rng).await;
@@ -87,7 +87,7 @@ impl Snapshot {
 
     /// The payments of every subscription that was asked for, and of those that a payment names though
     /// they are gone.
-    async fn walk_payments(&mut self, store: &dyn Store, rng: &mut Rng) {
+    async fn walk_payments(&mut self, store: &dyn Store, rng: &Rng) {
         let asked_for = self
             .names
             .iter()
@@ -101,7 +101,7 @@ impl Snapshot {
         }
     }
 
-    async fn walk_lists(&mut self, store: &dyn Store, now: Timestamp, rng: &mut Rng) {
+    async fn walk_lists(&mut self, store: &dyn Store, now: Timestamp, rng: &Rng) {
         let direction = rng.pick([Direction::Ascending, Direction::Descending]).unwrap_or_default();
         let order = rng.pick(PlanOrder::ALL).unwrap_or_default();
         let query = PlanQuery { order, direction, limit: page_limit(rng), ..PlanQuery::default() };
@@ -161,7 +161,7 @@ async fn read(store: &dyn Store, name: Subject) -> Option<Record> {
 }
 
 /// Mostly small pages, so that a walk has many.
-fn page_limit(rng: &mut Rng) -> PageLimit {
+fn page_limit(rng: &Rng) -> PageLimit {
     let limit = if rng.percent(80) { 1 + rng.below(9) } else { 200 };
-    PageLimit::new(limit as usize).unwrap_or_default()
+    PageLimit::new(limit).unwrap_or_default()
 }

@@ -15,8 +15,8 @@ use super::feed::Feed;
 use super::invariants::{self, Broken, View};
 use super::model::{Model, Seen};
 use super::operation::{Operation, Outcome, Reply};
-use super::rng::Rng;
 use super::snapshot::Snapshot;
+use crate::rng::Rng;
 
 /// How many operations a failure shows.
 const LOG_MAX: usize = 20;
@@ -95,7 +95,7 @@ impl World {
     /// A world over any store.
     pub fn over(store: Arc<dyn Store>, seed: u64) -> Self {
         let (clock, faults, service) = service_over(&store, seed);
-        let mut rng = Rng::new(seed);
+        let rng = Rng::new(seed);
         let actors = ["web", "mobile", "import"].map(|client| Actor::new(client, rng.fork()));
         Self {
             seed,
@@ -137,7 +137,7 @@ impl World {
     async fn random_step(&mut self) -> Result<(), Broken> {
         self.step += 1;
         let now = self.clock.now();
-        let nth = self.rng.below(3) as usize;
+        let nth = self.rng.below(3);
         let operation = self.actors[nth].next(&self.model.records, now, self.feed.place);
         if let Operation::TurnClock(seconds) = operation {
             self.turn_clock(seconds);
@@ -163,7 +163,7 @@ impl World {
     }
 
     fn plan_faults(&mut self, rival: Option<Operation>) {
-        let rng = &mut self.rng;
+        let rng = &self.rng;
         let rival = rival.map(|rival| Fault::Rival(Box::new(rival)));
         let commits = match rng.below(100) {
             0..6 => vec![Fault::Conflict],
@@ -196,8 +196,8 @@ impl World {
         self.note(&format!("{operation:?} -> {} ({disturbance:?})", brief(outcome)));
 
         let fresh = self.feed.read_on(&*self.store).await?;
-        let names = self.feed.names(&fresh, &mut self.rng);
-        let store = Snapshot::take(&*self.store, names, at, &mut self.rng).await;
+        let names = self.feed.names(&fresh, &self.rng);
+        let store = Snapshot::take(&*self.store, names, at, &self.rng).await;
         self.ran.read += store.names.len();
         let (before, feed) = (&self.snapshot, &self.feed);
         let view = View { now: at, before, store: &store, feed, fresh: &fresh };
@@ -225,7 +225,7 @@ impl World {
     /// Checks what there is and ever was, long after it was last touched.
     async fn look_at_everything(&mut self) -> Result<(), Broken> {
         let (now, names) = (self.clock.now(), self.feed.all_names());
-        let store = Snapshot::take(&*self.store, names, now, &mut self.rng).await;
+        let store = Snapshot::take(&*self.store, names, now, &self.rng).await;
         self.ran.read += store.names.len();
         let (before, feed) = (&self.snapshot, &self.feed);
         let view = View { now, before, store: &store, feed, fresh: &[] };

@@ -6,8 +6,8 @@ use subscription_core::auth::Authenticated;
 use subscription_core::{PlanId, SessionId, Slug, UserId};
 
 use super::operation::{Operation, Pair, Person};
+use crate::rng::Rng;
 use crate::service_world::of;
-use crate::simulation::rng::Rng;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
@@ -187,7 +187,7 @@ impl Actor {
         let back = match self.0.below(10) {
             0..7 => 0,
             7..9 => 1,
-            _ => self.0.below(u32::try_from(pairs.len()).unwrap_or(1)) as usize,
+            _ => self.0.below(pairs.len()),
         };
         let pair = pairs.iter().rev().nth(back).or(pairs.first()).cloned();
         let Some(mut pair) = pair else { return Operation::ForgetEnded };
@@ -229,12 +229,12 @@ impl Actor {
     /// Seconds mostly, so that tokens are still good; weeks now and then.
     fn span(&mut self) -> u64 {
         match self.0.below(100) {
-            0..50 => u64::from(self.0.below(20)),
-            50..70 => u64::from(25 + self.0.below(10)),
-            70..85 => MINUTE * u64::from(1 + self.0.below(14)),
-            85..93 => MINUTE * u64::from(60 + self.0.below(1_000)),
-            93..96 => DAY * u64::from(1 + self.0.below(8)),
-            _ => DAY * u64::from(14 + self.0.below(80)),
+            0..50 => self.0.below(20),
+            50..70 => 25 + self.0.below(10),
+            70..85 => MINUTE * (1 + self.0.below(14)),
+            85..93 => MINUTE * (60 + self.0.below(1_000)),
+            93..96 => DAY * (1 + self.0.below(8)),
+            _ => DAY * (14 + self.0.below(80)),
         }
     }
 }

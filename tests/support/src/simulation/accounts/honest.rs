@@ -8,9 +8,9 @@ use std::time::Duration;
 use subscription_core::{Authentication, Clock as _, ManualClock, SubscriptionService, Timestamp};
 
 use super::operation::{Operation, Outcome, Pair, Person, Reply, is_unsure};
+use crate::rng::Rng;
 use crate::service_world::of;
 use crate::simulation::invariants::Broken;
-use crate::simulation::rng::Rng;
 
 /// How long they try to get an answer: a little less than the window of lost answers.
 const PATIENCE: u64 = 590;
@@ -99,7 +99,7 @@ impl Honest {
                 stays_in(&outcome, &jar, clock.now())?;
                 turn.push((ask, outcome));
             }
-            let wait = u64::from(self.rng.below(200)).min(left);
+            let wait = self.rng.below(200).min(left);
             left -= wait;
             clock.advance(Duration::from_secs(wait));
         }

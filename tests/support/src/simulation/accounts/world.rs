@@ -17,11 +17,11 @@ use super::invariants::{self, View};
 use super::model::{Model, Seen};
 use super::operation::{Operation, Outcome, Pair, Provider, Reply};
 use super::snapshot::{Snapshot, is_last};
+use crate::rng::Rng;
 use crate::service_world::{at, new_plan};
 use crate::simulation::faults::{ATTEMPTS_MAX, Disturbance, Fault, FaultyStore};
 use crate::simulation::feed::Feed;
 use crate::simulation::invariants::Broken;
-use crate::simulation::rng::Rng;
 use crate::simulation::world::{Failure, Ran, advance};
 
 /// How many live sessions a user has with one client: few, so that it matters.
@@ -76,7 +76,7 @@ impl World {
         let faults = Arc::new(FaultyStore::new(Arc::clone(&store), sound));
         let service = build(Arc::<FaultyStore>::clone(&faults), seed);
         let auth = authentication(&service);
-        let mut rng = Rng::new(seed);
+        let rng = Rng::new(seed);
         let actors = (0..3).map(|_| Actor(rng.fork())).collect();
         let honest = Honest::new(rng.fork());
         let loot = Loot::new(plan, rng.fork());
@@ -145,7 +145,7 @@ impl World {
 
     async fn two_at_once(&mut self) -> Result<(), Broken> {
         let first = self.next();
-        let nth = self.rng.below(3) as usize;
+        let nth = self.rng.below(3);
         let second = self.actors[nth].meanwhile(&first, &self.loot);
         self.turn_clock(&first);
         self.turn_clock(&second);
@@ -171,7 +171,7 @@ impl World {
     }
 
     fn next(&mut self) -> Operation {
-        let nth = self.rng.below(3) as usize;
+        let nth = self.rng.below(3);
         self.actors[nth].next(&self.loot)
     }
 
@@ -182,7 +182,7 @@ impl World {
     }
 
     fn plan_faults(&mut self) {
-        let rng = &mut self.rng;
+        let rng = &self.rng;
         let commits = match rng.below(100) {
             0..8 => vec![Fault::Conflict],
             8..10 => vec![Fault::Conflict, Fault::Conflict, Fault::LostAnswer],
@@ -202,7 +202,7 @@ impl World {
         failures_of_the_store_are_told(turn, alone)?;
         let mut wrongly_taken = self.wrongly_taken(turn);
         let fresh = self.feed.read_on(&*self.store).await?;
-        let names = self.feed.names(&fresh, &mut self.rng);
+        let names = self.feed.names(&fresh, &self.rng);
         let store = Snapshot::take(&*self.store, names).await;
         self.ran.read += store.names.len();
         let now = self.clock.now();

@@ -16,7 +16,7 @@ use subscription_core::{
 use self::values::{missing, text};
 use super::model::{Records, payments, plans, rules, subscriptions};
 use super::operation::Operation;
-use super::rng::Rng;
+use crate::rng::Rng;
 
 /// From so many records of a kind on, actors delete instead of making more.
 const CROWD: usize = 25;
@@ -135,7 +135,7 @@ impl Actor {
 /// # Plans
 impl Actor {
     fn create_plan(&mut self) -> Operation {
-        let name = ["Basic", "Pro", "Team"][self.rng.below(3) as usize];
+        let name = ["Basic", "Pro", "Team"][self.rng.below(3)];
         let mut new = NewPlan::new(
             name.parse().expect("a name"),
             self.slug(),
@@ -145,7 +145,7 @@ impl Actor {
         new.tier = text(self.rng.below(4));
         new.node_quota = text(self.rng.below(100));
         new.most_popular = self.rng.percent(20);
-        new.features = text(["", "api", "api, sso", "sso,, audit log"][self.rng.below(4) as usize]);
+        new.features = text(["", "api", "api, sso", "sso,, audit log"][self.rng.below(4)]);
         Operation::CreatePlan(Box::new(new), self.once())
     }
 

@@ -31,7 +31,7 @@ impl Actor {
     }
 
     pub fn price(&mut self) -> String {
-        format!("{}.{}", self.rng.below(3), ["5", "50", "99"][self.rng.below(3) as usize])
+        format!("{}.{}", self.rng.below(3), ["5", "50", "99"][self.rng.below(3)])
     }
 
     pub fn money(&mut self) -> (&'static str, &'static str) {
@@ -92,13 +92,13 @@ impl Actor {
 
     /// A moment from a month ago to three months ahead.
     pub fn near(&mut self, now: Timestamp) -> Timestamp {
-        let hours = i64::from(self.rng.below(24 * 120)) - 24 * 30;
+        let hours = self.rng.below(24 * 120) - 24 * 30;
         Timestamp::from_micros(now.micros() + hours * 3_600_000_000).unwrap_or(now)
     }
 
     /// Seconds to months ahead, sometimes a little back.
     pub fn span(&mut self) -> i64 {
-        let seconds = i64::from(self.rng.below(60));
+        let seconds = self.rng.below(60);
         match self.rng.below(10) {
             0 => -seconds,
             1..5 => seconds,
@@ -113,7 +113,7 @@ impl Actor {
     }
 
     pub fn limit(&mut self) -> PageLimit {
-        PageLimit::new(1 + self.rng.below(12) as usize).unwrap_or_default()
+        PageLimit::new(1 + self.rng.below(12)).unwrap_or_default()
     }
 }
 
