@@ -9,13 +9,10 @@ mod lives;
 mod postgres;
 mod records;
 mod sqlite;
-mod stories;
 mod transfer;
 mod upgrades;
 
-use libtest_mimic::Arguments;
-use test_support::cluster;
-use test_support::needs::{self, Ignored};
+use test_support::{cluster, needs};
 
 fn main() {
     let no_disk =
@@ -25,31 +22,19 @@ fn main() {
     let groups = [
         (
             None,
-            vec![
-                sqlite::stories(),
-                transfer::stories(),
-                upgrades::stories(),
-                contention::stories(),
-            ],
+            vec![sqlite::trials(), transfer::trials(), upgrades::trials(), contention::trials()],
         ),
-        (no_disk, vec![sqlite::stories_with_a_disk()]),
+        (no_disk, vec![sqlite::trials_with_a_disk()]),
         (
             no_server,
             vec![
-                postgres::stories(),
-                transfer::stories_with_a_server(),
-                upgrades::stories_with_a_server(),
-                contention::stories_with_a_server(),
+                postgres::trials(),
+                transfer::trials_with_a_server(),
+                upgrades::trials_with_a_server(),
+                contention::trials_with_a_server(),
             ],
         ),
-        (no_binaries, vec![postgres::stories_with_a_server_of_their_own()]),
+        (no_binaries, vec![postgres::trials_with_a_server_of_their_own()]),
     ];
-    let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
-    for (reason, stories) in groups {
-        let stories = stories.into_iter().flatten();
-        trials.extend(stories.map(|story| ignored.for_reason(reason.as_deref(), story.trial())));
-    }
-    let done = libtest_mimic::run(&Arguments::from_args(), trials);
-    postgres::stop();
-    ignored.exit(&done)
+    needs::run(groups, postgres::stop)
 }

@@ -15,23 +15,24 @@ use subscription_core::{
 use crate::http::{CLIENT, Connection, Request, text};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const CALLERS: usize = 300;
 const KILLS: usize = 8;
 /// So many that the deletion takes several commits.
 const SUBSCRIPTIONS: usize = 4_000;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         accounts_of_callers_who_leave_are_whole_or_gone_sqlite,
         a_large_account_is_whole_or_gone_after_a_kill_sqlite,
     ]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking:
         accounts_of_callers_who_leave_are_whole_or_gone_postgres,
         a_large_account_is_whole_or_gone_after_a_kill_postgres,
     ]

@@ -13,12 +13,13 @@ use crate::http::{Answer, Connection, Cut, Request, text};
 use crate::load::under_load;
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use crate::writer::{Trouble, Writer, settled};
 use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         instances_that_start_at_once_have_the_same_keys,
         a_session_ended_on_one_is_refused_by_the_others_at_once,
         a_plan_changed_on_one_is_new_on_the_others_at_once,

@@ -4,18 +4,19 @@ use crate::audit::audit;
 use crate::load::{leave_when_cut, some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder};
-use crate::stories::{Story, stories};
 use crate::writer::{Writer, settled};
 use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const ROUNDS: usize = 20;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![a_kill_loses_nothing_that_was_answered_sqlite]
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking: a_kill_loses_nothing_that_was_answered_sqlite]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![a_kill_loses_nothing_that_was_answered_postgres]
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking: a_kill_loses_nothing_that_was_answered_postgres]
 }
 
 fn a_kill_loses_nothing_that_was_answered_sqlite() {

@@ -18,35 +18,25 @@ mod outages;
 mod place;
 mod running;
 mod stops;
-mod stories;
 mod writer;
 
-use libtest_mimic::Arguments;
-use test_support::cluster;
-use test_support::needs::{self, Ignored};
+use test_support::{cluster, needs};
 
 fn main() {
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
     let groups = [
-        (None, vec![kills::stories(), stops::stories(), backup::stories(), deletions::stories()]),
+        (None, vec![kills::trials(), stops::trials(), backup::trials(), deletions::trials()]),
         (
             no_server,
             vec![
-                kills::stories_with_postgres(),
-                deletions::stories_with_postgres(),
-                instances::stories(),
-                stops::stories_with_postgres(),
+                kills::trials_with_postgres(),
+                deletions::trials_with_postgres(),
+                instances::trials(),
+                stops::trials_with_postgres(),
             ],
         ),
-        (no_binaries, vec![outages::stories()]),
+        (no_binaries, vec![outages::trials()]),
     ];
-    let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
-    for (reason, stories) in groups {
-        let stories = stories.into_iter().flatten();
-        trials.extend(stories.map(|story| ignored.for_reason(reason.as_deref(), story.trial())));
-    }
-    let done = libtest_mimic::run(&Arguments::from_args(), trials);
-    place::stop();
-    ignored.exit(&done)
+    needs::run(groups, place::stop)
 }

@@ -12,12 +12,13 @@ use crate::http::{Connection, Request};
 use crate::load::{some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use crate::writer::{Trouble, Writer, settled};
 use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         a_database_that_is_killed_loses_nothing_that_was_answered,
         a_restart_of_the_database_loses_nothing_that_was_answered,
         a_server_may_start_before_its_database,

@@ -10,23 +10,24 @@ use crate::http::Request;
 use crate::load::{leave_when_unanswered, some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use crate::writer::Writer;
 use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const ROUNDS: usize = 5;
 /// How long a server may take to finish what is under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         a_stop_loses_nothing_and_breaks_no_answer_off_sqlite,
         what_is_under_way_at_a_stop_is_finished_sqlite,
     ]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking:
         a_stop_loses_nothing_and_breaks_no_answer_off_postgres,
         what_is_under_way_at_a_stop_is_finished_postgres,
     ]

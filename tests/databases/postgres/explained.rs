@@ -16,12 +16,12 @@ use test_support::cluster::Cluster;
 use test_support::million::{
     COLUMNS, brief, further_pages, id, is_against_the_grain, lists, lists_of_few, now, row,
 };
+use test_support::trials;
+use test_support::trials::Trial;
 use uuid::Uuid;
 
-use crate::stories::{Story, stories};
-
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         lists_of_a_million_subscriptions_read_little_more_than_a_page,
         every_other_read_finds_its_rows_by_an_index,
     ]

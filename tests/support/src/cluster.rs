@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sqlx::{Connection as _, PgConnection};
 
@@ -213,6 +214,37 @@ fn children(pid: &str) -> Vec<String> {
         parent == Some(pid)
     };
     names.filter(is_child).collect()
+}
+
+/// A server that tests share which leave it as it is: that of `DATABASE_URL`, or one of our own, which
+/// starts when it is first needed.
+pub struct Shared {
+    durable: bool,
+    url: OnceLock<Result<String, String>>,
+    ours: Mutex<Option<Cluster>>,
+}
+
+impl Shared {
+    pub const fn new(durable: bool) -> Self {
+        Self { durable, url: OnceLock::new(), ours: Mutex::new(None) }
+    }
+
+    pub fn url(&self) -> &str {
+        let url = self.url.get_or_init(|| match std::env::var("DATABASE_URL") {
+            Ok(url) => Ok(url),
+            Err(_) => Ok(self.ours().insert(Cluster::start(self.durable)?).url()),
+        });
+        url.as_deref().unwrap_or_else(|missing| panic!("{missing}"))
+    }
+
+    /// Stops the server if it is our own.
+    pub fn stop(&self) {
+        self.ours().take();
+    }
+
+    fn ours(&self) -> MutexGuard<'_, Option<Cluster>> {
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What to do about PostgreSQL tests that can be given any server, if there is none.

@@ -20,3 +20,4 @@ pub mod rng;
 pub mod seed;
 pub mod service_world;
 pub mod simulation;
+pub mod trials;

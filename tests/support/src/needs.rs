@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::env;
 
-use libtest_mimic::{Conclusion, Trial};
+use libtest_mimic::{Arguments, Conclusion, Trial};
 
 /// Why tests over PostgreSQL are ignored, if they are, by what was looked for in vain.
 pub fn postgres(missing: Option<String>) -> Option<String> {
@@ -22,6 +22,18 @@ pub fn decide(variable: &str, missing: Option<String>) -> Option<String> {
         "skip" => Some(format!("{variable} is skip")),
         other => panic!("{variable} must be require or skip, not {other:?}"),
     }
+}
+
+/// Runs groups of tests, each with the reason why it is ignored, if there is one; cleans up with `stop`.
+pub fn run<const N: usize>(groups: [(Option<String>, Vec<Vec<Trial>>); N], stop: fn()) -> ! {
+    let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
+    for (reason, group) in groups {
+        let group = group.into_iter().flatten();
+        trials.extend(group.map(|trial| ignored.for_reason(reason.as_deref(), trial)));
+    }
+    let done = libtest_mimic::run(&Arguments::from_args(), trials);
+    stop();
+    ignored.exit(&done)
 }
 
 /// The tests that are ignored, by the reason.
