@@ -10,12 +10,12 @@ use subscription_core::{
 };
 
 /// A fresh service on 31 January 2025, in memory.
-pub struct World {
+pub struct ServiceWorld {
     pub service: SubscriptionService,
     pub clock: ManualClock,
 }
 
-impl World {
+impl ServiceWorld {
     pub fn new() -> Self {
         crate::logs::listen();
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
