@@ -15,8 +15,8 @@ use subscription_core::{
     SubscriptionId, SubscriptionStatus, Timestamp, UserId,
 };
 use test_support::service_world::{of, wrong};
+use test_support::spy_store::{Asked, Counting, Tap, Tapped};
 
-use super::tapped::{Asked, Counting, Tap, Tapped};
 use super::world::{AuthWorld, web};
 
 /// More than one commit takes, together with the sessions and the user.

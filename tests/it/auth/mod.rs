@@ -24,7 +24,6 @@ mod refresh_tokens;
 pub(crate) mod secrets;
 mod session_bounds;
 mod sessions;
-pub(crate) mod tapped;
 mod timing;
 mod users_of_subscriptions;
 pub(crate) mod world;

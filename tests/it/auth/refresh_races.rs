@@ -10,9 +10,9 @@ use subscription_core::store::PageLimit;
 use subscription_core::{Error, MemoryStore, SessionId, Store, Timestamp};
 use test_support::rng::Rng;
 use test_support::service_world::wrong;
+use test_support::spy_store::{Tapped, Yielding};
 use tokio::task::JoinSet;
 
-use super::tapped::{Tapped, Yielding};
 use super::world::{AuthWorld, web};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,12 +12,11 @@ use subscription_core::auth::{
 };
 use subscription_core::{MemoryStore, Store, SubscriptionService};
 use subscription_http::{Api, Limits, Server, Timeouts};
+use test_support::spy_store::{Asked, Tap, Tapped};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-
-use crate::auth::tapped::{Asked, Tap, Tapped};
 
 /// Far more than anything here takes, on however busy a machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);

@@ -20,4 +20,5 @@ pub mod rng;
 pub mod seed;
 pub mod service_world;
 pub mod simulation;
+pub mod spy_store;
 pub mod trials;

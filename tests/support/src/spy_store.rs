@@ -15,11 +15,12 @@ use subscription_core::{
     ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
     Subscription, SubscriptionId, Timestamp, UserId,
 };
-use test_support::rng::Rng;
+
+use crate::rng::Rng;
 
 /// What a store was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// For one session.
     Session,
     /// For anything else that it has.
@@ -30,7 +31,7 @@ pub(crate) enum Asked {
 
 /// Listens to a store.
 #[async_trait]
-pub(crate) trait Tap: Send + Sync + Debug {
+pub trait Tap: Send + Sync + Debug {
     /// Runs before the store does what it was asked.
     async fn before(&self, _asked: Asked) {}
 
@@ -56,13 +57,13 @@ pub(crate) trait Tap: Send + Sync + Debug {
 
 /// A store in memory that is listened to.
 #[derive(Debug)]
-pub(crate) struct Tapped<T> {
+pub struct Tapped<T> {
     store: MemoryStore,
-    pub(crate) tap: T,
+    pub tap: T,
 }
 
 impl<T: Tap> Tapped<T> {
-    pub(crate) fn by(tap: T) -> Arc<Self> {
+    pub fn by(tap: T) -> Arc<Self> {
         Arc::new(Self { store: MemoryStore::default(), tap })
     }
 }
@@ -157,7 +158,7 @@ tapped! {
 
 /// Counts what a store is asked.
 #[derive(Debug, Default)]
-pub(crate) struct Counting {
+pub struct Counting {
     reads: AtomicUsize,
     commits: AtomicUsize,
     rows_read: AtomicUsize,
@@ -166,12 +167,12 @@ pub(crate) struct Counting {
 
 impl Counting {
     /// How many reads and commits there were since it was last asked.
-    pub(crate) fn take(&self) -> (usize, usize) {
+    pub fn take(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::SeqCst), self.commits.swap(0, Ordering::SeqCst))
     }
 
     /// How many rows were read and written since it was last asked.
-    pub(crate) fn take_rows(&self) -> (usize, usize) {
+    pub fn take_rows(&self) -> (usize, usize) {
         (self.rows_read.swap(0, Ordering::SeqCst), self.rows_written.swap(0, Ordering::SeqCst))
     }
 }
@@ -197,10 +198,10 @@ impl Tap for Counting {
 
 /// Takes the next commit but does not say so, once it is told to.
 #[derive(Debug, Default)]
-pub(crate) struct Forgetful(AtomicBool);
+pub struct Forgetful(AtomicBool);
 
 impl Forgetful {
-    pub(crate) fn lose_the_next_commit(&self) {
+    pub fn lose_the_next_commit(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
@@ -213,7 +214,7 @@ impl Tap for Forgetful {
 
 /// Lets others go first at random, so that tasks of one thread come in between each other.
 #[derive(Debug)]
-pub(crate) struct Yielding(pub(crate) Rng);
+pub struct Yielding(pub Rng);
 
 #[async_trait]
 impl Tap for Yielding {
