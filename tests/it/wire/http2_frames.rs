@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use subscription_http::Limits;
-use tokio::io::AsyncReadExt as _;
-use tokio::time::Instant;
-
-use super::frames::{
+use test_support::http2_frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, field, frame,
     greeting, head, request,
 };
+use tokio::io::AsyncReadExt as _;
+use tokio::time::Instant;
+
 use super::world::{DEADLINE, Raw, SHORT, Wire, over, within};
 
 const GOAWAY: u8 = 7;

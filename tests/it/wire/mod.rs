@@ -1,7 +1,6 @@
 //! The server over real sockets, against those who mean it ill.
 
 mod bodies;
-pub(crate) mod frames;
 mod gone;
 mod heads;
 mod http2;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use subscription_http::Limits;
+use test_support::http2_frames::{SETTINGS, greeting, request};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep};
 
-use super::frames::{SETTINGS, greeting, request};
 use super::world::{DEADLINE, Hangs, Raw, Wire, answers, get, over, post, post_plan, within};
 
 /// A connection of a server with these limits rests after a sixteenth of the time that it may idle.
