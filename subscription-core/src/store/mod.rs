@@ -18,6 +18,7 @@ mod query;
 mod record;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
+mod timed;
 
 use std::fmt;
 use std::pin::Pin;
@@ -41,6 +42,7 @@ pub use query::{
     SubscriptionOrder, SubscriptionQuery, UserQuery,
 };
 pub use record::{Key, Kind, Record, UniqueValue};
+pub use timed::{StoreCall, StoreMeter, TimedStore};
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::error::OpenError;

@@ -38,6 +38,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::Store;
+pub use records::at_version;
 
 /// One case of the suite.
 #[derive(Debug, Clone, Copy)]

@@ -207,7 +207,7 @@ pub(super) fn one_of_each(n: u64) -> [Record; 8] {
 }
 
 /// The same record at another version.
-pub(super) fn at_version(mut record: Record, version: u64) -> Record {
+pub fn at_version(mut record: Record, version: u64) -> Record {
     let version = Version::from(version);
     match &mut record {
         Record::Plan(plan) => Arc::make_mut(plan).version = version,
