@@ -10,10 +10,10 @@ use subscription_core::auth::{
 };
 use subscription_core::{Email, SessionId, Slug, Text, Timestamp, UserId};
 
-use crate::call::Call;
-use crate::cors::VARY_ORIGIN;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::cors::VARY_ORIGIN;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 
 /// A user as they see themselves.
 #[derive(Serialize)]

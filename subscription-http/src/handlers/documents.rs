@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-use crate::call::Call;
-use crate::cors::VARY_ORIGIN;
-use crate::error::ApiError;
+use crate::api::call::Call;
+use crate::api::cors::VARY_ORIGIN;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 use crate::openapi::{self, Prepared};
-use crate::reply::Reply;
 
 const PAGE: &str = include_str!("../openapi/docs.html");
 

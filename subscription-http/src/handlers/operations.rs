@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 
 /// The process answers.
 pub(crate) async fn live(_: Box<Call>) -> Result<Reply, ApiError> {

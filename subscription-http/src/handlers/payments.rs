@@ -3,9 +3,9 @@
 use http::StatusCode;
 use subscription_core::{NewPayment, PaymentChanges};
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 
 pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let payment = call.service().payment(call.path("payment_id")?).await?;

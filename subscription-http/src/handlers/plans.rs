@@ -4,9 +4,9 @@ use http::StatusCode;
 use subscription_core::store::{PlanFilter, PlanOrder, PlanQuery};
 use subscription_core::{NewPlan, PlanChanges};
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 
 const PARAMETERS: [&str; 8] =
     ["limit", "cursor", "sort", "is_active", "billing_cycle", "product_id", "tier", "most_popular"];

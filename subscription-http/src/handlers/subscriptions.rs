@@ -6,9 +6,9 @@ use subscription_core::store::{
 };
 use subscription_core::{NewSubscription, SubscriptionChanges};
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 
 const PARAMETERS: [&str; 10] = [
     "limit",

@@ -23,7 +23,7 @@ use subscription_core::auth::Scope;
 
 use self::codes::CODES;
 use self::operations::{Area, Operation};
-use crate::routes::{Needs, ROUTES, Route};
+use crate::api::routes::{Needs, ROUTES, Route};
 
 pub(crate) use self::text::Prepared;
 

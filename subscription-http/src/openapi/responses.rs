@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::codes;
 use super::operations::{Answer, Content, Operation};
-use crate::routes::{Needs, Route};
+use crate::api::routes::{Needs, Route};
 
 /// Every answer by its status.
 pub(super) fn of(operation: &Operation, route: &Route) -> Value {

@@ -23,7 +23,7 @@ use super::activity::{Activity, Phase, PhaseTimer};
 use super::peers::Place;
 use super::sniffed_stream::SniffedStream;
 use crate::api::Api;
-use crate::gate;
+use crate::api::request_head;
 
 /// How long an idle connection may still deliver a request during shutdown: proxies send requests over
 /// it until they see it closed, and not all of them retry.
@@ -198,5 +198,5 @@ fn is_last(request: &mut Request<Incoming>, is_ambiguous: bool) -> bool {
         // hyper dropped the length; the check of the head refuses a request that has both.
         request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
     }
-    is_coded && request.version() <= Version::HTTP_11 && !gate::framed(request.headers())
+    is_coded && request.version() <= Version::HTTP_11 && !request_head::framed(request.headers())
 }

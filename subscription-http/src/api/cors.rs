@@ -13,8 +13,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use subscription_core::Timestamp;
 use subscription_core::auth::{Authentication, Client, WebOrigin};
 
-use crate::clients::Clients;
-use crate::within::within;
+use crate::api::clients::Clients;
+use crate::api::timeout::within;
 
 /// The headers that a page may send.
 const ALLOWED: HeaderValue = HeaderValue::from_static(

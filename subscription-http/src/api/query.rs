@@ -12,7 +12,7 @@ use sha2::Sha256;
 use subscription_core::InvalidValue;
 use subscription_core::store::{Direction, PageLimit, Position};
 
-use crate::error::{ApiError, Refusal};
+use crate::api::error::{ApiError, Refusal};
 
 const MAC_BYTES: usize = 16;
 

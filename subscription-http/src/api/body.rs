@@ -10,9 +10,9 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body;
 use pin_project_lite::pin_project;
 
-use crate::error::{ApiError, Refusal};
-use crate::gate;
-use crate::within::within;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::request_head;
+use crate::api::timeout::within;
 
 /// The largest body.
 const BODY_BYTES_MAX: usize = 65_536;
@@ -62,10 +62,10 @@ where
         time: Duration,
         headers: &HeaderMap,
     ) -> Result<Bytes, ApiError> {
-        if !gate::is_json(headers) {
+        if !request_head::is_json(headers) {
             return Err(Refusal::MediaType.into());
         }
-        if gate::is_packed(headers) {
+        if request_head::is_packed(headers) {
             return Err(Refusal::ContentCoding.into());
         }
         let parts = self.project();

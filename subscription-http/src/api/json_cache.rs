@@ -8,7 +8,7 @@ use serde::Serialize;
 use subscription_core::auth::{Session, User};
 use subscription_core::{Payment, Plan, Subscription, Version};
 
-use crate::error::ApiError;
+use crate::api::error::ApiError;
 use crate::handlers::authentication::{SessionBody, UserBody};
 
 /// How many records of a kind are remembered, at the most: two to the power of this.

@@ -6,7 +6,7 @@ use http_body_util::Full;
 use serde::Serialize;
 use subscription_core::Version;
 
-use crate::error::ApiError;
+use crate::api::error::ApiError;
 
 /// Room for the headers that most answers have.
 const HEADERS: usize = 8;

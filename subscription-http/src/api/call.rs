@@ -11,10 +11,10 @@ use subscription_core::store::Idempotency;
 use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
 use crate::api::Api;
-use crate::error::{ApiError, Refusal};
-use crate::query::Query;
-use crate::rate::Limiters;
-use crate::routes::Variable;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::query::Query;
+use crate::api::rate::Limiters;
+use crate::api::routes::Variable;
 
 /// A request on its way through a handler.
 #[derive(Debug)]

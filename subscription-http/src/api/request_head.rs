@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
-use crate::error::Refusal;
+use crate::api::error::Refusal;
 
 /// The longest URI.
 const URI_BYTES_MAX: usize = 8_192;

@@ -1,5 +1,20 @@
 //! The whole server without a socket: a request in, an answer out.
 
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod clients;
+pub(crate) mod cors;
+pub(crate) mod error;
+pub(crate) mod hosts;
+pub(crate) mod json_cache;
+pub(crate) mod query;
+pub(crate) mod rate;
+pub(crate) mod readiness;
+pub(crate) mod reply;
+pub(crate) mod request_head;
+pub(crate) mod routes;
+pub(crate) mod timeout;
+
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -17,22 +32,21 @@ use subscription_core::auth::{Authentication, Client, Scope};
 use subscription_core::store::Page;
 use subscription_core::{Clock, Error, IdSource, SubscriptionService, Unauthenticated};
 
-use crate::body::RequestBody;
-use crate::call::Call;
-use crate::clients::Clients;
-use crate::cors::{Origins, Page as WebPage};
-use crate::error::{ApiError, Refusal};
-use crate::gate;
-use crate::hosts::{self, AllowedHost, Hosts};
+use self::body::RequestBody;
+use self::call::Call;
+use self::clients::Clients;
+use self::cors::{Origins, Page as WebPage};
+use self::error::{ApiError, Refusal};
+use self::hosts::{AllowedHost, Hosts};
+use self::json_cache::{Shelves, Shown};
+use self::query::{Cursors, Query};
+use self::rate::{Limiters, RateLimits, Standing};
+use self::readiness::Readiness;
+use self::reply::Reply;
+use self::routes::{Found, Needs, Route};
+use self::timeout::within;
 use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
-use crate::query::{Cursors, Query};
-use crate::rate::{Limiters, RateLimits, Standing};
-use crate::readiness::Readiness;
-use crate::rendered::{Shelves, Shown};
-use crate::reply::Reply;
-use crate::routes::{self, Found, Needs, Route};
-use crate::within::within;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
@@ -368,8 +382,8 @@ impl Api {
         if is_whole {
             told.noted.page = WebPage::of(&head.method, &head.headers);
         }
-        gate::check(&head.uri, head.version, &head.headers)?;
-        let segments = gate::segments(head.uri.path())?;
+        request_head::check(&head.uri, head.version, &head.headers)?;
+        let segments = request_head::segments(head.uri.path())?;
         let found = routes::find(&head.method, &segments, |route| self.shows(route));
         // A route for this machine asks for this machine's names below; a listener for operators alone
         // asks for none, unless everybody is believed.
@@ -379,7 +393,7 @@ impl Api {
             return Err(Refusal::HostUnknown.into());
         }
         // Whom a client asserts to speak for is not known before the client is.
-        let asks_from = gate::origin(&head.headers, peer, false, |ip| self.trusts(ip));
+        let asks_from = request_head::origin(&head.headers, peer, false, |ip| self.trusts(ip));
         if found.is_operators() {
             told.noted.page = None;
             // A caller on this machine needs no credential, so a web page that rebinds its name must not pass for one.
@@ -433,7 +447,7 @@ impl Api {
             Needs::Scope(scope) => scope,
             Needs::Bearer | Needs::BearerOnce => Scope::Auth,
         };
-        let credential = gate::client_id(&call.headers)?;
+        let credential = request_head::client_id(&call.headers)?;
         let client = self.client(&credential, asks_from).await?;
         if let Some(page) = &mut noted.page {
             page.client = Some(Arc::clone(&client));
@@ -442,13 +456,13 @@ impl Api {
         self.0.limiters.client(&client)?;
         let asserts = client.scopes.contains(&Scope::AssertIp);
         call.ip = if asserts {
-            gate::origin(&call.headers, peer, true, |ip| self.trusts(ip))
+            request_head::origin(&call.headers, peer, true, |ip| self.trusts(ip))
         } else {
             asks_from
         };
         noted.standing = self.0.limiters.route(route.pattern, call.ip)?;
         if route.takes_token() {
-            let token = gate::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
+            let token = request_head::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
             if route.needs == Needs::Bearer {
                 call.caller = Some(self.0.auth.authenticate(&client.id, &token).await?);
             }

@@ -15,7 +15,7 @@ use subscription_core::auth::{Client, ClientKind};
 use subscription_core::{Clock, SessionId, Slug};
 
 use self::buckets::{Buckets, Time};
-use crate::error::Refusal;
+use crate::api::error::Refusal;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

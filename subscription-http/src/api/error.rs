@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use subscription_core::store::Key;
 use subscription_core::{Conflict, Error, ErrorKind, Faults, InvalidTransition, Unauthenticated};
 
-use crate::rate::Standing;
-use crate::reply::Reply;
+use crate::api::rate::Standing;
+use crate::api::reply::Reply;
 
 /// Why a request was not answered as asked.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use std::pin::Pin;
 use http::Method;
 use subscription_core::auth::Scope;
 
-use crate::call::Call;
-use crate::error::ApiError;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
 use crate::handlers::{authentication, documents, operations, payments, plans, subscriptions};
-use crate::reply::Reply;
 
 /// What a handler gives back.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;

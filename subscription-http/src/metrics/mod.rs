@@ -14,8 +14,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::api::routes::{ROUTES, Route};
 use crate::metered::StoreMetrics;
-use crate::routes::{ROUTES, Route};
 
 /// Requests by route and status, how long they took, and which came too often.
 pub(crate) struct Metrics {
