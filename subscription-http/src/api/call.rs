@@ -60,7 +60,7 @@ impl Call {
     }
 
     /// The body, read by the input that the handler takes.
-    pub(crate) fn json<T>(
+    pub(crate) fn input<T>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, InputError>,
     ) -> Result<T, ApiError> {

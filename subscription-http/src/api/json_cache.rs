@@ -1,30 +1,28 @@
-//! Records as they go over the wire, written once for as long as they stay as they are.
+//! A cache of serialized records, keyed by the address of their `Arc`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
-use subscription_core::auth::{Session, User};
 use subscription_core::{Payment, Plan, Subscription, Version};
 
 use crate::api::error::ApiError;
-use crate::handlers::authentication::{SessionBody, UserBody};
 
-/// How many records of a kind are remembered, at the most: two to the power of this.
+/// The largest number of cached records of a kind is two to the power of this.
 const SLOTS_LOG2: u32 = 12;
 
-/// Room for a record, so that its JSON is not moved as it grows; nearly all are shorter.
+/// Initial capacity for the JSON of a record; nearly all are shorter.
 const RECORD_BYTES: usize = 768;
 
-/// Room for each record of a page beyond the length of the first.
+/// Spare capacity for each record of a page beyond the length of the first.
 const SPARE_BYTES: usize = 32;
 
-/// The JSON of records.
+/// The JSON of the records of one kind.
 ///
-/// A record is known again by its place in memory. As long as it is held here nobody can change it or
-/// put another there, so what is remembered of it is never out of date.
-pub(crate) struct Rendered<T> {
+/// A slot holds its record, so that nobody can change it or put another one at its address: an entry is
+/// never out of date.
+pub(crate) struct JsonCache<T> {
     slots: Box<[Mutex<Option<Slot<T>>>]>,
 }
 
@@ -33,37 +31,36 @@ struct Slot<T> {
     json: Bytes,
 }
 
-impl<T: Shown> Rendered<T> {
+impl<T: ToJson> JsonCache<T> {
     /// The JSON of a record.
     pub(crate) fn json(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
         self.with(record, Bytes::clone)
     }
 
-    /// Does something with the JSON of a record.
+    /// Calls a function with the JSON of a record.
     fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
-        // Nobody else has it: it was read for this answer, and will not come again.
+        // No store holds it: it was read for this response alone.
         if Arc::strong_count(record) == 1 {
-            return Ok(act(&record.written()?));
+            return Ok(act(&record.json()?));
         }
-        // Two that belong to the same slot have another beside it, or each would push out the other for
-        // ever on a page that both are on.
-        let place = place(record);
-        let slots = [place, place ^ 1].map(|place| self.slots.get(place));
+        // A second slot, or two records of one page with the same slot would evict each other forever.
+        let slot = slot_of(record);
+        let slots = [slot, slot ^ 1].map(|slot| self.slots.get(slot));
         for slot in slots.into_iter().flatten() {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             match &*slot {
                 Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
-                // Still in use elsewhere.
+                // The store still holds that record.
                 Some(known) if Arc::strong_count(&known.record) > 1 => {}
                 Some(_) | None => {
-                    let json = record.written()?;
+                    let json = record.json()?;
                     let done = act(&json);
                     *slot = Some(Slot { record: Arc::clone(record), json });
                     return Ok(done);
                 }
             }
         }
-        let json = record.written()?;
+        let json = record.json()?;
         let done = act(&json);
         if let [Some(slot), _] = slots {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +69,7 @@ impl<T: Shown> Rendered<T> {
         Ok(done)
     }
 
-    /// The JSON of a page of records, with where the next one begins.
+    /// The JSON of a page of records and of the cursor of the next page.
     pub(crate) fn page(
         &self,
         records: &[Arc<T>],
@@ -82,7 +79,7 @@ impl<T: Shown> Rendered<T> {
         for (nth, record) in records.iter().enumerate() {
             self.with(record, |json| {
                 if nth == 0 {
-                    // Records of a kind are about as long as each other.
+                    // Records of a kind have similar lengths.
                     page.reserve(records.len() * (json.len() + SPARE_BYTES));
                 } else {
                     page.push(b',');
@@ -98,116 +95,64 @@ impl<T: Shown> Rendered<T> {
     }
 }
 
-/// What a page says after its records.
+/// The members of a page after its records.
 #[derive(Serialize)]
 struct PageEnd {
     has_more: bool,
     next_cursor: Option<String>,
 }
 
-/// Spreads addresses, whose lowest bits are all alike, over the slots (Fibonacci hashing: the upper bits
-/// are the ones that are spread).
-fn place<T>(record: &Arc<T>) -> usize {
+/// The slot of a record by Fibonacci hashing: the lowest bits of addresses are all alike, and the upper
+/// bits of the product are well spread.
+fn slot_of<T>(record: &Arc<T>) -> usize {
     let spread = (Arc::as_ptr(record).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     usize::try_from(spread >> (u64::BITS - SLOTS_LOG2)).unwrap_or_default()
 }
 
-impl<T> Default for Rendered<T> {
+impl<T> Default for JsonCache<T> {
     fn default() -> Self {
         Self { slots: (0..1 << SLOTS_LOG2).map(|_| Mutex::default()).collect() }
     }
 }
 
-impl<T> fmt::Debug for Rendered<T> {
+impl<T> fmt::Debug for JsonCache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Rendered")
+        f.write_str("JsonCache")
     }
 }
 
-/// What has been written of each kind of record.
+/// A cache for each kind of record.
 #[derive(Debug, Default)]
-pub(crate) struct Shelves {
-    plans: Rendered<Plan>,
-    subscriptions: Rendered<Subscription>,
-    payments: Rendered<Payment>,
-    users: Rendered<User>,
-    sessions: Rendered<Session>,
+pub(crate) struct JsonCaches {
+    plans: JsonCache<Plan>,
+    subscriptions: JsonCache<Subscription>,
+    payments: JsonCache<Payment>,
 }
 
-/// A record that callers are shown.
-pub(crate) trait Shown: Sized {
-    /// What callers are shown of it.
-    type Body<'a>: Serialize + From<&'a Self>
-    where
-        Self: 'a;
-
+/// A record whose JSON is cached.
+pub(crate) trait ToJson: Serialize + Sized {
     fn version(&self) -> Version;
-    fn shelf(shelves: &Shelves) -> &Rendered<Self>;
+    fn cache(caches: &JsonCaches) -> &JsonCache<Self>;
 
-    fn written(&self) -> Result<Bytes, ApiError> {
-        let body = Self::Body::from(self);
+    fn json(&self) -> Result<Bytes, ApiError> {
         let mut json = Vec::with_capacity(RECORD_BYTES);
-        serde_json::to_writer(&mut json, &body).map_err(ApiError::unforeseen)?;
+        serde_json::to_writer(&mut json, self).map_err(ApiError::unforeseen)?;
         Ok(json.into())
     }
 }
 
-impl Shown for Plan {
-    type Body<'a> = &'a Self;
+macro_rules! to_json {
+    ($($record:ty: $cache:ident,)+) => {$(
+        impl ToJson for $record {
+            fn version(&self) -> Version {
+                self.version
+            }
 
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
-        &shelves.plans
-    }
+            fn cache(caches: &JsonCaches) -> &JsonCache<Self> {
+                &caches.$cache
+            }
+        }
+    )+};
 }
 
-impl Shown for Subscription {
-    type Body<'a> = &'a Self;
-
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
-        &shelves.subscriptions
-    }
-}
-
-impl Shown for Payment {
-    type Body<'a> = &'a Self;
-
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
-        &shelves.payments
-    }
-}
-
-impl Shown for User {
-    type Body<'a> = UserBody<'a>;
-
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
-        &shelves.users
-    }
-}
-
-impl Shown for Session {
-    type Body<'a> = SessionBody<'a>;
-
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn shelf(shelves: &Shelves) -> &Rendered<Self> {
-        &shelves.sessions
-    }
-}
+to_json! { Plan: plans, Subscription: subscriptions, Payment: payments, }

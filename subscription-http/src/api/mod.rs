@@ -1,5 +1,6 @@
 //! The whole server without a socket: a request in, an answer out.
 
+pub(crate) mod bodies;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod clients;
@@ -38,7 +39,7 @@ use self::clients::Clients;
 use self::cors::{Origins, Page as WebPage};
 use self::error::{ApiError, Refusal};
 use self::hosts::{AllowedHost, Hosts};
-use self::json_cache::{Shelves, Shown};
+use self::json_cache::{JsonCaches, ToJson};
 use self::query::{Cursors, Query};
 use self::rate::{Limiters, RateLimits, Standing};
 use self::readiness::Readiness;
@@ -91,7 +92,7 @@ struct Shared {
     origins: Origins,
     metrics: Metrics,
     readiness: Readiness,
-    rendered: Shelves,
+    json_caches: JsonCaches,
 }
 
 /// Puts an [`Api`] together.
@@ -269,7 +270,7 @@ impl Api {
             origins: Origins::default(),
             metrics: Metrics::new(),
             readiness: Readiness::default(),
-            rendered: Shelves::default(),
+            json_caches: JsonCaches::default(),
         })
     }
 
@@ -539,7 +540,7 @@ impl Call {
     }
 
     /// A record, or only that it is still the one that the caller has.
-    pub(crate) fn record<T: Shown>(&self, record: &Arc<T>) -> Result<Reply, ApiError> {
+    pub(crate) fn record<T: ToJson>(&self, record: &Arc<T>) -> Result<Reply, ApiError> {
         let version = record.version();
         if self.has(version)? {
             return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
@@ -547,26 +548,22 @@ impl Call {
         self.whole_record(StatusCode::OK, record)
     }
 
-    /// The JSON of a record.
-    pub(crate) fn written<T: Shown>(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
-        T::shelf(&self.api.0.rendered).json(record)
-    }
-
     /// A record, whatever the caller has.
-    pub(crate) fn whole_record<T: Shown>(
+    pub(crate) fn whole_record<T: ToJson>(
         &self,
         status: StatusCode,
         record: &Arc<T>,
     ) -> Result<Reply, ApiError> {
-        Ok(Reply::written(status, self.written(record)?).version(record.version()))
+        let json = T::cache(&self.api.0.json_caches).json(record)?;
+        Ok(Reply::json_bytes(status, json).version(record.version()))
     }
 
     /// A page of records.
-    pub(crate) fn page<T: Shown>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
+    pub(crate) fn page<T: ToJson>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
         let next = page.next.as_ref();
         let next = next.map(|position| self.cursors()?.write(position, &self.query)).transpose()?;
-        let body = T::shelf(&self.api.0.rendered).page(&page.items, next)?;
-        Ok(Reply::written(StatusCode::OK, body))
+        let body = T::cache(&self.api.0.json_caches).page(&page.items, next)?;
+        Ok(Reply::json_bytes(StatusCode::OK, body))
     }
 }
 

@@ -8,13 +8,13 @@ use crate::api::reply::Reply;
 
 /// The process answers.
 pub(crate) async fn live(_: Box<Call>) -> Result<Reply, ApiError> {
-    Ok(Reply::written(StatusCode::OK, &br#"{"status":"live"}"#[..]))
+    Ok(Reply::json_bytes(StatusCode::OK, &br#"{"status":"live"}"#[..]))
 }
 
 /// The store takes writes.
 pub(crate) async fn ready(call: Box<Call>) -> Result<Reply, ApiError> {
     call.api.readiness().check(call.service()).await?;
-    Ok(Reply::written(StatusCode::OK, &br#"{"status":"ready"}"#[..]))
+    Ok(Reply::json_bytes(StatusCode::OK, &br#"{"status":"ready"}"#[..]))
 }
 
 pub(crate) async fn metrics(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -13,7 +13,7 @@ pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
-    let new = call.json(NewPayment::from_json)?;
+    let new = call.input(NewPayment::from_json)?;
     let created = call.service().create_payment(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
@@ -21,7 +21,7 @@ pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, changes) = (call.path("payment_id")?, call.json(PaymentChanges::from_json)?);
+    let (id, changes) = (call.path("payment_id")?, call.input(PaymentChanges::from_json)?);
     let update = |version| call.service().update_payment(id, changes.clone(), version);
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)

@@ -42,7 +42,7 @@ pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
-    let new = call.json(NewPlan::from_json)?;
+    let new = call.input(NewPlan::from_json)?;
     let created = call.service().create_plan(new, call.idempotency()?).await?;
     let plan = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, plan)?;
@@ -50,7 +50,7 @@ pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (slug, changes) = (call.slug()?, call.json(PlanChanges::from_json)?);
+    let (slug, changes) = (call.slug()?, call.input(PlanChanges::from_json)?);
     let update = |version| call.service().update_plan(&slug, changes.clone(), version);
     let plan = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &plan)

@@ -59,7 +59,7 @@ pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
-    let new = call.json(NewSubscription::from_json)?;
+    let new = call.input(NewSubscription::from_json)?;
     let created = call.service().create_subscription(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
@@ -67,7 +67,7 @@ pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, changes) = (call.path("id")?, call.json(SubscriptionChanges::from_json)?);
+    let (id, changes) = (call.path("id")?, call.input(SubscriptionChanges::from_json)?);
     let update = |version| call.service().update_subscription(id, changes.clone(), version);
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
