@@ -53,10 +53,11 @@ mod metrics;
 mod openapi;
 mod server;
 
+pub use api::Api;
 pub use api::hosts::{AllowedHost, BadHost};
 pub use api::rate::{Quota, RateLimits};
 pub use api::routes::Needs;
-pub use api::{Api, ApiBuilder, Timeouts};
+pub use api::state::{ApiBuilder, Timeouts};
 pub use http_client::{FetchSettings, HttpFetch};
 pub use metered::{MeteredStore, StoreMetrics};
 pub use openapi::openapi_json;

@@ -1,7 +1,7 @@
 //! The route table, and the matcher that reads it.
 //!
-//! The API is data: what is found, what is not, which methods are allowed, what a log line and a
-//! metric call a request all come from this one table, and tests walk it.
+//! The API is data: routing, admission, metrics, logs and the OpenAPI document all read this table. Each
+//! area of the API has a file in `handlers/` with its routes; [`AREAS`] is the whole table.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -10,37 +10,99 @@ use std::pin::Pin;
 use http::Method;
 use subscription_core::auth::Scope;
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
+use super::Surface;
+use super::bounds::BODY_BYTES_MAX;
+use super::call::Call;
+use super::error::ApiError;
+use super::rate::RouteLimit;
+use super::reply::Reply;
 use crate::handlers::{authentication, documents, operations, payments, plans, subscriptions};
 
-/// What a handler gives back.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
+/// The table.
+pub(crate) static AREAS: [&Area; 7] = [
+    &authentication::AREA,
+    &plans::AREA,
+    &subscriptions::AREA,
+    &payments::AREA,
+    &operations::HEALTH,
+    &operations::METRICS,
+    &documents::AREA,
+];
 
-/// What a caller must show to be let in.
+/// Every route, in the order of the table.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    AREAS.iter().flat_map(|area| area.routes)
+}
+
+/// The routes of one part of the API. The flags hold for all paths that begin with [`Area::path`], also
+/// for those that lead to no route.
+#[derive(Debug)]
+pub(crate) struct Area {
+    /// The beginning of all its paths.
+    pub(crate) path: &'static str,
+    pub(crate) routes: &'static [Route],
+    /// Responses must not be cached.
+    pub(crate) is_private: bool,
+    /// The `Host` of a request is not checked: probes call by address.
+    pub(crate) any_host: bool,
+    /// Served on the operators' listener too.
+    pub(crate) for_operators: bool,
+}
+
+impl Area {
+    pub(crate) const fn new(path: &'static str, routes: &'static [Route]) -> Self {
+        Self { path, routes, is_private: false, any_host: false, for_operators: false }
+    }
+}
+
+/// True if responses to a path must not be cached.
+pub(crate) fn is_private(path: &str) -> bool {
+    AREAS.iter().any(|area| area.is_private && path.starts_with(area.path))
+}
+
+/// True if the `Host` of a request for a path is not checked.
+pub(crate) fn takes_any_host(path: &str) -> bool {
+    AREAS.iter().any(|area| area.any_host && path.starts_with(area.path))
+}
+
+/// The credential that a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing at all.
+    /// None.
     Nothing,
-    /// To come from this very machine.
+    /// None, but the caller must be on the server's own machine.
     Loopback,
     /// A client with this scope.
     Scope(Scope),
     /// A client that may authenticate, and the access token of a live session.
     Bearer,
     /// The same, but the token may have expired and the session ended.
-    BearerOnce,
+    BearerEvenExpired,
 }
 
+pub(crate) const fn scope(scope: Scope) -> Needs {
+    Needs::Scope(scope)
+}
+
+/// The future of a handler.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
+
+pub(crate) type Handler = fn(Box<Call>) -> Answer;
+
 /// One route.
+#[derive(Clone, Copy)]
 pub(crate) struct Route {
-    pub(crate) method: Method,
+    /// A reference, because a `Method` has a destructor, which no `static` may run.
+    pub(crate) method: &'static Method,
     pub(crate) pattern: &'static str,
     pub(crate) needs: Needs,
-    /// Its handler reads the query; all others take none.
-    pub(crate) is_list: bool,
-    pub(crate) handler: fn(Box<Call>) -> Answer,
+    /// The handler reads the query; other routes refuse all parameters.
+    pub(crate) reads_query: bool,
+    /// The largest JSON body that the route reads; `None` if it reads no body.
+    pub(crate) body_bytes_max: Option<usize>,
+    /// The rate limit of the route itself.
+    pub(crate) limit: Option<RouteLimit>,
+    pub(crate) handler: Handler,
 }
 
 impl std::fmt::Debug for Route {
@@ -50,157 +112,100 @@ impl std::fmt::Debug for Route {
 }
 
 impl Route {
-    /// What a log line and a metric call a request that leads to no route.
+    /// The name in logs and metrics of a request that leads to no route.
     pub(crate) const NONE: &'static str = "none";
 
-    /// True if a request brings a JSON body.
-    pub(crate) fn takes_body(&self) -> bool {
-        (self.method == Method::POST || self.method == Method::PUT) && !self.takes_token()
+    const fn new(
+        method: &'static Method,
+        pattern: &'static str,
+        needs: Needs,
+        body_bytes_max: Option<usize>,
+        handler: Handler,
+    ) -> Self {
+        Self { method, pattern, needs, reads_query: false, body_bytes_max, limit: None, handler }
     }
 
-    /// True if a request brings an access token.
+    /// True if a request carries an access token.
     pub(crate) fn takes_token(&self) -> bool {
-        matches!(self.needs, Bearer | BearerOnce)
-    }
-
-    /// True for what operators look at.
-    pub(crate) fn is_operation(&self) -> bool {
-        self.needs == Loopback || self.pattern.starts_with("/health/")
+        matches!(self.needs, Needs::Bearer | Needs::BearerEvenExpired)
     }
 }
 
-const fn get(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
-    Route { method: Method::GET, pattern, needs, is_list: false, handler }
+const GET: &Method = &Method::GET;
+const POST: &Method = &Method::POST;
+const PUT: &Method = &Method::PUT;
+const DELETE: &Method = &Method::DELETE;
+
+pub(crate) const fn get(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(GET, pattern, needs, None, handler)
 }
 
-const fn list(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
-    Route { method: Method::GET, pattern, needs, is_list: true, handler }
+/// A `GET` with a query.
+pub(crate) const fn list(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route { reads_query: true, ..get(pattern, needs, handler) }
 }
 
-const fn post(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
-    Route { method: Method::POST, pattern, needs, is_list: false, handler }
+/// A `POST` with a JSON body.
+pub(crate) const fn post(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(POST, pattern, needs, Some(BODY_BYTES_MAX), handler)
 }
 
-const fn put(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
-    Route { method: Method::PUT, pattern, needs, is_list: false, handler }
+/// A `POST` without a body.
+pub(crate) const fn post_empty(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(POST, pattern, needs, None, handler)
 }
 
-const fn delete(pattern: &'static str, needs: Needs, handler: fn(Box<Call>) -> Answer) -> Route {
-    Route { method: Method::DELETE, pattern, needs, is_list: false, handler }
+/// A `PUT` with a JSON body.
+pub(crate) const fn put(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(PUT, pattern, needs, Some(BODY_BYTES_MAX), handler)
 }
 
-use Needs::{Bearer, BearerOnce, Loopback, Nothing};
-use Scope::{
-    Auth, PaymentsRead, PaymentsWrite, PlansRead, PlansWrite, SubscriptionsRead, SubscriptionsWrite,
-};
-
-const fn scope(scope: Scope) -> Needs {
-    Needs::Scope(scope)
+pub(crate) const fn delete(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(DELETE, pattern, needs, None, handler)
 }
 
-/// Every route there is.
-pub(crate) static ROUTES: &[Route] = &[
-    post("/authentication/sign-in", scope(Auth), |call| Box::pin(authentication::sign_in(call))),
-    post("/authentication/sign-up", scope(Auth), |call| Box::pin(authentication::sign_up(call))),
-    post("/authentication/user-logged-in", Bearer, |call| {
-        Box::pin(authentication::user_logged_in(call))
-    }),
-    post("/authentication/refresh-token", scope(Auth), |call| {
-        Box::pin(authentication::refresh_token(call))
-    }),
-    delete("/authentication/delete-my-account/{auth_id}", Bearer, |call| {
-        Box::pin(authentication::delete_my_account(call))
-    }),
-    get("/authentication/tokens", Bearer, |call| Box::pin(authentication::tokens(call))),
-    post("/authentication/tokens/logout", BearerOnce, |call| {
-        Box::pin(authentication::logout(call))
-    }),
-    post("/authentication/tokens/revoke-all", Bearer, |call| {
-        Box::pin(authentication::revoke_all(call))
-    }),
-    post("/authentication/tokens/revoke-all-except-current", Bearer, |call| {
-        Box::pin(authentication::revoke_all_except_current(call))
-    }),
-    list("/subscription-plans", scope(PlansRead), |call| Box::pin(plans::list(call))),
-    get("/subscription-plans/{slug}", scope(PlansRead), |call| Box::pin(plans::show(call))),
-    post("/subscription-plans", scope(PlansWrite), |call| Box::pin(plans::create(call))),
-    put("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(plans::update(call))),
-    delete("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(plans::delete(call))),
-    list("/subscriptions", scope(SubscriptionsRead), |call| Box::pin(subscriptions::list(call))),
-    get("/subscriptions/{id}", scope(SubscriptionsRead), |call| {
-        Box::pin(subscriptions::show(call))
-    }),
-    post("/subscriptions", scope(SubscriptionsWrite), |call| Box::pin(subscriptions::create(call))),
-    put("/subscriptions/{id}", scope(SubscriptionsWrite), |call| {
-        Box::pin(subscriptions::update(call))
-    }),
-    delete("/subscriptions/{id}", scope(SubscriptionsWrite), |call| {
-        Box::pin(subscriptions::delete(call))
-    }),
-    get("/subscription-payments/{payment_id}", scope(PaymentsRead), |call| {
-        Box::pin(payments::show(call))
-    }),
-    post("/subscription-payments", scope(PaymentsWrite), |call| Box::pin(payments::create(call))),
-    put("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
-        Box::pin(payments::update(call))
-    }),
-    delete("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
-        Box::pin(payments::delete(call))
-    }),
-    get("/.well-known/jwks.json", Nothing, |call| Box::pin(authentication::public_keys(call))),
-    get("/health/live", Nothing, |call| Box::pin(operations::live(call))),
-    get("/health/ready", Nothing, |call| Box::pin(operations::ready(call))),
-    get("/metrics", Loopback, |call| Box::pin(operations::metrics(call))),
-    get("/openapi.json", Nothing, |call| Box::pin(documents::openapi(call))),
-    get("/docs", Nothing, |call| Box::pin(documents::docs(call))),
-];
-
-/// The variable of a pattern with what stands for it, if it has one; none has two.
+/// The name and value of a pattern's variable, if it has one; no pattern has two.
 pub(crate) type Variable = Option<(&'static str, String)>;
 
-/// Where a path leads.
+/// The outcome of a search for a route.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// To a route, with what stands for its variable.
     Route(&'static Route, Variable),
-    /// To a path that is known, but not with this method.
+    /// The path exists, with these methods.
     OtherMethods(Vec<&'static Method>),
-    /// Nowhere.
     Nothing,
 }
 
 impl Found {
-    /// True if only operators get there.
-    pub(crate) fn is_operators(&self) -> bool {
-        matches!(self, Self::Route(Route { needs: Loopback, .. }, _))
+    pub(crate) fn is_loopback_only(&self) -> bool {
+        matches!(self, Self::Route(Route { needs: Needs::Loopback, .. }, _))
     }
 }
 
-/// Finds the route of a method and the segments of a path among those that are shown.
-pub(crate) fn find(
-    method: &Method,
-    segments: &[Cow<'_, str>],
-    is_shown: impl Fn(&Route) -> bool,
-) -> Found {
-    // What GET answers, HEAD answers without its body.
+/// Finds the route of a method and the segments of a path.
+pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], surface: Surface) -> Found {
+    // HEAD is answered as GET, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
-    for route in ROUTES.iter().filter(|route| route.method == *wanted && is_shown(route)) {
+    let shown = || {
+        let areas = AREAS.iter().filter(|area| surface == Surface::Whole || area.for_operators);
+        areas.flat_map(|area| area.routes)
+    };
+    for route in shown().filter(|route| route.method == wanted) {
         if let Some(variable) = matches(route.pattern, segments) {
             return Found::Route(route, variable);
         }
     }
-    let others = ROUTES.iter().filter(|route| is_shown(route));
-    let others = others.filter(|route| matches(route.pattern, segments).is_some());
-    let others: Vec<_> = others.map(|route| &route.method).collect();
+    let others = shown().filter(|route| matches(route.pattern, segments).is_some());
+    let others: Vec<_> = others.map(|route| route.method).collect();
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }
 
-/// What stands for a pattern's variable, if the segments match it.
+/// The variable of a pattern, if the segments match it.
 fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable> {
     let mut found = None;
     let mut rest = pattern;
     for segment in segments {
-        // Also that the segment before ended here, in the pattern as in the path.
+        // Also checks that the previous segment ended here in the pattern.
         rest = rest.strip_prefix('/')?;
         match rest.strip_prefix('{') {
             None => rest = rest.strip_prefix(segment.as_ref())?,
@@ -219,17 +224,17 @@ fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable>
 mod tests {
     use super::*;
 
-    fn segments(path: &str) -> Vec<Cow<'_, str>> {
-        path.split('/').skip(1).map(Cow::from).collect()
+    fn find(method: &Method, path: &str) -> Found {
+        let segments: Vec<_> = path.split('/').skip(1).map(Cow::from).collect();
+        super::find(method, &segments, Surface::Whole)
     }
 
     #[test]
     fn every_route_is_found_by_its_own_pattern_and_no_other() {
-        for route in ROUTES {
+        for route in all() {
             let path = route.pattern.replace(['{', '}'], "");
-            let path = segments(&path);
 
-            let Found::Route(found, variable) = find(&route.method, &path, |_| true) else {
+            let Found::Route(found, variable) = find(route.method, &path) else {
                 panic!("{route:?} is not found");
             };
 
@@ -243,9 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_of_a_known_path_are_told() {
-        let find = |method: &Method, path: &str| find(method, &segments(path), |_| true);
+    fn every_route_begins_with_the_path_of_its_area() {
+        for area in AREAS {
+            for route in area.routes {
+                assert!(route.pattern.starts_with(area.path), "{route:?}");
+            }
+        }
+    }
 
+    #[test]
+    fn other_methods_of_a_known_path_are_told() {
         let Found::OtherMethods(methods) = find(&Method::PATCH, "/subscriptions/x") else {
             panic!();
         };
@@ -258,8 +270,8 @@ mod tests {
 
     /// The routes of the contract.
     fn given() -> impl Iterator<Item = &'static Route> {
-        let beside = ["/.well-known", "/health", "/metrics", "/openapi", "/docs"];
-        ROUTES.iter().filter(move |r| !beside.iter().any(|b| r.pattern.starts_with(b)))
+        let areas = [&authentication::AREA, &plans::AREA, &subscriptions::AREA, &payments::AREA];
+        areas.into_iter().flat_map(|area| area.routes)
     }
 
     #[test]
@@ -283,14 +295,14 @@ mod tests {
             .collect();
 
         let needs = |needs| match needs {
-            Nothing => "nothing".to_owned(),
-            Loopback => "this machine, or `metrics_listen`".to_owned(),
+            Needs::Nothing => "nothing".to_owned(),
+            Needs::Loopback => "this machine, or `metrics_listen`".to_owned(),
             Needs::Scope(scope) => format!("client `{scope}`"),
-            Bearer => "client `auth`, token".to_owned(),
-            BearerOnce => "client `auth`, token, also expired".to_owned(),
+            Needs::Bearer => "client `auth`, token".to_owned(),
+            Needs::BearerEvenExpired => "client `auth`, token, also expired".to_owned(),
         };
         let mut routes: Vec<_> =
-            ROUTES.iter().map(|route| format!("{route:?}: {}", needs(route.needs))).collect();
+            all().map(|route| format!("{route:?}: {}", needs(route.needs))).collect();
         listed.sort();
         routes.sort();
         assert_eq!(listed, routes);

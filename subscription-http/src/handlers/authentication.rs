@@ -1,14 +1,56 @@
 //! `/authentication`.
 
-use http::{StatusCode, header};
+use http::StatusCode;
 use serde_json::json;
-use subscription_core::auth::{Authentication, ProofOfIdentity, RefreshRequest, SignIn, SignedIn};
+use subscription_core::auth::Scope::Auth;
+use subscription_core::auth::{ProofOfIdentity, RefreshRequest, SignIn, SignedIn};
 
 use crate::api::bodies::{LoggedInBody, SessionBody, SignedInBody};
 use crate::api::call::Call;
-use crate::api::cors::VARY_ORIGIN;
 use crate::api::error::ApiError;
+use crate::api::rate::RouteLimit;
 use crate::api::reply::Reply;
+use crate::api::routes::Needs::{Bearer, BearerEvenExpired};
+use crate::api::routes::{Area, Route, delete, get, post, post_empty, scope};
+
+pub(crate) static AREA: Area = Area {
+    is_private: true,
+    ..Area::new(
+        "/authentication",
+        &[
+            Route {
+                limit: Some(RouteLimit::SignIn),
+                ..post("/authentication/sign-in", scope(Auth), |call| Box::pin(sign_in(call)))
+            },
+            Route {
+                limit: Some(RouteLimit::SignIn),
+                ..post("/authentication/sign-up", scope(Auth), |call| Box::pin(sign_up(call)))
+            },
+            post_empty("/authentication/user-logged-in", Bearer, |call| {
+                Box::pin(user_logged_in(call))
+            }),
+            Route {
+                limit: Some(RouteLimit::Refresh),
+                ..post("/authentication/refresh-token", scope(Auth), |call| {
+                    Box::pin(refresh_token(call))
+                })
+            },
+            delete("/authentication/delete-my-account/{auth_id}", Bearer, |call| {
+                Box::pin(delete_my_account(call))
+            }),
+            get("/authentication/tokens", Bearer, |call| Box::pin(tokens(call))),
+            post_empty("/authentication/tokens/logout", BearerEvenExpired, |call| {
+                Box::pin(logout(call))
+            }),
+            post_empty("/authentication/tokens/revoke-all", Bearer, |call| {
+                Box::pin(revoke_all(call))
+            }),
+            post_empty("/authentication/tokens/revoke-all-except-current", Bearer, |call| {
+                Box::pin(revoke_all_except_current(call))
+            }),
+        ],
+    )
+};
 
 fn signed_in(status: StatusCode, signed_in: &SignedIn) -> Result<Reply, ApiError> {
     Ok(Reply::json(status, &SignedInBody::from(signed_in))?.no_store())
@@ -20,29 +62,29 @@ fn proof(call: &Call) -> Result<SignIn, ApiError> {
     Ok(SignIn { client_id, access_token, email, origin: call.origin() })
 }
 
-pub(crate) async fn sign_in(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn sign_in(call: Box<Call>) -> Result<Reply, ApiError> {
     signed_in(StatusCode::OK, &call.auth().sign_in(proof(&call)?).await?)
 }
 
-pub(crate) async fn sign_up(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn sign_up(call: Box<Call>) -> Result<Reply, ApiError> {
     signed_in(StatusCode::CREATED, &call.auth().sign_up(proof(&call)?).await?)
 }
 
-pub(crate) async fn refresh_token(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn refresh_token(call: Box<Call>) -> Result<Reply, ApiError> {
     let request = call.input(RefreshRequest::from_json)?;
-    call.limiters().session(request.claimed_session())?;
+    call.state.limiters.session(request.claimed_session())?;
     let refreshed = call.auth().refresh(&call.client()?.id, &request.refresh_token).await?;
-    call.limiters().refreshed(refreshed.session.id);
+    call.state.limiters.refreshed(refreshed.session.id);
     signed_in(StatusCode::OK, &refreshed)
 }
 
-pub(crate) async fn user_logged_in(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn user_logged_in(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let user = call.auth().user(caller).await?;
     Ok(Reply::ok(&LoggedInBody::new(&user, &caller.session))?.no_store())
 }
 
-pub(crate) async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
     let auth_id: String = call.path("auth_id")?;
     let (auth, caller) = (call.auth().clone(), call.caller()?.clone());
     // A task of its own, so that the deletion of a large account continues if the caller disconnects.
@@ -51,7 +93,7 @@ pub(crate) async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError
     Ok(Reply::empty(StatusCode::NO_CONTENT).no_store())
 }
 
-pub(crate) async fn tokens(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn tokens(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let sessions = call.auth().sessions(caller).await?;
     let data = sessions.iter().map(|session| SessionBody::new(session, &caller.session));
@@ -63,20 +105,14 @@ fn revoked(sessions: usize) -> Result<Reply, ApiError> {
     Ok(Reply::ok(&json!({ "revoked": sessions }))?.no_store())
 }
 
-pub(crate) async fn logout(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn logout(call: Box<Call>) -> Result<Reply, ApiError> {
     revoked(call.auth().logout(&call.client()?.id, call.token()?).await?)
 }
 
-pub(crate) async fn revoke_all(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn revoke_all(call: Box<Call>) -> Result<Reply, ApiError> {
     revoked(call.auth().revoke_all(call.caller()?).await?)
 }
 
-pub(crate) async fn revoke_all_except_current(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn revoke_all_except_current(call: Box<Call>) -> Result<Reply, ApiError> {
     revoked(call.auth().revoke_all_except_current(call.caller()?).await?)
-}
-
-pub(crate) async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
-    let mut reply = Reply::ok(&Authentication::public_keys(call.auth()))?;
-    reply.set(header::VARY, VARY_ORIGIN);
-    Ok(reply)
 }

@@ -23,6 +23,7 @@ use super::activity::{Activity, Phase, PhaseTimer};
 use super::peers::Place;
 use super::sniffed_stream::SniffedStream;
 use crate::api::Api;
+use crate::api::bounds::BODY_BYTES_MAX;
 use crate::api::request_head;
 
 /// How long an idle connection may still deliver a request during shutdown: proxies send requests over
@@ -34,9 +35,6 @@ const HEAD_BYTES_MIN: usize = 8_192;
 
 /// HTTP/2: requests of one connection at once.
 const STREAMS_MAX: u32 = 100;
-
-/// HTTP/2: the flow-control window of a request body, which is the largest body.
-const STREAM_BYTES: u32 = 65_536;
 
 /// HTTP/2: bytes of a response that h2 buffers before they can be sent.
 const SEND_BYTES: usize = 65_536;
@@ -50,6 +48,7 @@ const RESETS_MAX: usize = 20;
 /// hyper's settings for every connection of a server; it detects HTTP/1 and HTTP/2 by itself.
 pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
     let head_bytes = limits.head_bytes.max(HEAD_BYTES_MIN);
+    let body_bytes = u32::try_from(BODY_BYTES_MAX).unwrap_or(u32::MAX);
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -62,8 +61,8 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS_MAX)
         // hyper's defaults, a megabyte and 400 KiB for each connection, are meant for files.
-        .initial_stream_window_size(STREAM_BYTES)
-        .initial_connection_window_size(STREAM_BYTES * 4)
+        .initial_stream_window_size(body_bytes)
+        .initial_connection_window_size(body_bytes.saturating_mul(4))
         .max_send_buf_size(SEND_BYTES)
         .max_frame_size(FRAME_BYTES)
         .max_pending_accept_reset_streams(RESETS_MAX)

@@ -19,6 +19,7 @@ use self::connection::Connection;
 use self::peers::Peers;
 use self::workers::Workers;
 use crate::api::Api;
+use crate::api::bounds::HEAD_BYTES_MAX;
 
 /// Connections that the kernel queues until they are accepted; the system may allow fewer. The usual 128
 /// are too few for a burst: the clients beyond them retry after a whole second.
@@ -40,7 +41,7 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// How long a connection may be idle between requests: 30 s.
     pub idle_timeout: Duration,
-    /// How long a client may take to read a response: 60 s.
+    /// How long a client may take to read a response: 1 min.
     pub send_timeout: Duration,
     /// How long a stop waits for requests in flight: 10 s.
     pub drain_timeout: Duration,
@@ -51,10 +52,10 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             connections_per_peer: 1_000,
-            head_bytes: 16_384,
+            head_bytes: HEAD_BYTES_MAX,
             head_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(30),
-            send_timeout: Duration::from_secs(60),
+            send_timeout: Duration::from_mins(1),
             drain_timeout: Duration::from_secs(10),
         }
     }
