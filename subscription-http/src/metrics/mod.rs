@@ -14,8 +14,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::api::routes::{self, Route};
 use crate::metered::StoreMetrics;
-use crate::routes::{ROUTES, Route};
 
 /// Requests by route and status, how long they took, and which came too often.
 pub(crate) struct Metrics {
@@ -23,7 +23,7 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<Served, Histogram>,
     limited: Family<Limited, Counter>,
-    /// The series of each of [`ROUTES`] in its order, as far as there are any.
+    /// The series of each route, in the order of the table, as far as there are any.
     at_hand: Box<[AtHand]>,
 }
 
@@ -84,7 +84,7 @@ impl Metrics {
         registry.register("request_seconds", "How long answers took", seconds.clone());
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
-        let at_hand = ROUTES.iter().map(|_| AtHand::default()).collect();
+        let at_hand = routes::all().map(|_| AtHand::default()).collect();
         Self { registry, requests, seconds, limited, at_hand }
     }
 
@@ -113,7 +113,7 @@ impl Metrics {
         took: Duration,
     ) {
         let name = route.map_or(Route::NONE, |route| route.pattern);
-        let nth = route.and_then(|route| ROUTES.iter().position(|one| std::ptr::eq(one, route)));
+        let nth = route.and_then(|route| routes::all().position(|one| std::ptr::eq(one, route)));
         let at_hand = nth.and_then(|nth| self.at_hand.get(nth));
         let seconds = || self.seconds.get_or_create(&Served { route: name }).clone();
         let took = took.as_secs_f64();
@@ -126,7 +126,7 @@ impl Metrics {
             self.requests.get_or_create(&answered).clone()
         };
         // What is at hand is of the route's own method: HEAD is counted for itself.
-        let at_hand = at_hand.filter(|_| route.is_some_and(|route| route.method == *method));
+        let at_hand = at_hand.filter(|_| route.is_some_and(|route| route.method == method));
         let usual = STATUSES.iter().position(|usual| *usual == status);
         match at_hand.zip(usual).and_then(|(at_hand, nth)| at_hand.requests.get(nth)) {
             Some(counter) => counter.get_or_init(requests).inc(),

@@ -4,7 +4,7 @@ use subscription_core::store::StoreError;
 use subscription_core::{Error, SubscriptionService, Timestamp};
 use tokio::sync::Mutex;
 
-use crate::error::ApiError;
+use crate::api::error::ApiError;
 
 /// How long an outcome is remembered: anybody may ask, and must not keep the disk busy.
 const REMEMBERED_MICROS: i64 = 1_000_000;

@@ -1,35 +1,30 @@
-//! The query of a list: every parameter known, none ignored, and cursors that fit it.
+//! The query of a list: every parameter is known, and none is ignored.
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::percent_decode_str;
-use secrecy::{ExposeSecret as _, SecretSlice};
-use sha2::Sha256;
 use subscription_core::InvalidValue;
 use subscription_core::store::{Direction, PageLimit, Position};
 
-use crate::error::{ApiError, Refusal};
+use super::bounds::PAGE_MAX;
+use super::cursor::Cursors;
+use super::error::ApiError;
 
-const MAC_BYTES: usize = 16;
-
-/// How much of the name of a parameter that is refused is told.
+/// The characters of a refused parameter's name that an error shows.
 const NAME_CHARS_SHOWN: usize = 100;
 
 /// The parameters of a request, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// Parameters that are not what they must be.
+/// The error of a parameter.
 fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
     ApiError::Query { parameter: parameter.into(), message: message.into() }
 }
 
 impl Query {
-    /// Takes the part of a URI after the `?` apart.
+    /// Parses the part of a URI after the `?`.
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
         let decode = |name: &str, part: &str| {
             let spaced = part.replace('+', " ");
@@ -92,14 +87,14 @@ impl Query {
         value.map_err(|_| wrong(name, "must be true or false"))
     }
 
-    /// How many records a page is to have.
+    /// The size of the page.
     pub(crate) fn limit(&self) -> Result<PageLimit, ApiError> {
         let Some(text) = self.value("limit") else { return Ok(PageLimit::default()) };
         let limit = text.parse().ok().and_then(|limit| PageLimit::new(limit).ok());
-        limit.ok_or_else(|| wrong("limit", "must be from 1 to 200"))
+        limit.ok_or_else(|| wrong("limit", format!("must be from 1 to {PAGE_MAX}")))
     }
 
-    /// What is sorted by, and which way; a dash in front goes backwards.
+    /// The order and its direction; a dash in front means descending.
     pub(crate) fn sort<T: Copy>(
         &self,
         orders: &[(&str, T)],
@@ -119,57 +114,17 @@ impl Query {
         })
     }
 
-    /// The place that a cursor stands for.
+    /// The position of the cursor, if there is one.
     pub(crate) fn after(&self, cursors: &Cursors<'_>) -> Result<Option<Position>, ApiError> {
         self.value("cursor").map(|cursor| cursors.read(cursor, self)).transpose()
     }
 
-    /// What a cursor is bound to: everything but the cursor and the size of the page.
-    fn filters(&self) -> Vec<(&str, &str)> {
+    /// The parameters that a cursor is bound to: all but the cursor and the size of the page.
+    pub(crate) fn filters(&self) -> Vec<(&str, &str)> {
         let bound = self.0.iter().filter(|(name, _)| name != "cursor" && name != "limit");
         let mut bound: Vec<_> =
             bound.map(|(name, value)| (name.as_str(), value.as_str())).collect();
         bound.sort_unstable();
         bound
-    }
-}
-
-/// Makes and reads the cursors of one list for one client.
-pub(crate) struct Cursors<'a> {
-    pub(crate) key: &'a SecretSlice<u8>,
-    pub(crate) list: &'static str,
-    pub(crate) client: &'a str,
-}
-
-impl Cursors<'_> {
-    fn mac(&self, position: &[u8], query: &Query) -> Option<Hmac<Sha256>> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.key.expose_secret()).ok()?;
-        let bound = serde_json::to_vec(&(self.list, self.client, query.filters())).ok()?;
-        mac.update(&u64::try_from(bound.len()).ok()?.to_be_bytes());
-        mac.update(&bound);
-        mac.update(position);
-        Some(mac)
-    }
-
-    /// The cursor of a place.
-    pub(crate) fn write(&self, position: &Position, query: &Query) -> Result<String, ApiError> {
-        let write = || {
-            let position = serde_json::to_vec(position).ok()?;
-            let mac = self.mac(&position, query)?.finalize().into_bytes();
-            let mac = mac.first_chunk::<MAC_BYTES>()?;
-            Some(URL_SAFE_NO_PAD.encode([&mac[..], &position].concat()))
-        };
-        write().ok_or_else(|| ApiError::unforeseen("a cursor could not be written"))
-    }
-
-    fn read(&self, cursor: &str, query: &Query) -> Result<Position, ApiError> {
-        let read = || {
-            let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-            let (mac, position) = bytes.split_first_chunk::<MAC_BYTES>()?;
-            // A cursor gives nothing away, but a forged one could skip a check of a store to come.
-            self.mac(position, query)?.verify_truncated_left(mac).ok()?;
-            serde_json::from_slice(position).ok()
-        };
-        read().ok_or_else(|| Refusal::CursorInvalid.into())
     }
 }

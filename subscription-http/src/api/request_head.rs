@@ -10,13 +10,8 @@ use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
-use crate::error::Refusal;
-
-/// The longest URI.
-const URI_BYTES_MAX: usize = 8_192;
-
-/// The longest `client-id`.
-const CLIENT_BYTES_MAX: usize = 200;
+use super::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
+use super::error::Refusal;
 
 /// How many hops of `x-forwarded-for` are looked at.
 const HOPS_MAX: usize = 16;
@@ -126,7 +121,7 @@ pub(crate) fn client_id(headers: &HeaderMap) -> Result<SecretString, Refusal> {
     let value = headers.get(CLIENT_ID).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match value.trim() {
         "" => Err(Refusal::ClientMissing),
-        id if id.len() > CLIENT_BYTES_MAX => Err(Refusal::HeaderInvalid("client-id")),
+        id if id.len() > CLIENT_ID_CHARS_MAX => Err(Refusal::HeaderInvalid("client-id")),
         id => Ok(id.into()),
     }
 }
@@ -148,7 +143,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// True for a body that would have to be unpacked first: it has a content coding that does something.
-pub(crate) fn is_packed(headers: &HeaderMap) -> bool {
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
     let mut lines = headers.get_all(CONTENT_ENCODING).iter();
     lines.any(|line| {

@@ -1,4 +1,5 @@
-//! The body of a request: read where it is wanted, and where it is not, out of the way of the next one.
+//! The body of a request: read if the route takes one, else discarded so that the connection can be used
+//! for the next request.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,15 +11,13 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body;
 use pin_project_lite::pin_project;
 
-use crate::error::{ApiError, Refusal};
-use crate::gate;
-use crate::within::within;
+use super::bounds::BODY_BYTES_MAX;
+use super::error::{ApiError, Refusal};
+use super::request_head;
+use super::timeout::timeout;
 
-/// The largest body.
-const BODY_BYTES_MAX: usize = 65_536;
-
-/// How long a body that nobody wants is waited for, so that its connection can go on.
-const PASSED_BY_WITHIN: Duration = Duration::from_millis(100);
+/// How long discarding a body may take before the connection is given up.
+const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);
 
 pin_project! {
     /// The body of a request, and how far it was read.
@@ -31,11 +30,11 @@ pin_project! {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing of it stands before the next request.
+    /// The next request can be read.
     Done,
-    /// Nobody has looked at it.
+    /// None of it was read.
     Unread,
-    /// It was read in part, or it is not sent before it is asked for.
+    /// It was read in part, or the client waits for a `100 Continue` before it sends it.
     Halted,
 }
 
@@ -45,7 +44,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     pub(crate) fn new(head: &Parts, body: B) -> Self {
-        // HTTP/2 keeps requests apart, whatever becomes of their bodies.
+        // HTTP/2 has a stream for each request, so that an unread body is in nobody's way.
         let state = if body.is_end_stream() || head.version > Version::HTTP_11 {
             State::Done
         } else if head.headers.contains_key(header::EXPECT) {
@@ -60,17 +59,18 @@ where
     pub(crate) async fn read(
         self: Pin<&mut Self>,
         time: Duration,
+        most: usize,
         headers: &HeaderMap,
     ) -> Result<Bytes, ApiError> {
-        if !gate::is_json(headers) {
+        if !request_head::is_json(headers) {
             return Err(Refusal::MediaType.into());
         }
-        if gate::is_packed(headers) {
+        if request_head::is_encoded(headers) {
             return Err(Refusal::ContentCoding.into());
         }
         let parts = self.project();
         *parts.state = State::Halted;
-        let body = match within(time, Limited::new(parts.body, BODY_BYTES_MAX).collect()).await {
+        let body = match timeout(time, Limited::new(parts.body, most).collect()).await {
             None => Err(Refusal::TooSlow),
             Some(Ok(body)) => Ok(body.to_bytes()),
             Some(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge),
@@ -80,13 +80,13 @@ where
         Ok(body)
     }
 
-    /// True if something of it stands before the next request.
-    pub(crate) fn is_in_the_way(&self) -> bool {
+    /// True if a part of it must be read before the next request can be.
+    pub(crate) fn is_unread(&self) -> bool {
         self.state != State::Done
     }
 
-    /// Reads what nobody wants, if it is little and comes soon; else the connection cannot go on.
-    pub(crate) async fn pass_by(self: Pin<&mut Self>) {
+    /// Reads and drops the body, if it is short and arrives soon.
+    pub(crate) async fn discard(self: Pin<&mut Self>) {
         let parts = self.project();
         let is_short = usize::try_from(parts.body.size_hint().lower())
             .is_ok_and(|least| least <= BODY_BYTES_MAX);
@@ -102,6 +102,6 @@ where
             }
             State::Done
         };
-        *parts.state = within(PASSED_BY_WITHIN, ended).await.unwrap_or(State::Halted);
+        *parts.state = timeout(DISCARD_TIMEOUT, ended).await.unwrap_or(State::Halted);
     }
 }

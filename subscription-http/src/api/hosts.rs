@@ -12,6 +12,8 @@ use std::sync::{PoisonError, RwLock};
 use http::{HeaderMap, Uri, header};
 use serde::Deserialize;
 
+use super::routes;
+
 /// A name or an address that a server answers to, with a port or whatever the port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -140,8 +142,7 @@ impl Hosts {
         if !self.loopback_only && self.listed.is_empty() {
             return true;
         }
-        // Probes come by address.
-        if !self.loopback_only && uri.path().starts_with("/health/") {
+        if !self.loopback_only && routes::takes_any_host(uri.path()) {
             return true;
         }
         let is_allowed = |host: Host<'_>| {

@@ -1,7 +1,7 @@
-//! Who may ask how often.
+//! Rate limits by address, client and session.
 //!
-//! Each limit is a token bucket: so many requests at once, and then one more as often as makes that
-//! many in the window. Memory is bounded, so that nobody with a million addresses uses it up.
+//! Each limit is a token bucket for each key: it allows a burst of all its requests, and refills evenly
+//! over its window. Memory is bounded, so that an attacker with a million addresses cannot use it up.
 
 mod buckets;
 
@@ -15,7 +15,7 @@ use subscription_core::auth::{Client, ClientKind};
 use subscription_core::{Clock, SessionId, Slug};
 
 use self::buckets::{Buckets, Time};
-use crate::error::Refusal;
+use crate::api::error::Refusal;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -23,12 +23,12 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// The longest window.
 const WINDOW_MAX: Duration = Duration::from_hours(24 * 366);
 
-/// So many requests in so much time.
+/// A number of requests in a window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// How many requests, all at once if need be.
+    /// The number of requests, which may come all at once.
     pub requests: NonZeroU32,
-    /// In how much time that many are allowed again.
+    /// The time in which that many are allowed again.
     pub window: Duration,
 }
 
@@ -46,16 +46,16 @@ impl Quota {
         let window = self.window.min(WINDOW_MAX);
         let period = (window / self.requests.get()).max(Duration::from_nanos(1));
         let quota = governor::Quota::with_period(period);
-        // Only a period of zero is none.
+        // `None` only for a period of zero.
         let quota = quota.unwrap_or_else(|| governor::Quota::per_second(self.requests));
         Buckets::new(quota.allow_burst(self.requests), time)
     }
 }
 
-/// How often one may ask; `None` is as often as one likes.
+/// The rate limits of a server; `None` is no limit.
 ///
-/// An address is the one that the rule of `x-forwarded-for` finds; of IPv6 the first 64 bits count. A
-/// request that came with no address is not limited by address.
+/// The address of a caller is found by `x-forwarded-for` if the proxy is trusted; of IPv6 the first 64
+/// bits count. A request without an address is not limited by address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Sign-ins and sign-ups of an address, together.
@@ -64,13 +64,13 @@ pub struct RateLimits {
     pub refresh: Option<Quota>,
     /// Refreshes of a session that succeed.
     pub refresh_session: Option<Quota>,
-    /// Calls of a peer with a `client-id` that is none; while it has used them up it is refused
-    /// whatever it calls with. What a client asserts of addresses is not believed here.
+    /// Requests of an address with an unknown `client-id`; once they are used up, all its requests with a
+    /// `client-id` are refused. An address that a client asserts does not count here.
     pub failed_clients: Option<Quota>,
-    /// All calls of a confidential client, from wherever. A public client's id is no secret: a bucket of
-    /// its own would be one that anybody can use up for all of its users.
+    /// All requests of a confidential client, from any address. Public clients have no such limit: their id
+    /// is no secret, so that anybody could use it up for all of their users.
     pub client: Option<Quota>,
-    /// All calls of an address.
+    /// All requests of an address.
     pub address: Option<Quota>,
 }
 
@@ -86,8 +86,8 @@ impl RateLimits {
     };
 
     /// Sign-ins and sign-ups 30 in 5 minutes per address, refreshes 150 in 5 minutes per address and
-    /// 10 a minute per session, failed client ids 20 in 5 minutes per peer, and whatever else is asked
-    /// 10,000 in 10 seconds per confidential client and per address.
+    /// 10 a minute per session, unknown client ids 20 in 5 minutes per address, and all requests 10,000 in
+    /// 10 seconds per confidential client and per address.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -102,24 +102,24 @@ impl RateLimits {
     }
 }
 
-/// Where somebody stands with a limit.
+/// The state of a limit after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RateStatus {
     pub(crate) policy: &'static str,
     quota: Quota,
     left: u32,
-    /// How long until there is one more, if there is none.
+    /// The time until the next request is allowed, if none is now.
     wait: Option<Duration>,
 }
 
-impl Standing {
-    /// Whole seconds until there is one more.
+impl RateStatus {
+    /// Whole seconds until the next request is allowed.
     pub(crate) fn retry_after(&self) -> u64 {
         let wait = self.wait.unwrap_or_default();
         wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
     }
 
-    /// The fields that tell of it (draft-ietf-httpapi-ratelimit-headers), and when to come back.
+    /// Its headers (draft-ietf-httpapi-ratelimit-headers), with `Retry-After` if none is left.
     pub(crate) fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let Self { policy, quota, left, wait } = self;
         let window = quota.window.as_secs().max(1);
@@ -137,6 +137,13 @@ impl Standing {
     }
 }
 
+/// A rate limit that is shared by all routes that name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteLimit {
+    SignIn,
+    Refresh,
+}
+
 /// One limit: its name, its rule, and a bucket for each key.
 #[derive(Debug)]
 struct Limit<K: std::hash::Hash + Eq + Clone> {
@@ -151,20 +158,20 @@ impl<K: std::hash::Hash + Eq + Clone> Limit<K> {
         Some(Self { policy, quota, buckets: quota.buckets(time.clone()) })
     }
 
-    fn take(&self, key: K) -> Result<Standing, Refusal> {
-        self.standing(self.buckets.take(key))
+    fn take(&self, key: K) -> Result<RateStatus, Refusal> {
+        self.status(self.buckets.take(key))
     }
 
-    fn look(&self, key: K) -> Result<Standing, Refusal> {
-        self.standing(self.buckets.look(key))
+    fn look(&self, key: K) -> Result<RateStatus, Refusal> {
+        self.status(self.buckets.look(key))
     }
 
-    fn standing(&self, outcome: Result<u32, Duration>) -> Result<Standing, Refusal> {
+    fn status(&self, outcome: Result<u32, Duration>) -> Result<RateStatus, Refusal> {
         let (policy, quota) = (self.policy, self.quota);
         match outcome {
-            Ok(left) => Ok(Standing { policy, quota, left, wait: None }),
+            Ok(left) => Ok(RateStatus { policy, quota, left, wait: None }),
             Err(wait) => {
-                Err(Refusal::RateLimited(Standing { policy, quota, left: 0, wait: Some(wait) }))
+                Err(Refusal::RateLimited(RateStatus { policy, quota, left: 0, wait: Some(wait) }))
             }
         }
     }
@@ -182,12 +189,12 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// Limits by the machine's own time, which never goes back.
+    /// Limits by the monotonic clock.
     pub(crate) fn new(limits: &RateLimits) -> Self {
         Self::timed(limits, &Time::Machine(Instant::now()))
     }
 
-    /// Limits by the time of a clock.
+    /// Limits by the given clock.
     pub(crate) fn by(limits: &RateLimits, clock: impl Clock + 'static) -> Self {
         Self::timed(limits, &Time::Given(Arc::new(clock)))
     }
@@ -203,12 +210,12 @@ impl Limiters {
         }
     }
 
-    /// Counts a call of an address.
+    /// Counts a request of an address.
     pub(crate) fn address(&self, ip: Option<IpAddr>) -> Result<(), Refusal> {
         take(self.address.as_ref(), ip.map(network)).map(drop)
     }
 
-    /// Refuses a peer that has called with too many client ids that are none.
+    /// Refuses an address that has sent too many unknown client ids.
     pub(crate) fn peer(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
         match (&self.failed_clients, peer) {
             (Some(limit), Some(peer)) => limit.look(network(peer)).map(drop),
@@ -216,13 +223,13 @@ impl Limiters {
         }
     }
 
-    /// Counts a call with a client id that is none.
+    /// Counts a request with an unknown client id.
     pub(crate) fn failed_client(&self, peer: Option<IpAddr>) {
-        // This one has failed already; the next is refused.
+        // This request has failed already; the next one is refused.
         take(self.failed_clients.as_ref(), peer.map(network)).ok();
     }
 
-    /// Counts a call of a client that has a secret.
+    /// Counts a request of a confidential client.
     pub(crate) fn client(&self, client: &Client) -> Result<(), Refusal> {
         match (&self.client, client.kind) {
             (Some(limit), ClientKind::Confidential) => limit.take(client.id.clone()).map(drop),
@@ -230,24 +237,24 @@ impl Limiters {
         }
     }
 
-    /// Counts a call of a route with a limit of its own, and tells where the address stands with it.
+    /// Counts a request to a route with its own limit, and returns the state of that limit.
     pub(crate) fn route(
         &self,
-        pattern: &str,
+        limit: Option<RouteLimit>,
         ip: Option<IpAddr>,
-    ) -> Result<Option<Standing>, Refusal> {
-        let limit = match pattern {
-            "/authentication/sign-in" | "/authentication/sign-up" => &self.sign_in,
-            "/authentication/refresh-token" => &self.refresh,
-            _ => &None,
+    ) -> Result<Option<RateStatus>, Refusal> {
+        let limit = match limit {
+            Some(RouteLimit::SignIn) => &self.sign_in,
+            Some(RouteLimit::Refresh) => &self.refresh,
+            None => return Ok(None),
         };
         take(limit.as_ref(), ip.map(network))
     }
 
     /// Refuses the refresh of a session that was refreshed too often.
     ///
-    /// Which session it is was not proved yet, so that nothing is counted: else anybody who knows its
-    /// id could keep it from being refreshed.
+    /// The refresh token is not verified yet, so that nothing is counted: else anybody who knows the id of
+    /// a session could keep it from being refreshed.
     pub(crate) fn session(&self, session: Option<SessionId>) -> Result<(), Refusal> {
         match (&self.refresh_session, session) {
             (Some(limit), Some(session)) => limit.look(session).map(drop),
@@ -257,7 +264,7 @@ impl Limiters {
 
     /// Counts the refresh of a session.
     pub(crate) fn refreshed(&self, session: SessionId) {
-        // Those that ran at the same time were all let through.
+        // Concurrent refreshes were all allowed, so that the bucket may be empty.
         take(self.refresh_session.as_ref(), Some(session)).ok();
     }
 }
@@ -265,11 +272,11 @@ impl Limiters {
 fn take<K: std::hash::Hash + Eq + Clone>(
     limit: Option<&Limit<K>>,
     key: Option<K>,
-) -> Result<Option<Standing>, Refusal> {
+) -> Result<Option<RateStatus>, Refusal> {
     limit.zip(key).map(|(limit, key)| limit.take(key)).transpose()
 }
 
-/// What is limited together: an address, but of IPv6 all of a subscriber's, which is a /64 at least.
+/// The key of an address: itself, or the /64 of an IPv6 address, because a subscriber has that many.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.into(),

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use subscription_core::store::Key;
 use subscription_core::{Conflict, Error, ErrorKind, Faults, InvalidTransition, Unauthenticated};
 
-use crate::rate::Standing;
-use crate::reply::Reply;
+use super::bounds;
+use super::rate::RateStatus;
+use super::reply::Reply;
 
 /// Why a request was not answered as asked.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub(crate) enum Refusal {
     UriTooLong,
     MediaType,
     ContentCoding,
-    RateLimited(Standing),
+    RateLimited(RateStatus),
     Overloaded,
 }
 
@@ -126,7 +127,10 @@ impl Refusal {
             }
             Self::BodyUnreadable => "the body ended before its time".into(),
             Self::CursorInvalid => "the cursor is not one of this list with these filters".into(),
-            Self::KeyInvalid => "an Idempotency-Key is 1 to 255 visible ASCII characters".into(),
+            Self::KeyInvalid => bounds::fill(
+                "an Idempotency-Key is 1 to {{idempotency_key_chars}} visible ASCII characters",
+            )
+            .into(),
             Self::ClientMissing => "the header client-id is required".into(),
             Self::TokenMissing => {
                 "the header Authorization: Bearer <access token> is required".into()
@@ -135,12 +139,12 @@ impl Refusal {
             Self::NotFound => "there is no such record".into(),
             Self::MethodNotAllowed(allow) => format!("this path takes {allow}").into(),
             Self::TooSlow => "the body took too long to arrive".into(),
-            Self::BodyTooLarge => "a body has at most 65,536 bytes".into(),
-            Self::UriTooLong => "a URI has at most 8,192 bytes".into(),
+            Self::BodyTooLarge => bounds::fill("a body has at most {{body_bytes}} bytes").into(),
+            Self::UriTooLong => bounds::fill("a URI has at most {{uri_bytes}} bytes").into(),
             Self::MediaType => "the body must be sent as application/json".into(),
             Self::ContentCoding => "the body must be sent without a Content-Encoding".into(),
-            Self::RateLimited(standing) => {
-                format!("too many requests; try again in {} s", standing.retry_after()).into()
+            Self::RateLimited(status) => {
+                format!("too many requests; try again in {} s", status.retry_after()).into()
             }
             Self::Overloaded => "the server took too long; try again".into(),
         }
@@ -215,8 +219,8 @@ impl ApiError {
         if let Self::Request(Refusal::ContentCoding) = self {
             reply.set(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        if let Self::Request(Refusal::RateLimited(standing)) = self {
-            reply.headers.extend(standing.headers());
+        if let Self::Request(Refusal::RateLimited(status)) = self {
+            reply.headers.extend(status.headers());
         }
         if let Self::Request(Refusal::MethodNotAllowed(allow)) = self
             && let Ok(allow) = HeaderValue::from_str(allow)

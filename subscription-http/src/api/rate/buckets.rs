@@ -12,18 +12,18 @@ use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
 
-/// In how many parts the keys are kept, so that they do not wait for each other.
+/// The number of shards, each with its own lock.
 const SHARDS: usize = 64;
 
-/// How many keys a part keeps. All parts of one limit together stay under a few megabytes.
+/// The most keys of a shard. All shards of one limit together stay under a few megabytes.
 const KEYS_PER_SHARD: usize = 1_024;
 
-/// The time that buckets fill by.
+/// The clock of the buckets.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
-    /// Since the start, by the machine: it never goes back, as the time of day does.
+    /// The monotonic clock, since this instant.
     Machine(Instant),
-    /// A clock that tests turn.
+    /// A clock that tests set.
     Given(Arc<dyn subscription_core::Clock>),
 }
 
@@ -35,7 +35,7 @@ impl Clock for Time {
             Self::Machine(start) => start.elapsed().into(),
             Self::Given(clock) => {
                 let micros = u64::try_from(clock.now().micros()).unwrap_or_default();
-                // Nanoseconds end in the year 2554, and waits are added to them.
+                // Nanoseconds overflow in the year 2554, and waits are added to them.
                 micros.saturating_mul(1_000).min(u64::MAX / 2).into()
             }
         }
@@ -51,18 +51,18 @@ pub(super) struct Buckets<K: Hash + Eq + Clone> {
 impl<K: Hash + Eq + Clone> Buckets<K> {
     pub(super) fn new(quota: Quota, time: Time) -> Self {
         let shards = Shards {
-            parts: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: foldhash::fast::RandomState::default(),
         };
         Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
     }
 
-    /// Takes one out of a bucket: how many are left, or how long it is until there is one.
+    /// Takes a token: how many are left, or how long until there is one.
     pub(super) fn take(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: true })
     }
 
-    /// The same without taking it.
+    /// The same without taking a token.
     pub(super) fn look(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: false })
     }
@@ -81,17 +81,17 @@ impl<K: Hash + Eq + Clone> fmt::Debug for Buckets<K> {
     }
 }
 
-/// Which bucket, and whether something is taken out of it or it is only looked at.
+/// The bucket, and whether a token is taken or only looked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Ask<K> {
     key: K,
     takes: bool,
 }
 
-/// When each bucket is full again; one that is not here is full.
+/// The time when each bucket is full again; a key without an entry has a full bucket.
 struct Shards<K> {
-    parts: Vec<Mutex<HashMap<K, Nanos>>>,
-    /// Which part a key is in; the parts themselves have a hash that nobody can aim at.
+    shards: Vec<Mutex<HashMap<K, Nanos>>>,
+    /// Chooses the shard of a key; the maps themselves use a keyed hash that attackers cannot predict.
     hasher: foldhash::fast::RandomState,
 }
 
@@ -103,11 +103,11 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
         let hash = usize::try_from(self.hasher.hash_one(&ask.key) % SHARDS as u64);
-        // The remainder is always in range: this is only said so that nothing can panic.
-        let Some(part) = self.parts.get(hash.unwrap_or_default()) else {
+        // Always in range; written so that it cannot panic.
+        let Some(shard) = self.shards.get(hash.unwrap_or_default()) else {
             return measure(None).map(|(outcome, _)| outcome);
         };
-        let mut full_at = part.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full_at = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = full_at.get_mut(&ask.key) {
             let (outcome, next) = measure(Some(*at))?;
             if ask.takes {
@@ -118,7 +118,7 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
         let (outcome, next) = measure(None)?;
         if ask.takes {
             if full_at.len() >= KEYS_PER_SHARD {
-                forget_the_fullest(&mut full_at);
+                remove_the_fullest(&mut full_at);
             }
             full_at.insert(ask.key.clone(), next);
         }
@@ -126,11 +126,11 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     }
 }
 
-/// Forgets the half of the buckets that will be full first, above all those that are full by now.
+/// Removes the half of the buckets that are full soonest, which includes those that are full now.
 ///
-/// So whoever comes from ever new addresses pushes out their like, and not those who are limited. It
-/// is done once in many new keys, and for one part at a time.
-fn forget_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {
+/// An attacker with ever new addresses evicts only such entries, not the keys that are limited. It runs
+/// once for many new keys, on one shard at a time.
+fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {
     let mut times: Vec<Nanos> = full_at.values().copied().collect();
     let middle = times.len() / 2;
     let (_, median, _) = times.select_nth_unstable(middle);
@@ -164,12 +164,12 @@ mod tests {
 
         let wait = buckets.take(u32::MAX).unwrap_err();
         assert_eq!(wait, Duration::from_secs(99));
-        let parts = buckets.limiter.into_state_store().parts;
+        let shards = buckets.limiter.into_state_store().shards;
         let (mut keys, mut room) = (0, 0);
-        for part in parts {
-            let part = part.into_inner().unwrap();
-            keys += part.len();
-            room += part.capacity();
+        for shard in shards {
+            let shard = shard.into_inner().unwrap();
+            keys += shard.len();
+            room += shard.capacity();
         }
         assert!(keys <= SHARDS * KEYS_PER_SHARD, "{keys}");
         assert!(room <= 2 * SHARDS * KEYS_PER_SHARD, "{room}");

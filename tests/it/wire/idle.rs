@@ -1,4 +1,5 @@
-//! Connections that rest between requests: nothing that was sent is lost, or read as what it is not.
+//! Connections that are idle between requests, or in the middle of one: nothing that was sent is lost, or
+//! read as something else.
 
 use std::time::Duration;
 
@@ -8,23 +9,16 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep};
 
-use super::world::{DEADLINE, Hangs, Raw, Wire, answers, get, over, post, post_plan, within};
+use super::world::{DEADLINE, Raw, Wire, answers, get, post, post_plan, within};
 
-/// A connection of a server with these limits rests after a sixteenth of the time that it may idle.
-const IDLES: Duration = Duration::from_secs(4);
-
-fn limits() -> Limits {
-    Limits { head_timeout: IDLES, ..Limits::default() }
-}
-
-/// Waits until a connection that is left alone rests: it is looked at twice until then.
-async fn rested() {
-    sleep(IDLES * 2 / 16 + Duration::from_millis(100)).await;
+/// Waits until the server has read everything that was sent, and waits for more.
+async fn pause() {
+    sleep(Duration::from_millis(200)).await;
 }
 
 #[tokio::test]
-async fn a_connection_that_rested_answers_its_next_requests() {
-    let wire = Wire::limited(limits()).await;
+async fn an_idle_connection_answers_its_next_requests() {
+    let wire = Wire::new().await;
     let mut raw = wire.connect().await;
     for n in 0..3 {
         raw.send(post_plan(&format!("plan-{n}"))).await;
@@ -32,13 +26,13 @@ async fn a_connection_that_rested_answers_its_next_requests() {
         raw.send(get(&format!("/subscription-plans/plan-{n}"))).await;
         assert_eq!(raw.answer().await.status, 200, "{n}");
 
-        rested().await;
+        pause().await;
     }
 }
 
 #[tokio::test]
-async fn a_request_in_pieces_is_one_request_wherever_a_rest_falls() {
-    let wire = Wire::limited(limits()).await;
+async fn a_request_in_pieces_is_one_request_wherever_it_pauses() {
+    let wire = Wire::new().await;
     let whole = post_plan("pieces");
     // In the first line, before and in a name, between head and body, and in the body.
     let cuts = [1, 6, whole.find("Host").unwrap(), whole.find("Len").unwrap()];
@@ -51,7 +45,7 @@ async fn a_request_in_pieces_is_one_request_wherever_a_rest_falls() {
         let (first, second) = whole.split_at(cut);
 
         raw.send(first).await;
-        rested().await;
+        pause().await;
         raw.send(second).await;
 
         assert_eq!(raw.answer().await.status, 201, "cut at {cut}");
@@ -61,8 +55,8 @@ async fn a_request_in_pieces_is_one_request_wherever_a_rest_falls() {
 }
 
 #[tokio::test]
-async fn of_pipelined_requests_each_is_answered_once_wherever_a_rest_falls() {
-    let wire = Wire::limited(limits()).await;
+async fn of_pipelined_requests_each_is_answered_once_wherever_they_pause() {
+    let wire = Wire::new().await;
     let mut raw = wire.connect().await;
     let request = get("/health/live");
     let (first, second) = request.split_at(20);
@@ -71,12 +65,12 @@ async fn of_pipelined_requests_each_is_answered_once_wherever_a_rest_falls() {
     for n in 0..3 {
         assert_eq!(raw.answer().await.status, 200, "{n}");
     }
-    rested().await;
+    pause().await;
     raw.send(second.to_owned() + &request + first).await;
     for n in 3..5 {
         assert_eq!(raw.answer().await.status, 200, "{n}");
     }
-    rested().await;
+    pause().await;
     raw.send(second).await;
 
     assert_eq!(answers(&raw.rest().await), 1);
@@ -85,7 +79,7 @@ async fn of_pipelined_requests_each_is_answered_once_wherever_a_rest_falls() {
 /// What is hidden in a body must not be taken for a request, however long it takes to come.
 #[tokio::test]
 async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
-    let wire = Wire::limited(limits()).await;
+    let wire = Wire::new().await;
     let hidden = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-request-id: hidden\r\n\r\n";
     let long = format!("Content-Length: {}\r\n", hidden.len() + 4);
     let chunk = format!("{:x}\r\n", hidden.len());
@@ -105,7 +99,7 @@ async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
         assert_eq!(raw.answer().await.status, 200, "{case}");
 
         raw.send(head + begins).await;
-        rested().await;
+        pause().await;
         raw.send(hidden).await;
         raw.send(ends).await;
 
@@ -117,8 +111,8 @@ async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
 }
 
 #[tokio::test]
-async fn a_length_beside_chunks_is_seen_over_a_rest() {
-    let wire = Wire::limited(limits()).await;
+async fn a_length_beside_chunks_is_seen_over_a_pause() {
+    let wire = Wire::new().await;
     let mut raw = wire.connect().await;
     raw.send(get("/health/live")).await;
     assert_eq!(raw.answer().await.status, 200);
@@ -126,7 +120,7 @@ async fn a_length_beside_chunks_is_seen_over_a_rest() {
     let (first, second) = both.split_at(both.find("tent-Length").unwrap());
 
     raw.send(first).await;
-    rested().await;
+    pause().await;
     raw.send(second.to_owned() + "4\r\nnull\r\n0\r\n\r\n" + &get("/health/live")).await;
 
     let back = raw.closed().await;
@@ -135,22 +129,8 @@ async fn a_length_beside_chunks_is_seen_over_a_rest() {
 }
 
 #[tokio::test]
-async fn a_request_under_way_does_not_rest() {
-    let (wire, store) = over(Hangs::default(), limits()).await;
-    let mut raw = wire.connect().await;
-    for n in 0..2 {
-        raw.send(get("/subscription-plans/pro")).await;
-        store.tap.came.notified().await;
-        rested().await;
-        store.tap.go.notify_one();
-
-        assert_eq!(raw.answer().await.status, 404, "{n}");
-    }
-}
-
-#[tokio::test]
 async fn an_answer_that_is_fetched_late_comes_whole() {
-    let wire = Wire::limited(limits()).await;
+    let wire = Wire::new().await;
     let mut honest = wire.connect().await;
     for n in 0..100 {
         honest.send(post_plan(&format!("plan-{n}"))).await;
@@ -164,7 +144,7 @@ async fn an_answer_that_is_fetched_late_comes_whole() {
     let asked = 100;
     late.send(get("/subscription-plans?limit=100").repeat(asked)).await;
 
-    rested().await;
+    pause().await;
 
     for n in 0..asked {
         let answer = late.answer().await;
@@ -174,10 +154,14 @@ async fn an_answer_that_is_fetched_late_comes_whole() {
 }
 
 #[tokio::test]
-async fn a_connection_that_rests_is_closed_when_it_idles_too_long() {
-    let limits = Limits { head_timeout: Duration::from_millis(800), ..Limits::default() };
+async fn a_connection_is_closed_when_it_idles_or_its_head_takes_too_long() {
+    let (head_timeout, idle_timeout) = (Duration::from_millis(800), Duration::from_millis(400));
+    let limits = Limits { head_timeout, idle_timeout, ..Limits::default() };
     let wire = Wire::limited(limits).await;
-    for (case, more) in [("nothing", ""), ("half a head", "GET /health/live HTTP/1.1\r\nHo")] {
+    for (case, more, timeout) in [
+        ("nothing", "", idle_timeout),
+        ("half a head", "GET /health/live HTTP/1.1\r\nHo", head_timeout),
+    ] {
         let mut raw = wire.connect().await;
         // Before it is answered: the server counts from then on, and we may hear of it late.
         let begun = Instant::now();
@@ -188,52 +172,36 @@ async fn a_connection_that_rests_is_closed_when_it_idles_too_long() {
         assert_eq!(raw.closed().await, "", "{case}");
 
         let took = begun.elapsed();
-        assert!(took >= limits.head_timeout && took < DEADLINE / 2, "{case}: {took:?}");
+        assert!(took >= timeout && took < DEADLINE / 2, "{case}: {took:?}");
     }
 }
 
 #[tokio::test]
-async fn connections_that_rest_hold_up_no_stop() {
-    let mut wire = Wire::limited(limits()).await;
-    let mut resting = Vec::new();
+async fn connections_that_pause_in_a_head_hold_up_no_stop() {
+    let mut wire = Wire::new().await;
+    let mut idle = Vec::new();
     for more in ["", "GET /health/li"] {
         let mut raw = wire.connect().await;
         raw.send(get("/health/live")).await;
         assert_eq!(raw.answer().await.status, 200);
         raw.send(more).await;
-        resting.push(raw);
+        idle.push(raw);
     }
-    rested().await;
+    pause().await;
     let begun = Instant::now();
 
     wire.stop();
 
     assert!(wire.ended().await);
-    assert!(begun.elapsed() < IDLES / 2, "{:?}", begun.elapsed());
-    for raw in &mut resting {
+    assert!(begun.elapsed() < Limits::default().drain_timeout / 2, "{:?}", begun.elapsed());
+    for raw in &mut idle {
         assert_eq!(raw.closed().await, "");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_rests_keeps_its_place() {
-    let wire = Wire::limited(Limits { connections_per_peer: 1, ..limits() }).await;
-    let mut raw = wire.connect().await;
-    raw.send(get("/health/live")).await;
-    assert_eq!(raw.answer().await.status, 200);
-
-    rested().await;
-
-    let mut extra = wire.connect().await;
-    extra.send(get("/health/live")).await;
-    assert_eq!(extra.closed().await, "");
-    raw.send(get("/health/live")).await;
-    assert_eq!(raw.answer().await.status, 200);
-}
-
-#[tokio::test]
 async fn http_2_is_known_by_its_greeting_however_it_arrives() {
-    let wire = Wire::limited(limits()).await;
+    let wire = Wire::new().await;
     let bytes = [greeting(), request(1, "GET", "/health/live")].concat();
     for size in [1, 5, 23, 24, 25, 1_024] {
         let mut raw = wire.connect().await;
@@ -255,7 +223,7 @@ async fn http_2_is_known_by_its_greeting_however_it_arrives() {
 
 #[tokio::test]
 async fn what_begins_like_http_2_and_is_not_is_answered_or_refused_as_http_1() {
-    let wire = Wire::limited(limits()).await;
+    let wire = Wire::new().await;
     for (case, request, status) in [
         ("POST", post_plan("alike"), "HTTP/1.1 201 "),
         ("PUT", get("/health/live").replace("GET", "PUT"), "HTTP/1.1 405 "),

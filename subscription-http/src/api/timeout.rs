@@ -1,4 +1,4 @@
-//! What must be done in time.
+//! A time-out whose timer is created only if the future is not ready at once.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,11 +8,10 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 pin_project! {
-    /// What comes of something, or nothing if it takes too long.
+    /// The output of a future, or `None` if it takes too long.
     ///
-    /// A timer is set only for what is not there at once. This is no `async fn` because that would keep
-    /// two places for what it waits for.
-    pub(crate) struct Within<F> {
+    /// Not an `async fn`: it would store the inner future twice and double its size.
+    pub(crate) struct LazyTimeout<F> {
         #[pin]
         future: F,
         time: Duration,
@@ -20,20 +19,20 @@ pin_project! {
     }
 }
 
-/// Waits for something so long and no longer.
-pub(crate) const fn within<F: Future>(time: Duration, future: F) -> Within<F> {
-    Within { future, time, timer: None }
+/// Waits for a future for so long at most.
+pub(crate) const fn timeout<F: Future>(time: Duration, future: F) -> LazyTimeout<F> {
+    LazyTimeout { future, time, timer: None }
 }
 
-impl<F: Future> Future for Within<F> {
+impl<F: Future> Future for LazyTimeout<F> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let parts = self.project();
-        // First, so that nothing can use up the time of the task before it is looked at.
+        // The timer first: the future may use up the time slice of the task.
         let is_late =
             parts.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
-        // What is done by now is not too late.
+        // A future that is ready by now is not too late.
         if let Poll::Ready(done) = parts.future.poll(context) {
             return Poll::Ready(Some(done));
         }

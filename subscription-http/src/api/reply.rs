@@ -6,7 +6,7 @@ use http_body_util::Full;
 use serde::Serialize;
 use subscription_core::Version;
 
-use crate::error::ApiError;
+use crate::api::error::ApiError;
 
 /// Room for the headers that most answers have.
 const HEADERS: usize = 8;
@@ -28,11 +28,11 @@ impl Reply {
     /// A JSON body.
     pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(body).map_err(ApiError::unforeseen)?;
-        Ok(Self::written(status, body))
+        Ok(Self::json_bytes(status, body))
     }
 
     /// A body that is JSON already.
-    pub(crate) fn written(status: StatusCode, json: impl Into<Bytes>) -> Self {
+    pub(crate) fn json_bytes(status: StatusCode, json: impl Into<Bytes>) -> Self {
         let mut reply = Self { body: json.into(), ..Self::empty(status) };
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         reply

@@ -13,8 +13,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use subscription_core::Timestamp;
 use subscription_core::auth::{Authentication, Client, WebOrigin};
 
-use crate::clients::Clients;
-use crate::within::within;
+use super::clients::Clients;
+use super::timeout::timeout;
 
 /// The headers that a page may send.
 const ALLOWED: HeaderValue = HeaderValue::from_static(
@@ -36,7 +36,7 @@ pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
 /// How long reading them may take.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request of a page: it has an `Origin`.
 #[derive(Debug)]
@@ -58,7 +58,12 @@ impl Page {
     }
 
     /// Sets the headers that tell the browser whether the page may read the answer.
-    pub(crate) fn dress(&self, is_granted: bool, status: StatusCode, headers: &mut HeaderMap) {
+    pub(crate) fn set_headers(
+        &self,
+        is_granted: bool,
+        status: StatusCode,
+        headers: &mut HeaderMap,
+    ) {
         headers.insert(header::VARY, VARY_ORIGIN);
         if !is_granted {
             return;
@@ -115,7 +120,7 @@ impl Origins {
         // Apart from the request, whose caller may leave before it is done.
         let (auth, last) = (auth.clone(), Arc::clone(&self.0));
         let read = tokio::spawn(async move {
-            let clients = within(READ_WITHIN, auth.clients()).await?.ok()?;
+            let clients = timeout(READ_TIMEOUT, auth.clients()).await?.ok()?;
             let live = clients.iter().filter(|client| client.is_live());
             let origins = live.flat_map(|client| client.origins.iter().cloned()).collect();
             let listed = Listed { read_at: now, origins: Arc::new(origins) };
