@@ -78,7 +78,7 @@ pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(
             return Err(Failure::new(format!("{id} is a client of the settings file")));
         }
     }
-    let (opened, auth) = super::setup::authentication(settings).await?;
+    let (opened, auth) = super::open::authentication(settings).await?;
     let done = act(command, &auth).await;
     opened.close().await;
     done

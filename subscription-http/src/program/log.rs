@@ -15,7 +15,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::json_lines::JsonLines;
+use super::log_format::JsonLines;
 
 /// Bytes that wait to be written, at the most: some 16,000 lines.
 const QUEUE_BYTES_MAX: usize = 4 << 20;

@@ -1,22 +1,15 @@
 //! The program: what it is told, and what it does about it.
 
 mod clients;
-mod database;
 mod demo;
-mod environment;
-mod file_keys;
-mod identity;
-mod json_lines;
 mod keys;
 mod log;
-mod moving;
+mod log_format;
+mod open;
 mod serve;
 mod settings;
-mod setup;
 mod signals;
-mod spelling;
-mod store;
-mod values;
+mod transfer;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -136,7 +129,7 @@ impl Program {
         let known: Vec<_> = known.map(str::to_owned).collect();
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        environment::check(variables, &known)?;
+        settings::environment::check(variables, &known)?;
         Settings::new(self.flags.clone())
     }
 
@@ -150,14 +143,14 @@ impl Program {
         match self.command.unwrap_or(Command::Serve) {
             Command::Serve => serve::serve(&settings, log).await,
             Command::Migrate => {
-                store::Opened::new(&settings, false).await?.close().await;
+                open::Opened::new(&settings, false).await?.close().await;
                 say(&format!("{:?} is up to date", settings.database()?));
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
-            Command::Export { file } => moving::export(&settings, &file).await,
-            Command::Import { file } => moving::import(&settings, &file).await,
+            Command::Export { file } => transfer::export(&settings, &file).await,
+            Command::Import { file } => transfer::import(&settings, &file).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 say(subscription_http::openapi_json());

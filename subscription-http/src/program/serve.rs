@@ -7,10 +7,10 @@ use subscription_core::SubscriptionService;
 use subscription_core::auth::Authentication;
 use subscription_http::{Api, Limits, Server};
 
-use super::database::Database;
 use super::log::Log;
+use super::open::Ready;
+use super::settings::Database;
 use super::settings::{Mode, Settings};
-use super::setup::Ready;
 use super::signals::Signals;
 use super::{Failure, say};
 

@@ -26,12 +26,12 @@ use tokio::io::BufReader;
 
 use self::dice::Dice;
 use self::story::{Outcome, Story};
-use super::database::Database;
 use super::keys::Keys;
-use super::moving::bar;
+use super::open::authenticate;
+use super::open::{Kept, Opened};
+use super::settings::Database;
 use super::settings::{Mode, Settings};
-use super::setup::authenticate;
-use super::store::{Kept, Opened};
+use super::transfer::bar;
 use super::{Failure, say};
 
 const SECONDS_A_DAY: u64 = 86_400;

@@ -1,7 +1,7 @@
 //! Variables of the environment that look like settings and are none.
 
-use super::Failure;
 use super::spelling::nearest;
+use crate::program::Failure;
 
 const PREFIX: &str = "SUBSCRIPTION_";
 /// For the tests of this project.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::settings::Mode;
+use super::Mode;
 
 /// Where records are kept.
 #[derive(Clone, PartialEq, Eq, Deserialize)]

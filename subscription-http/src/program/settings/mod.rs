@@ -1,5 +1,11 @@
 //! What the program is told: by flags, then by the environment, then by a file, then by default.
 
+mod database;
+pub(crate) mod environment;
+mod file_keys;
+mod spelling;
+mod values;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -8,10 +14,11 @@ use serde::Deserialize;
 use subscription_http::{AllowedHost, Limits as ServerLimits, RateLimits};
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use self::database::Database;
+use self::file_keys::Keys;
+pub(crate) use self::values::Users;
+use self::values::{Bounded, Connections, DatabaseConnections, Level, Limit, Listen};
 use super::Failure;
-use super::database::Database;
-use super::file_keys::{self, Keys};
-use super::values::{Bounded, Connections, DatabaseConnections, Level, Limit, Listen, Users};
 
 /// What can be set. Each flag has its variable, and its name with `_` in the file of `--config`.
 #[derive(Debug, Clone, Default, Args)]

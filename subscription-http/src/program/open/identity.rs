@@ -9,8 +9,8 @@ use subscription_core::auth::{
 };
 use subscription_http::{FetchSettings, HttpFetch};
 
-use super::Failure;
-use super::settings::{IdentitySettings, Mode};
+use crate::program::Failure;
+use crate::program::settings::{IdentitySettings, Mode};
 
 /// The verifier that is set; `None` if none is and somebody must be asked.
 pub(crate) fn verifier(

@@ -3,6 +3,9 @@
 //! Whatever can be checked without a file being made is checked first, the ports too: a start that fails
 //! leaves neither a database nor keys behind.
 
+mod identity;
+mod store;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,13 +18,11 @@ use subscription_core::auth::{
 use subscription_http::Server;
 use tokio::net::TcpListener;
 
+pub(crate) use self::store::{Kept, Opened};
+use super::Failure;
 use super::clients::{Configured, configure, configured};
-use super::database::Database;
 use super::keys::{Keys, NewKeys};
-use super::settings::{DATABASE_MISSING, KEYS_FILE, Mode, Settings};
-use super::store::Opened;
-use super::values::Users;
-use super::{Failure, identity};
+use super::settings::{DATABASE_MISSING, Database, KEYS_FILE, Mode, Settings, Users};
 
 const IDENTITY_MISSING: &str = "an identity provider: --identity-issuer, --identity-audience and --identity-keys-url (or \
      introspection, or a shared secret; see --help)";

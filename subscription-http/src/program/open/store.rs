@@ -9,9 +9,9 @@ use subscription_core::store::{
 use subscription_core::{MemoryStore, Store};
 use subscription_http::{MeteredStore, StoreMetrics};
 
-use super::Failure;
-use super::database::Database;
-use super::settings::Settings;
+use crate::program::Failure;
+use crate::program::settings::Database;
+use crate::program::settings::Settings;
 
 /// A store that is open, and what there is to it besides.
 #[derive(Debug)]

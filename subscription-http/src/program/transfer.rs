@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use subscription_core::store::moving::{Counts, MoveError, Progress};
 use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
-use super::database::Database;
+use super::open::{Kept, Opened};
+use super::settings::Database;
 use super::settings::Settings;
-use super::store::{Kept, Opened};
-use super::values::Users;
+use super::settings::Users;
 use super::{Failure, say};
 
 /// Writes all that is in the database to a file that is not there yet.
