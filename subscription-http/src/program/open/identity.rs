@@ -1,5 +1,6 @@
-//! Who vouches for people, as it was set.
+//! The identity verifier that the settings name.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
@@ -10,68 +11,67 @@ use subscription_core::auth::{
 use subscription_http::{FetchSettings, HttpFetch};
 
 use crate::program::Failure;
-use crate::program::settings::{IdentitySettings, Mode};
+use crate::program::settings::{Mode, Settings};
 
-/// The verifier that is set; `None` if none is and somebody must be asked.
-pub(crate) fn verifier(
-    settings: &IdentitySettings,
-    mode: Mode,
-) -> Result<Option<Arc<dyn IdentityVerifier>>, Failure> {
-    if *settings == IdentitySettings::default() {
-        return Ok(match mode {
+/// The verifier. `None` if production mode has no settings for one.
+pub(super) fn verifier(settings: &Settings) -> Result<Option<Arc<dyn IdentityVerifier>>, Failure> {
+    let (keys_url, introspection_url, secret_file) = (
+        &settings.identity_keys_url,
+        &settings.identity_introspection_url,
+        &settings.identity_secret_file,
+    );
+    let names = [
+        (&settings.identity_issuer, "identity-issuer"),
+        (&settings.identity_audience, "identity-audience"),
+        (&settings.identity_client_id, "identity-client-id"),
+    ];
+    if (keys_url, introspection_url, secret_file) == (&None, &None, &None)
+        && names.iter().all(|(name, _)| name.is_none())
+    {
+        return Ok(match settings.mode {
             Mode::Development => Some(Arc::new(DevelopmentIdentities)),
             Mode::Production => None,
         });
     }
-    let needed = |value: &Option<String>, flag: &str| {
-        let missing = || Failure::new(format!("an identity provider needs --{flag}"));
-        value.clone().ok_or_else(missing)
+    let required = |(name, flag): (&Option<String>, &str)| {
+        name.clone().ok_or_else(|| Failure(format!("an identity provider needs --{flag}")))
     };
-    let trust = Trust {
-        issuer: needed(&settings.issuer, "identity-issuer")?,
-        audience: needed(&settings.audience, "identity-audience")?,
-    };
-    check_url(settings.keys_url.as_ref(), "identity-keys-url")?;
-    check_url(settings.introspection_url.as_ref(), "identity-introspection-url")?;
-    match (&settings.keys_url, &settings.introspection_url, &settings.secret_file) {
-        (Some(keys_url), None, None) => {
-            let fetch = Arc::new(HttpFetch::new(&FetchSettings::default())?);
-            Ok(Some(Arc::new(OidcIdentities::new(trust, keys_url.clone(), fetch))))
+    let [issuer, audience, client_id] = names;
+    let trust = Trust { issuer: required(issuer)?, audience: required(audience)? };
+    for (url, flag) in
+        [(keys_url, "identity-keys-url"), (introspection_url, "identity-introspection-url")]
+    {
+        if let Some(Err(error)) = url.as_ref().map(HttpFetch::check) {
+            return Err(Failure(format!("--{flag} cannot be used: {}", Failure::from(error))));
         }
-        (None, Some(endpoint), Some(file)) => {
-            let fetch = Arc::new(HttpFetch::new(&FetchSettings::default())?);
-            let id = needed(&settings.client_id, "identity-client-id")?;
-            let client = (id, secret(file)?);
-            Ok(Some(Arc::new(IntrospectedIdentities::new(trust, endpoint.clone(), client, fetch))))
+    }
+    let fetch = || HttpFetch::new(&FetchSettings::default()).map(Arc::new);
+    let verifier: Arc<dyn IdentityVerifier> = match (keys_url, introspection_url, secret_file) {
+        (Some(url), None, None) => Arc::new(OidcIdentities::new(trust, url.clone(), fetch()?)),
+        (None, Some(url), Some(file)) => {
+            let client = (required(client_id)?, secret(file)?);
+            Arc::new(IntrospectedIdentities::new(trust, url.clone(), client, fetch()?))
         }
         (None, None, Some(file)) => {
             let secret: SecretSlice<u8> = secret(file)?.expose_secret().as_bytes().to_vec().into();
-            let verifier = SharedSecretIdentities::new(trust, &secret);
-            Ok(Some(Arc::new(verifier.map_err(|error| {
+            let verifier = SharedSecretIdentities::new(trust, &secret).map_err(|error| {
                 let file = file.display();
-                Failure::new(format!("{file}: {error}; openssl rand -base64 48 > {file} makes one"))
-            })?)))
+                Failure(format!("{file}: {error}; create one: openssl rand -base64 48 > {file}"))
+            });
+            Arc::new(verifier?)
         }
-        _ => Err(Failure::new(
-            "an identity provider is one of: --identity-keys-url; --identity-introspection-url with \
-             --identity-client-id and --identity-secret-file; --identity-secret-file alone",
-        )),
-    }
+        _ => {
+            return Err(Failure::new(
+                "an identity provider is one of: --identity-keys-url; --identity-introspection-url \
+                 with --identity-client-id and --identity-secret-file; --identity-secret-file alone",
+            ));
+        }
+    };
+    Ok(Some(verifier))
 }
 
-/// Refuses an address that nothing would be fetched from, before anybody signs in.
-fn check_url(url: Option<&url::Url>, flag: &str) -> Result<(), Failure> {
-    match url.map(HttpFetch::check) {
-        Some(Err(error)) => {
-            let error = Failure::from(error);
-            Err(Failure::new(format!("--{flag} cannot be used: {error}")))
-        }
-        Some(Ok(())) | None => Ok(()),
-    }
-}
-
-fn secret(file: &std::path::Path) -> Result<SecretString, Failure> {
+fn secret(file: &Path) -> Result<SecretString, Failure> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))?;
+        .map_err(|error| Failure(format!("cannot read {}: {error}", file.display())))?;
     Ok(SecretString::from(text.trim_end_matches(['\n', '\r'])))
 }

@@ -1,6 +1,8 @@
-//! Values of settings as people write them: what cannot be one is refused with what would be right.
+//! The types of settings, parsed from text; an error says what would be right.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,14 +11,51 @@ use serde::Deserialize;
 use subscription_http::Quota;
 use tracing::level_filters::LevelFilter;
 
+/// What every caller is trusted with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// Trusts every caller, on this machine only.
+    #[default]
+    Development,
+    /// Trusts known clients and verified users only.
+    Production,
+}
+
+/// The users who can have subscriptions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Users {
+    /// Users who signed up here; another `user_id` is refused.
+    #[default]
+    Accounts,
+    /// Any UUID: another system has the users, and they are not looked up.
+    Any,
+}
+
+/// Lets serde parse a type as `FromStr` does.
+macro_rules! deserialize_from_text {
+    ($($kind:ty),+) => {$(
+        impl TryFrom<String> for $kind {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+    )+};
+}
+
+deserialize_from_text!(Listen, Level, Limit);
+
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Listen(SocketAddr);
+pub(crate) struct Listen(pub(crate) SocketAddr);
 
-impl Listen {
-    pub(crate) const fn address(self) -> SocketAddr {
-        self.0
+impl Default for Listen {
+    fn default() -> Self {
+        Self((Ipv4Addr::LOCALHOST, 8080).into())
     }
 }
 
@@ -24,7 +63,7 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // No other name is taken: only this one surely means this machine.
+        // `localhost` is the only host name: others would have to be looked up.
         let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
         let address = match local {
             Some(port) => Some((Ipv4Addr::LOCALHOST, port).into()),
@@ -38,22 +77,14 @@ impl FromStr for Listen {
     }
 }
 
-impl TryFrom<String> for Listen {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-/// How much to log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The log level.
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Level(LevelFilter);
+pub(crate) struct Level(pub(crate) LevelFilter);
 
-impl Level {
-    pub(crate) const fn filter(self) -> LevelFilter {
-        self.0
+impl Default for Level {
+    fn default() -> Self {
+        Self(LevelFilter::INFO)
     }
 }
 
@@ -66,30 +97,16 @@ impl FromStr for Level {
     }
 }
 
-impl TryFrom<String> for Level {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-/// A number from 1 to `MAX`: what is beyond it is a mistake, and is more than any machine has.
+/// A number from 1 to `MAX`; a larger one is surely a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u64")]
-pub(crate) struct Bounded<const MAX: usize>(usize);
+pub(crate) struct Bounded<const MAX: usize>(pub(crate) usize);
 
-/// Connections of callers.
+/// A number of connections from callers.
 pub(crate) type Connections = Bounded<1_000_000>;
 
-/// Connections to PostgreSQL, which has itself no more than 262,143.
+/// A number of connections to PostgreSQL, which itself takes at most 262,143.
 pub(crate) type DatabaseConnections = Bounded<10_000>;
-
-impl<const MAX: usize> Bounded<MAX> {
-    pub(crate) const fn get(self) -> usize {
-        self.0
-    }
-}
 
 impl<const MAX: usize> TryFrom<u64> for Bounded<MAX> {
     type Error = String;
@@ -104,31 +121,77 @@ impl<const MAX: usize> FromStr for Bounded<MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // What is no number is out of bounds as well.
+        // Text that is no number gets the same error as a number out of range.
         text.parse().unwrap_or(u64::MAX).try_into()
     }
 }
 
-/// Whose subscriptions are taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Users {
-    /// People who signed up here: any other `user_id` is refused.
-    #[default]
-    Accounts,
-    /// Any UUID: users are another system's business, and are not looked up.
-    Any,
+/// A database, by its URL.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    Memory,
+    Sqlite(PathBuf),
+    Postgres(String),
 }
 
-/// `30/5m`, or `off`.
+impl Database {
+    /// True if there may be records in it already.
+    pub(crate) fn exists(&self) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::Sqlite(path) => path.exists(),
+            Self::Postgres(_) => true,
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    /// Hides the URL of PostgreSQL, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Self::Postgres(_) => f.write_str("postgres://…"),
+        }
+    }
+}
+
+impl FromStr for Database {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text == "memory:" {
+            return Ok(Self::Memory);
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        match text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
+            Some(path) if !path.is_empty() && !path.contains('?') => Ok(Self::Sqlite(path.into())),
+            _ => Err("must be sqlite://FILE, postgres://… or memory:"),
+        }
+    }
+}
+
+/// A rate limit as text: `30/5m`, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Limit(pub(crate) Option<Quota>);
 
-impl TryFrom<String> for Limit {
-    type Error = String;
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Quota { requests, window }) = self.0 else { return f.write_str("off") };
+        match window.as_secs() {
+            seconds if seconds % 60 == 0 => write!(f, "{requests}/{}m", seconds / 60),
+            seconds => write!(f, "{requests}/{seconds}s"),
+        }
+    }
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self(None));
         }
@@ -147,61 +210,7 @@ impl TryFrom<String> for Limit {
             (seconds > 0).then(|| Quota::new(requests, Duration::from_secs(seconds)))
         };
         quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
-            format!("a limit is so many requests in so much time, as 30/5m, or off; not {text:?}")
+            format!("must be a number of requests in a time, such as 30/5m, or off; not {text:?}")
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_requests_in_a_time() {
-        let limit = |text: &str| Limit::try_from(text.to_owned()).map(|Limit(quota)| quota);
-
-        assert_eq!(limit("30/5m"), Ok(Some(Quota::new(30, Duration::from_mins(5)))));
-        assert_eq!(limit("10/s"), Ok(Some(Quota::new(10, Duration::from_secs(1)))));
-        assert_eq!(limit("100 / 2h"), Ok(Some(Quota::new(100, Duration::from_hours(2)))));
-        assert_eq!(limit("off"), Ok(None));
-        for bad in ["", "30", "0/5m", "30/0s", "30/5", "30/5d", "x/5m", "30/99999999999999999999s"]
-        {
-            assert!(limit(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_address_is_an_ip_and_a_port_or_this_machine_by_name() {
-        for (text, address) in [
-            ("127.0.0.1:8080", "127.0.0.1:8080"),
-            ("localhost:0", "127.0.0.1:0"),
-            ("[::1]:9", "[::1]:9"),
-            ("0.0.0.0:80", "0.0.0.0:80"),
-        ] {
-            assert_eq!(text.parse(), Ok(Listen(address.parse().unwrap())), "{text}");
-        }
-        for (text, sample) in [
-            ("8080", "127.0.0.1:8080"),
-            (":9000", "127.0.0.1:9000"),
-            ("example.com:443", "127.0.0.1:443"),
-            ("localhost", "127.0.0.1:8080"),
-            ("localhost:99999", "127.0.0.1:8080"),
-            ("", "127.0.0.1:8080"),
-        ] {
-            let told = text.parse::<Listen>().unwrap_err();
-
-            assert!(told.contains(&format!("{sample} ")), "{text}: {told}");
-        }
-    }
-
-    #[test]
-    fn numbers_have_bounds() {
-        assert_eq!("1".parse::<Connections>().map(Bounded::get), Ok(1));
-        assert_eq!("10000".parse::<DatabaseConnections>().map(Bounded::get), Ok(10_000));
-        for bad in ["0", "10001", "18446744073709551615", "18446744073709551616", "-1", "x", ""] {
-            let told = bad.parse::<DatabaseConnections>().unwrap_err();
-
-            assert_eq!(told, "must be a number from 1 to 10000", "{bad}");
-        }
     }
 }
