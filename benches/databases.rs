@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 
 use subscription_core::Clock as _;
 use subscription_core::events::{Change, Event, Subject};
-use subscription_core::store::{ChangeSet, Postgres, Sqlite, Write};
+use subscription_core::store::{ChangeSet, PostgresOptions, SqliteOptions, Write};
 use subscription_core::{
-    BillingCycle, EventId, NewSubscription, PlanId, RandomIds, Store, Subscription, SubscriptionId,
-    SystemClock, UserId, Version,
+    BillingCycle, EventId, NewSubscription, PlanId, Store, Subscription, SubscriptionId,
+    SystemClock, SystemRandomness, UserId, Version,
 };
 
 use cluster::Cluster;
@@ -51,12 +51,12 @@ fn main() {
 /// A new subscription and its event.
 fn one() -> ChangeSet {
     let now = SystemClock.now();
-    let user = UserId::new(now, &RandomIds).unwrap();
-    let new = NewSubscription::new(user, PlanId::new(now, &RandomIds).unwrap());
-    let id = SubscriptionId::new(now, &RandomIds).unwrap();
+    let user = UserId::new(now, &SystemRandomness).unwrap();
+    let new = NewSubscription::new(user, PlanId::new(now, &SystemRandomness).unwrap());
+    let id = SubscriptionId::new(now, &SystemRandomness).unwrap();
     let made = Subscription::create(new, BillingCycle::MONTHLY, id, now).unwrap();
     let event = Event {
-        id: EventId::new(now, &RandomIds).unwrap(),
+        id: EventId::new(now, &SystemRandomness).unwrap(),
         at: now,
         subject: Subject::Subscription(id),
         version: Version::FIRST,
@@ -117,7 +117,7 @@ async fn sqlite() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-sqlite");
     std::fs::remove_dir_all(&folder).ok();
     std::fs::create_dir_all(&folder).unwrap();
-    let store = Arc::new(Sqlite::file(folder.join("store.db")).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(folder.join("store.db")).open().await.unwrap());
     let (mut grouped, mut one_by_one) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         for (callers, slices) in [(1, &mut one_by_one), (128, &mut grouped)] {
@@ -177,7 +177,8 @@ fn pgbench(cluster: &Cluster, script: &str) -> f64 {
 }
 
 async fn postgres(cluster: &Cluster) {
-    let store = Postgres::url(&cluster.url()).unwrap().connections(CALLERS).open().await.unwrap();
+    let store =
+        PostgresOptions::url(&cluster.url()).unwrap().connections(CALLERS).open().await.unwrap();
     let store = Arc::new(store);
     psql(cluster, "CREATE SEQUENCE bench");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());

@@ -19,8 +19,8 @@ use criterion::Criterion;
 use subscription_core::store::{ChangeSet, Idempotency, Write};
 use subscription_core::{
     Amount, BillingCycle, Field, ManualClock, MemoryStore, NewPlan, NewSubscription, Plan, PlanId,
-    RandomIds, Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId,
-    SubscriptionService, SubscriptionStatus, UserId,
+    Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
+    SubscriptionStatus, SystemRandomness, UserId,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -59,9 +59,9 @@ fn inputs(c: &mut Criterion) {
 fn rules(c: &mut Criterion) {
     let mut group = c.benchmark_group("rule");
     let now = at("2025-01-31T12:00:00Z");
-    let user = UserId::new(now, &RandomIds).unwrap();
-    let new = NewSubscription::new(user, PlanId::new(now, &RandomIds).unwrap());
-    let id = SubscriptionId::new(now, &RandomIds).unwrap();
+    let user = UserId::new(now, &SystemRandomness).unwrap();
+    let new = NewSubscription::new(user, PlanId::new(now, &SystemRandomness).unwrap());
+    let id = SubscriptionId::new(now, &SystemRandomness).unwrap();
     let held = Subscription::create(new.clone(), BillingCycle::MONTHLY, id, now).unwrap();
     group.bench_function("a subscription made", |b| {
         b.iter(|| Subscription::create(black_box(new.clone()), BillingCycle::MONTHLY, id, now));
@@ -136,7 +136,7 @@ async fn year() {
     let store = Arc::new(MemoryStore::default());
     let service = SubscriptionService::builder(store).clock(clock.clone()).build();
     let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap(), None).await.unwrap().record;
-    let user = UserId::new(service.now(), &RandomIds).unwrap();
+    let user = UserId::new(service.now(), &SystemRandomness).unwrap();
     let new = NewSubscription::new(user, plan.id);
     let mut held = service.create_subscription(new, None).await.unwrap().record;
     for month in 1..=12 {

@@ -16,13 +16,14 @@ use subscription_core::auth::{
     KeyRing, Origin, ServerKeys, SharedSecretIdentities, SignIn, SigningKey, Trust,
 };
 use subscription_core::{
-    Authentication, IdSource as _, ManualClock, MemoryStore, RandomIds, Slug, SubscriptionService,
+    Authentication, ManualClock, MemoryStore, Randomness as _, Slug, SubscriptionService,
+    SystemRandomness,
 };
 
 /// 32 bytes that nobody else has; a real host keeps them in its vault.
 fn new_secret() -> Result<SecretSlice<u8>, Box<dyn std::error::Error>> {
     let mut bytes = vec![0; 32];
-    RandomIds.fill(&mut bytes)?;
+    SystemRandomness.fill(&mut bytes)?;
     Ok(bytes.into())
 }
 

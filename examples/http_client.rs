@@ -25,7 +25,9 @@ use serde_json::{Value, json};
 use subscription_core::auth::{
     Authentication, DevelopmentIdentities, KeyRing, ServerKeys, SigningKey,
 };
-use subscription_core::{Amount, IdSource as _, MemoryStore, RandomIds, SubscriptionService};
+use subscription_core::{
+    Amount, MemoryStore, Randomness as _, SubscriptionService, SystemRandomness,
+};
 use subscription_http::{Api, Limits, Server};
 use tokio::net::TcpStream;
 
@@ -545,7 +547,7 @@ async fn walk(url: Option<String>) -> Result<()> {
     let mut client = Client::new(&url)?;
     // Names that no run before had.
     let mut random = [0; 8];
-    RandomIds.fill(&mut random)?;
+    SystemRandomness.fill(&mut random)?;
     let run = format!("run-{:x}", u64::from_le_bytes(random));
 
     let document = look_around(&mut client).await?;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use subscription_core::store::PageLimit;
 use subscription_core::{
     BillingCycle, ManualClock, MemoryStore, NewPayment, NewPlan, NewSubscription, PaymentChanges,
-    PaymentStatus, RandomIds, SubscriptionChanges, SubscriptionService, SubscriptionStatus, UserId,
+    PaymentStatus, SubscriptionChanges, SubscriptionService, SubscriptionStatus, SystemRandomness,
+    UserId,
 };
 
 #[tokio::main]
@@ -28,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = service.create_plan(pro, None).await?.record;
     println!("published {} for {} {}", plan.name, plan.price, plan.billing_cycle);
 
-    let ada = UserId::new(service.now(), &RandomIds)?;
+    let ada = UserId::new(service.now(), &SystemRandomness)?;
     let new = NewSubscription::new(ada, plan.id);
     let mut subscription = service.create_subscription(new, None).await?.record;
     println!("subscribed on {}: {}", subscription.starts_at, subscription.status);

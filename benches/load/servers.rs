@@ -189,9 +189,9 @@ async fn axum_crud() {
     }
 
     fn rand_u64() -> u64 {
-        use subscription_core::IdSource as _;
+        use subscription_core::Randomness as _;
         let mut bytes = [0; 8];
-        subscription_core::RandomIds.fill(&mut bytes).unwrap();
+        subscription_core::SystemRandomness.fill(&mut bytes).unwrap();
         u64::from_le_bytes(bytes)
     }
 

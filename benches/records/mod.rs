@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use subscription_core::events::{Change, Event, Subject};
-use subscription_core::store::{ChangeSet, Delete, Key, Sqlite, SqliteStore, Write};
+use subscription_core::store::{ChangeSet, Delete, Key, SqliteOptions, SqliteStore, Write};
 use subscription_core::{
     BillingCycle, EventId, PlanId, Store, Subscription, SubscriptionId, SubscriptionStatus,
     Timestamp, UserId, Version,
@@ -96,7 +96,7 @@ pub(crate) async fn sqlite(file: &Path, count: u64) -> SqliteStore {
         name.push(ending);
         std::fs::remove_file(name).ok();
     }
-    Sqlite::file(file).open().await.unwrap().close().await;
+    SqliteOptions::file(file).open().await.unwrap().close().await;
     let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
     let indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' \
                    AND tbl_name = 'subscriptions' AND sql IS NOT NULL";
@@ -124,7 +124,7 @@ pub(crate) async fn sqlite(file: &Path, count: u64) -> SqliteStore {
     sqlx::Connection::close(connection).await.unwrap();
     // Or the first commits would wait for it.
     std::fs::File::open(file).unwrap().sync_all().unwrap();
-    Sqlite::file(file).open().await.unwrap()
+    SqliteOptions::file(file).open().await.unwrap()
 }
 
 /// How long it takes to commit so many new subscriptions, each with its event, one after the other.

@@ -24,8 +24,8 @@ use subscription_core::store::{
     Idempotency, PageLimit, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use subscription_core::{
-    Amount, BillingCycle, Clock as _, Currency, IdSource, ManualClock, MemoryStore, NewPlan,
-    NewSubscription, Plan, PlanId, SeededIds, Subscription, SubscriptionChanges,
+    Amount, BillingCycle, Clock as _, Currency, ManualClock, MemoryStore, NewPlan, NewSubscription,
+    Plan, PlanId, Randomness, SeededRandomness, Subscription, SubscriptionChanges,
     SubscriptionService, SubscriptionStatus as Status, Timestamp, UserId,
 };
 
@@ -56,7 +56,7 @@ const GRACE: Duration = Duration::from_hours(24 * 30);
 
 /// A seed's chances.
 #[derive(Clone)]
-struct Dice(Arc<SeededIds>);
+struct Dice(Arc<SeededRandomness>);
 
 impl Dice {
     fn roll(&self, sides: u64) -> Result<u64> {
@@ -131,7 +131,7 @@ struct World {
 impl World {
     async fn new(seed: u64) -> Result<Self> {
         let clock = ManualClock::at("2025-01-01T06:00:00Z".parse()?);
-        let ids = Arc::new(SeededIds::new(seed));
+        let ids = Arc::new(SeededRandomness::new(seed));
         let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
             .clock(clock.clone())
             .ids(Arc::clone(&ids))

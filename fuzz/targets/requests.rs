@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use subscription_core::auth::{
     Authentication, DevelopmentIdentities, KeyRing, ServerKeys, SigningKey,
 };
-use subscription_core::{ManualClock, MemoryStore, SeededIds, SubscriptionService};
+use subscription_core::{ManualClock, MemoryStore, SeededRandomness, SubscriptionService};
 use subscription_http::Api;
 use tokio::runtime::Runtime;
 
@@ -26,7 +26,7 @@ fn api() -> Api {
     let clock = ManualClock::at("2025-01-31T00:00:00Z".parse().expect("a time"));
     let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
         .clock(clock)
-        .ids(SeededIds::new(1))
+        .ids(SeededRandomness::new(1))
         .build();
     let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into()).expect("a key"));
     let server_keys = ServerKeys::new(1, vec![2; 32].into()).expect("a key");

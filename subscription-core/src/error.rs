@@ -1,14 +1,14 @@
 //! Why the service did not do what it was asked.
 
-use crate::auth::{Scope, SigningFailed};
-use crate::faults::Faults;
-use crate::id::RandomnessUnavailable;
-use crate::input::{InputError, MalformedJson};
+use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
-use crate::states::InvalidTransition;
 use crate::store::{Key, Source, StoreError, Unique};
 use crate::subscriptions::SubscriptionRefused;
-use crate::version::Version;
+use crate::values::faults::Faults;
+use crate::values::id::RandomnessUnavailable;
+use crate::values::input::{InputError, MalformedJson};
+use crate::values::states::InvalidTransition;
+use crate::values::version::Version;
 
 /// Why the service did not do what it was asked.
 ///
@@ -61,7 +61,7 @@ pub enum Error {
     Forbidden(#[from] Forbidden),
     /// A part that the service is built from failed.
     #[error(transparent)]
-    Part(#[from] PartFailed),
+    Part(#[from] DependencyFailed),
 }
 
 /// How a caller has not shown who they are, by what they can do about it.
@@ -143,7 +143,7 @@ impl Forbidden {
 /// What failed of the parts that the service is built from, beside the store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PartFailed {
+pub enum DependencyFailed {
     /// No id or secret could be made.
     #[error(transparent)]
     Randomness(#[from] RandomnessUnavailable),
@@ -151,8 +151,8 @@ pub enum PartFailed {
     #[error("the identity provider is out of reach")]
     IdentityProvider(#[source] Source),
     /// No token could be signed.
-    #[error(transparent)]
-    Signing(#[from] SigningFailed),
+    #[error("a token could not be signed")]
+    Signing(#[source] Source),
     /// A session was made with a server key that is not there any more.
     #[error("a server key is missing")]
     ServerKey,
@@ -160,13 +160,7 @@ pub enum PartFailed {
 
 impl From<RandomnessUnavailable> for Error {
     fn from(error: RandomnessUnavailable) -> Self {
-        PartFailed::from(error).into()
-    }
-}
-
-impl From<SigningFailed> for Error {
-    fn from(error: SigningFailed) -> Self {
-        PartFailed::from(error).into()
+        DependencyFailed::from(error).into()
     }
 }
 
@@ -258,10 +252,10 @@ impl Error {
             Self::Forbidden(_) => ErrorKind::Forbidden,
             Self::Busy(_)
             | Self::Store(StoreError::Unavailable(_))
-            | Self::Part(PartFailed::Randomness(_) | PartFailed::IdentityProvider(_)) => {
+            | Self::Part(DependencyFailed::Randomness(_) | DependencyFailed::IdentityProvider(_)) => {
                 ErrorKind::Unavailable
             }
-            Self::Part(PartFailed::Signing(_) | PartFailed::ServerKey)
+            Self::Part(DependencyFailed::Signing(_) | DependencyFailed::ServerKey)
             | Self::Store(
                 StoreError::Conflict(_)
                 | StoreError::Taken(_)
@@ -283,10 +277,10 @@ impl Error {
             Self::NotFound { .. } => "not_found",
             Self::Conflict(conflict) => conflict.code(),
             Self::Stale { .. } => "precondition_failed",
-            Self::Busy(_) | Self::Part(PartFailed::Randomness(_)) => "overloaded",
+            Self::Busy(_) | Self::Part(DependencyFailed::Randomness(_)) => "overloaded",
             Self::Unauthenticated(unauthenticated) => unauthenticated.code(),
             Self::Forbidden(forbidden) => forbidden.code(),
-            Self::Part(PartFailed::IdentityProvider(_)) => "identity_provider_unavailable",
+            Self::Part(DependencyFailed::IdentityProvider(_)) => "identity_provider_unavailable",
             Self::Store(StoreError::Unavailable(_)) => "store_unavailable",
             Self::Store(
                 StoreError::Conflict(_)
@@ -295,7 +289,7 @@ impl Error {
                 | StoreError::BadChangeSet(_)
                 | StoreError::Damaged(_),
             )
-            | Self::Part(PartFailed::Signing(_) | PartFailed::ServerKey) => "internal",
+            | Self::Part(DependencyFailed::Signing(_) | DependencyFailed::ServerKey) => "internal",
         }
     }
 }

@@ -6,13 +6,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::RevocationReason;
-use crate::clock::Timestamp;
-use crate::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::accounts::RevocationReason;
 use crate::payments::PaymentStatus;
 use crate::subscriptions::SubscriptionStatus;
-use crate::text::Slug;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::Slug;
+use crate::values::version::Version;
 
 /// That a record changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use subscription_core::{
-//!     BillingCycle, ManualClock, MemoryStore, NewPlan, NewSubscription, RandomIds,
+//!     BillingCycle, ManualClock, MemoryStore, NewPlan, NewSubscription, SystemRandomness,
 //!     SubscriptionChanges, SubscriptionService, SubscriptionStatus, UserId,
 //! };
 //!
@@ -17,7 +17,7 @@
 //! let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
 //! let pro = service.create_plan(pro, None).await?.record;
 //!
-//! let ada = UserId::new(service.now(), &RandomIds)?;
+//! let ada = UserId::new(service.now(), &SystemRandomness)?;
 //! let new = NewSubscription::new(ada, pro.id);
 //! let subscription = service.create_subscription(new, None).await?.record;
 //! assert_eq!(subscription.renews_at, Some("2025-02-28T00:00:00Z".parse()?));
@@ -77,8 +77,8 @@
 //!
 //! # Time
 //!
-//! The service takes the time from a [`Clock`] and the random part of ids from an [`IdSource`]. With a
-//! [`ManualClock`] and [`SeededIds`] a test lives through a year in a millisecond and repeats itself
+//! The service takes the time from a [`Clock`] and the random part of ids from an [`Randomness`]. With a
+//! [`ManualClock`] and [`SeededRandomness`] a test lives through a year in a millisecond and repeats itself
 //! exactly. Periods are counted from an anchor, so month ends do not drift: see [`Schedule`].
 //!
 //! # Money
@@ -114,47 +114,40 @@
 //!
 //! None is on by default.
 
+pub mod accounts;
 pub mod auth;
-mod clock;
-mod decimal;
 mod error;
 pub mod events;
-mod faults;
-mod id;
-mod input;
+pub mod http_client;
 pub mod payments;
 pub mod plans;
-mod record;
+mod server_keys;
 mod service;
-mod states;
 pub mod store;
 pub mod subscriptions;
-mod text;
-mod turns;
-mod version;
+mod values;
 
 pub use auth::Authentication;
-pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use decimal::{Amount, Bounded};
-pub use error::{Conflict, Error, ErrorKind, Forbidden, PartFailed, Unauthenticated};
-pub use faults::{Fault, FaultCode, Faults, InvalidValue};
-pub use id::{
-    EventId, IdSource, PaymentId, PlanId, RandomIds, RandomnessUnavailable, SeededIds, SessionId,
-    SubscriptionId, TokenId, UserId,
-};
-pub use input::{Field, InputError, MalformedJson};
+pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};
 pub use plans::{BillingCycle, Features, NewPlan, Plan, PlanChanges};
-pub use service::{Created, ServiceBuilder, SubscriptionService};
-pub use states::InvalidTransition;
+pub use server_keys::{BadKey, ServerKeys};
+pub use service::{Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService};
 pub use store::{MemoryStore, Store};
-pub use subscriptions::entitlement::{Entitlement, Grant};
 pub use subscriptions::{
     NewSubscription, Phase, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
-pub use text::{Description, Email, ExternalId, Href, Name, Slug, Text};
-pub use turns::Pause;
-pub use version::Version;
+pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use values::decimal::{Amount, Bounded};
+pub use values::faults::{Fault, FaultCode, Faults, InvalidValue};
+pub use values::id::{
+    EventId, PaymentId, PlanId, Randomness, RandomnessUnavailable, SeededRandomness, SessionId,
+    SubscriptionId, SystemRandomness, TokenId, UserId,
+};
+pub use values::input::{Field, InputError, MalformedJson};
+pub use values::states::InvalidTransition;
+pub use values::text::{Description, Email, ExternalId, Href, Name, Slug, Text};
+pub use values::version::Version;
 
 /// The code in the README is compiled and run as well.
 #[cfg(doctest)]

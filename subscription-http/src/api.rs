@@ -15,7 +15,7 @@ use http_body_util::Full;
 use secrecy::{SecretSlice, SecretString};
 use subscription_core::auth::{Authentication, Client, Scope};
 use subscription_core::store::Page;
-use subscription_core::{Clock, Error, IdSource, SubscriptionService, Unauthenticated};
+use subscription_core::{Clock, Error, Randomness, SubscriptionService, Unauthenticated};
 
 use crate::body::RequestBody;
 use crate::call::Call;
@@ -576,7 +576,7 @@ fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Rep
 }
 
 /// The caller's id for the request if it is a sound one, else a new one.
-fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> HeaderValue {
+fn request_id(headers: &HeaderMap, ids: &dyn Randomness) -> HeaderValue {
     let sound = |value: &&HeaderValue| {
         (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
     };

@@ -12,8 +12,8 @@ use prometheus_client::registry::Registry;
 use subscription_core::auth::{Client, IdentityKey, Session, User};
 use subscription_core::events::{Change, RecordedEvent, Subject};
 use subscription_core::store::{
-    ChangeSet, IdempotencyKey, IdempotencyRecord, Memory, Page, PageLimit, PaymentQuery, PlanQuery,
-    Store, StoreError, SubscriptionQuery,
+    CacheInvalidator, ChangeSet, IdempotencyKey, IdempotencyRecord, Page, PageLimit, PaymentQuery,
+    PlanQuery, Store, StoreError, SubscriptionQuery,
 };
 use subscription_core::{
     ExternalId, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Subscription, SubscriptionId,
@@ -39,7 +39,7 @@ pub struct StoreMetrics {
     failures: Family<Operation, Counter>,
     opened: Counter,
     revoked: Counter,
-    memory: Option<Memory>,
+    memory: Option<CacheInvalidator>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -100,7 +100,7 @@ const BUCKETS: [f64; 12] =
 impl StoreMetrics {
     /// Tells as well what a cache in front of the store has in memory.
     #[must_use]
-    pub fn cached(mut self, memory: &Memory) -> Self {
+    pub fn cached(mut self, memory: &CacheInvalidator) -> Self {
         self.memory = Some(memory.clone());
         self
     }
@@ -131,7 +131,7 @@ impl StoreMetrics {
 
 /// How often a record was in memory.
 #[derive(Debug)]
-struct CacheCollector(Memory);
+struct CacheCollector(CacheInvalidator);
 
 impl prometheus_client::collector::Collector for CacheCollector {
     fn encode(

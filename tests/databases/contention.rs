@@ -11,10 +11,10 @@ use secrecy::SecretSlice;
 use subscription_core::auth::{
     DevelopmentIdentities, KeyRing, Origin, ServerKeys, SignIn, SigningKey,
 };
-use subscription_core::store::Postgres;
+use subscription_core::store::PostgresOptions;
 use subscription_core::{
-    Authentication, BillingCycle, Field, NewPlan, NewSubscription, RandomIds, Store,
-    SubscriptionChanges, SubscriptionId, SubscriptionService, UserId,
+    Authentication, BillingCycle, Field, NewPlan, NewSubscription, Store, SubscriptionChanges,
+    SubscriptionId, SubscriptionService, SystemRandomness, UserId,
 };
 use tokio::task::JoinSet;
 
@@ -42,7 +42,8 @@ pub(crate) fn stories_with_a_server() -> Vec<Story> {
         let schema = fresh_schema(postgres::shared()).await;
         let mut stores: Vec<Arc<dyn Store>> = Vec::new();
         for _ in 0..2 {
-            let store = Postgres::url(postgres::shared()).unwrap().schema(&schema).connections(8);
+            let store =
+                PostgresOptions::url(postgres::shared()).unwrap().schema(&schema).connections(8);
             stores.push(Arc::new(store.open().await.unwrap()));
         }
         stores
@@ -100,7 +101,7 @@ async fn subscription(service: &SubscriptionService) -> SubscriptionId {
         BillingCycle::MONTHLY,
     );
     let plan = service.create_plan(new, None).await.unwrap().record.id;
-    let user = UserId::new(service.now(), &RandomIds).unwrap();
+    let user = UserId::new(service.now(), &SystemRandomness).unwrap();
     service.create_subscription(NewSubscription::new(user, plan), None).await.unwrap().record.id
 }
 

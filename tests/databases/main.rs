@@ -7,7 +7,6 @@ mod contention;
 mod folder;
 mod lives;
 mod million;
-mod moving;
 mod needs;
 mod postgres;
 mod records;
@@ -18,6 +17,7 @@ mod seed;
 mod simulation;
 mod sqlite;
 mod stories;
+mod transfer;
 mod upgrades;
 #[path = "../it/world.rs"]
 #[expect(dead_code, reason = "the simulation needs a part of it")]
@@ -40,14 +40,19 @@ fn main() {
     let groups = [
         (
             None,
-            vec![sqlite::stories(), moving::stories(), upgrades::stories(), contention::stories()],
+            vec![
+                sqlite::stories(),
+                transfer::stories(),
+                upgrades::stories(),
+                contention::stories(),
+            ],
         ),
         (no_disk, vec![sqlite::stories_with_a_disk()]),
         (
             no_server,
             vec![
                 postgres::stories(),
-                moving::stories_with_a_server(),
+                transfer::stories_with_a_server(),
                 upgrades::stories_with_a_server(),
                 contention::stories_with_a_server(),
             ],

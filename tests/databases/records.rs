@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use subscription_core::store::{ChangeSet, StoreError, Write};
 use subscription_core::{
-    BillingCycle, NewPlan, NewSubscription, Plan, PlanId, RandomIds, Slug, Store, Subscription,
-    SubscriptionId, Timestamp, UserId,
+    BillingCycle, NewPlan, NewSubscription, Plan, PlanId, Slug, Store, Subscription,
+    SubscriptionId, SystemRandomness, Timestamp, UserId,
 };
 
 /// Reads a moment.
@@ -22,17 +22,17 @@ pub(crate) fn plan(slug: &str) -> Plan {
         "19.90".parse().unwrap(),
         BillingCycle::MONTHLY,
     );
-    Plan::create(new, PlanId::new(now, &RandomIds).unwrap(), now).unwrap()
+    Plan::create(new, PlanId::new(now, &SystemRandomness).unwrap(), now).unwrap()
 }
 
 /// A subscription of a new user to a plan, not stored yet.
 pub(crate) fn subscription(plan: &Plan) -> Subscription {
     let now = plan.created_at;
-    let new = NewSubscription::new(UserId::new(now, &RandomIds).unwrap(), plan.id);
+    let new = NewSubscription::new(UserId::new(now, &SystemRandomness).unwrap(), plan.id);
     Subscription::create(
         new,
         plan.billing_cycle,
-        SubscriptionId::new(now, &RandomIds).unwrap(),
+        SubscriptionId::new(now, &SystemRandomness).unwrap(),
         now,
     )
     .unwrap()

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
 use subscription_core::Timestamp;
-use subscription_core::store::{Postgres, Sqlite};
+use subscription_core::store::{PostgresOptions, SqliteOptions};
 
 use crate::folder::folder;
 use crate::postgres::cluster::fresh_schema;
@@ -86,7 +86,7 @@ async fn a_file_of_every_earlier_set_opens_with_all_that_was_in_it() {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
 
-        let store = Sqlite::file(&file).open().await.unwrap();
+        let store = SqliteOptions::file(&file).open().await.unwrap();
 
         let mut found = Vec::new();
         store.export(&mut found, |_| {}).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_file_of_every_earlier_set_opens_with_all_that_was_in_it() {
 
 async fn an_export_of_the_first_release_is_imported() {
     let file = fixture("lines.jsonl");
-    let store = Sqlite::file(folder().join("store.db")).open().await.unwrap();
+    let store = SqliteOptions::file(folder().join("store.db")).open().await.unwrap();
 
     let counts = store.import(file.as_bytes(), |_| {}).await.unwrap();
 
@@ -113,7 +113,7 @@ async fn a_database_of_every_earlier_set_opens_with_all_that_was_in_it() {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
 
-        let store = Postgres::url(shared()).unwrap().schema(&schema).open().await.unwrap();
+        let store = PostgresOptions::url(shared()).unwrap().schema(&schema).open().await.unwrap();
 
         let mut found = Vec::new();
         store.export(&mut found, |_| {}).await.unwrap();

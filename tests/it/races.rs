@@ -6,7 +6,8 @@ use std::sync::Arc;
 use subscription_core::plans::Tier;
 use subscription_core::store::{PageLimit, PlanQuery, SubscriptionQuery};
 use subscription_core::{
-    Error, MemoryStore, NewSubscription, PlanChanges, RandomIds, Slug, SubscriptionService, UserId,
+    Error, MemoryStore, NewSubscription, PlanChanges, Slug, SubscriptionService, SystemRandomness,
+    UserId,
 };
 use tokio::task::JoinSet;
 
@@ -110,7 +111,7 @@ async fn a_plan_is_never_deleted_under_a_new_subscription() {
                 if (nth + round) % 2 == 0 {
                     service.delete_plan(&plan.slug, None).await.is_ok()
                 } else {
-                    let user = UserId::new(service.now(), &RandomIds).unwrap();
+                    let user = UserId::new(service.now(), &SystemRandomness).unwrap();
                     let new = NewSubscription::new(user, plan.id);
                     service.create_subscription(new, None).await.is_ok()
                 }

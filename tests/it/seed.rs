@@ -7,7 +7,7 @@
 
 use std::env;
 
-use subscription_core::{IdSource as _, RandomIds};
+use subscription_core::{Randomness as _, SystemRandomness};
 
 /// The seed to repeat, or one that nobody has tried yet. It is printed, and shown if the test fails.
 pub(crate) fn seed() -> u64 {
@@ -44,6 +44,6 @@ fn number(variable: &str) -> Option<u64> {
 /// A short one: it is read and typed by people.
 fn fresh() -> u64 {
     let mut bytes = [0; 8];
-    RandomIds.fill(&mut bytes).unwrap_or_else(|error| panic!("no randomness: {error}"));
+    SystemRandomness.fill(&mut bytes).unwrap_or_else(|error| panic!("no randomness: {error}"));
     u64::from_le_bytes(bytes) >> 16
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use subscription_core::store::{Idempotency, PageLimit};
 use subscription_core::{
     BillingCycle, Error, ErrorKind, InvalidValue, ManualClock, MemoryStore, NewPayment, NewPlan,
-    NewSubscription, Payment, Plan, SeededIds, Subscription, SubscriptionId, SubscriptionService,
-    Timestamp, UserId,
+    NewSubscription, Payment, Plan, SeededRandomness, Subscription, SubscriptionId,
+    SubscriptionService, Timestamp, UserId,
 };
 
 /// A fresh service on 31 January 2025, in memory.
@@ -21,7 +21,7 @@ impl World {
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
             .clock(clock.clone())
-            .ids(SeededIds::new(1))
+            .ids(SeededRandomness::new(1))
             .build();
         Self { service, clock }
     }
@@ -56,7 +56,7 @@ impl World {
 
     /// A user nobody else is.
     pub(crate) fn user(&self) -> UserId {
-        UserId::new(self.service.now(), &subscription_core::RandomIds).unwrap()
+        UserId::new(self.service.now(), &subscription_core::SystemRandomness).unwrap()
     }
 
     /// The names of all events so far.

@@ -11,8 +11,8 @@ use secrecy::SecretString;
 
 use super::known::{Known, hash};
 use super::sessions::Authenticated;
-use crate::clock::Timestamp;
-use crate::id::SessionId;
+use crate::values::clock::Timestamp;
+use crate::values::id::SessionId;
 
 /// Sessions share slots: a revocation makes a thousandth of the entries be checked once more.
 const SLOTS: usize = 1_024;

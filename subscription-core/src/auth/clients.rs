@@ -5,14 +5,15 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Authentication;
-use super::client::{Client, ClientCredential, ClientKind, ClientSource, NewClient, Scope};
+use super::client_keys::ClientCredential;
 use super::known::{Known, hash};
+use crate::accounts::{Client, ClientKind, ClientSource, NewClient, Scope};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::found;
 use crate::store::{ChangeSet, Key, StoreError, Write};
-use crate::text::Slug;
-use crate::version::Version;
+use crate::values::text::Slug;
+use crate::values::version::Version;
 
 /// A client, and what it calls with: the only time that a confidential client's key is shown.
 #[derive(Debug, Clone)]

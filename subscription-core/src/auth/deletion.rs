@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Authentication;
-use super::session::{Session, User};
 use super::sessions::Authenticated;
-use crate::clock::Timestamp;
+use crate::accounts::{Session, User};
 use crate::error::{Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
-use crate::id::{SessionId, UserId};
 use crate::store::{
     ChangeSet, Delete, Guard, Key, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{SessionId, UserId};
+use crate::values::version::Version;
 
 /// # Deleting an account
 impl Authentication {

@@ -10,11 +10,11 @@ use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
 
 use super::jws::{Compact, VerifyingKey, read_object};
-use super::keys::{BadKey, SECRET_BYTES_MIN};
-use super::session::IdentityKey;
 use super::token::LEEWAY_SECONDS;
-use crate::clock::Timestamp;
-use crate::text::Email;
+use crate::accounts::IdentityKey;
+use crate::server_keys::{BadKey, SECRET_BYTES_MIN};
+use crate::values::clock::Timestamp;
+use crate::values::text::Email;
 
 /// Longer identity tokens are refused before they are decoded.
 pub(crate) const TOKEN_BYTES_MAX: usize = 16_384;

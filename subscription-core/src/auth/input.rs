@@ -2,11 +2,11 @@
 
 use secrecy::SecretString;
 
-use super::refresh::RefreshToken;
-use crate::faults::InvalidValue;
-use crate::id::SessionId;
-use crate::input::{Fields, InputError, string};
-use crate::text::{Email, Text};
+use super::refresh_token::RefreshToken;
+use crate::values::faults::InvalidValue;
+use crate::values::id::SessionId;
+use crate::values::input::{Fields, InputError, string};
+use crate::values::text::{Email, Text};
 
 /// What a person signs in or up with.
 #[derive(Debug, Clone)]

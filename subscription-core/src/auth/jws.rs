@@ -12,7 +12,8 @@ use jsonwebtoken::{DecodingKey, EncodingKey, crypto};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::input::object;
+use crate::error::{DependencyFailed, Error};
+use crate::values::input::object;
 
 /// How a token is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -227,3 +228,9 @@ pub(crate) fn sign(
 #[derive(Debug, thiserror::Error)]
 #[error("the signing key does not sign")]
 pub struct SigningFailed(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl From<SigningFailed> for Error {
+    fn from(error: SigningFailed) -> Self {
+        DependencyFailed::Signing(error.into()).into()
+    }
+}

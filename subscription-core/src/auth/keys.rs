@@ -11,32 +11,12 @@ use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::Sha256;
 
 use super::jws::{self, Algorithm, SigningFailed, VerifyingKey};
+use crate::server_keys::{BadKey, SECRET_BYTES_MIN};
 
 /// What every PKCS #8 document of an Ed25519 key starts with (RFC 8410); the 32 bytes of the key follow.
 const ED25519_PKCS8: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
-
-/// The shortest shared secret, in bytes.
-pub(crate) const SECRET_BYTES_MIN: usize = 32;
-
-/// Why a key cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadKey {
-    /// Neither an Ed25519 nor a P-256 private key in PKCS #8.
-    #[error("the key is neither an Ed25519 nor a P-256 private key in PKCS #8 (PEM)")]
-    Unreadable,
-    /// A shared secret that could be guessed.
-    #[error("the secret is shorter than {SECRET_BYTES_MIN} bytes")]
-    TooShort,
-    /// The key, or one of its number, is in the ring already.
-    #[error("the key, or one of its number, is in the ring already")]
-    Repeated,
-    /// Shared secrets and key pairs may not be mixed: a public key could be used as a secret.
-    #[error("shared secrets and key pairs cannot be used together")]
-    Mixed,
-}
 
 /// A private key that signs access tokens, with its public counterpart.
 #[derive(Clone)]

@@ -4,9 +4,8 @@
 //! that they got there, and [`Authentication`] opens a session for it. From then on the session's own
 //! tokens count: an access token of ten minutes, and a refresh token that changes with each use.
 
-mod accounts;
 mod cache;
-mod client;
+mod client_keys;
 mod clients;
 mod deletion;
 mod identity;
@@ -15,17 +14,20 @@ mod jws;
 mod keys;
 mod known;
 mod provider;
-mod refresh;
-mod session;
+mod refresh_token;
 mod sessions;
+mod sign_in;
 mod token;
-mod web_origin;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use accounts::{SignIn, SignedIn};
-pub use client::{Client, ClientKey, ClientKind, ClientSource, NewClient, Scope};
+pub use crate::accounts::{
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, NewClient, Origin, RefreshWindows,
+    Revocation, RevocationReason, Scope, Session, User, WebOrigin,
+};
+pub use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
+pub use crate::server_keys::{BadKey, ServerKeys};
 pub use clients::CreatedClient;
 pub use identity::{
     DevelopmentIdentities, Identity, IdentityRefused, IdentityVerifier, SharedSecretIdentities,
@@ -33,15 +35,11 @@ pub use identity::{
 };
 pub use input::{ProofOfIdentity, RefreshRequest};
 pub use jws::{Algorithm, SigningFailed, VerifyingKey};
-pub use keys::{BadKey, KeyRing, SigningKey};
-pub use provider::{
-    ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest, IntrospectedIdentities, OidcIdentities,
-};
-pub use refresh::{RefreshWindows, ServerKeys};
-pub use session::{IdentityKey, Origin, Revocation, RevocationReason, Session, User};
+pub use keys::{KeyRing, SigningKey};
+pub use provider::{IntrospectedIdentities, OidcIdentities};
 pub use sessions::Authenticated;
+pub use sign_in::{SignIn, SignedIn};
 pub use token::AccessClaims;
-pub use web_origin::WebOrigin;
 
 use self::cache::AuthCache;
 use self::clients::Accepted;

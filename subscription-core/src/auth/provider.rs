@@ -16,11 +16,9 @@ use url::Url;
 
 use super::identity::{Identity, IdentityRefused, IdentityVerifier, TOKEN_BYTES_MAX, Trust};
 use super::jws::{Algorithm, Compact, VerifyingKey};
-use crate::clock::Timestamp;
-use crate::text::Email;
-
-/// The longest answer of a provider that is read.
-pub const ANSWER_BYTES_MAX: usize = 262_144;
+use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
+use crate::values::clock::Timestamp;
+use crate::values::text::Email;
 
 /// The most keys of a provider that are kept.
 const KEYS_MAX: usize = 100;
@@ -34,32 +32,6 @@ const FRESH_FOR: Duration = Duration::from_hours(1);
 /// How the tokens of an OIDC provider may be signed.
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::Rs256, Algorithm::Ps256, Algorithm::Es256, Algorithm::EdDsa];
-
-/// What is to be fetched.
-#[derive(Debug, Clone)]
-pub struct FetchRequest {
-    /// From where.
-    pub url: Url,
-    /// A form to be sent with POST; a GET if there is none.
-    pub form: Option<Vec<(&'static str, SecretString)>>,
-    /// User and password for `Authorization: Basic`.
-    pub basic: Option<(String, SecretString)>,
-}
-
-/// Fetches documents of identity providers.
-///
-/// To ensure safety: only `https` (or `http` to loopback, for tests), no redirects, a time-out, and at
-/// most [`ANSWER_BYTES_MAX`] bytes of a body; anything but status 200 is an error.
-#[async_trait]
-pub trait Fetch: Send + Sync + fmt::Debug {
-    /// The body of the answer.
-    async fn fetch(&self, request: FetchRequest) -> Result<Vec<u8>, FetchFailed>;
-}
-
-/// A document could not be fetched.
-#[derive(Debug, thiserror::Error)]
-#[error("the document could not be fetched")]
-pub struct FetchFailed(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Checks the tokens of an OIDC provider with the keys that it publishes.
 #[derive(Debug)]

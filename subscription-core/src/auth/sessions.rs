@@ -5,17 +5,18 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Authentication;
-use super::accounts::{SignedIn, expect_open};
-use super::refresh::{self, Refresh, RefreshRefused, RefreshToken};
-use super::session::{RevocationReason, Session, User};
+use super::refresh_token::RefreshToken;
+use super::sign_in::{SignedIn, expect_open};
 use super::token::{AccessClaims, TokenRefused};
-use crate::clock::Timestamp;
+use crate::accounts::refresh::{self, Refresh, RefreshRefused};
+use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Change, Subject};
-use crate::id::{SessionId, UserId};
 use crate::service::SubscriptionService;
 use crate::store::{ChangeSet, Key, PageLimit, Store, Write};
-use crate::text::Slug;
+use crate::values::clock::Timestamp;
+use crate::values::id::{SessionId, UserId};
+use crate::values::text::Slug;
 
 /// A caller whose token was good.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::jws::{Compact, read_object};
 use super::keys::KeyRing;
 use super::known::{Known, hash};
-use super::session::Session;
-use crate::clock::Timestamp;
+use crate::accounts::Session;
 use crate::error::Error;
-use crate::id::{IdSource, SessionId, TokenId, UserId};
-use crate::text::Slug;
+use crate::values::clock::Timestamp;
+use crate::values::id::{Randomness, SessionId, TokenId, UserId};
+use crate::values::text::Slug;
 
 /// What tells our access tokens from every other JWT (RFC 9068).
 const TOKEN_TYPE: &str = "at+jwt";
@@ -101,7 +101,7 @@ impl AccessTokens {
         &self,
         session: &Session,
         now: Timestamp,
-        ids: &dyn IdSource,
+        ids: &dyn Randomness,
     ) -> Result<SecretString, Error> {
         let claims = AccessClaims {
             iss: self.issuer.clone(),

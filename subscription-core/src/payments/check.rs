@@ -1,7 +1,7 @@
 //! The rules between the fields of a payment that is made already.
 
 use super::{Payment, check_amount, check_digits};
-use crate::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Payment {
     /// Checks the rules between its fields, which hold for every record that the service has written.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::faults::{FaultCode, InvalidValue};
+use crate::values::faults::{FaultCode, InvalidValue};
 
 /// A currency that can be paid in: a code of ISO 4217 that is in use and has a smallest unit.
 ///

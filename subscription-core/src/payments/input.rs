@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{Currency, PaymentStatus, check_amount, check_digits};
-use crate::decimal::Amount;
-use crate::id::SubscriptionId;
-use crate::input::{Field, Fields, InputError, amount, string};
-use crate::text::ExternalId;
+use crate::values::decimal::Amount;
+use crate::values::id::SubscriptionId;
+use crate::values::input::{Field, Fields, InputError, amount, string};
+use crate::values::text::ExternalId;
 
 /// A payment to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::faults::InvalidValue;
-use crate::states::{self, InvalidTransition, Row, reads_and_writes_as_state};
+use crate::values::faults::InvalidValue;
+use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state};
 
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

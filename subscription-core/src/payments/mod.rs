@@ -4,7 +4,6 @@ mod check;
 mod currency;
 mod input;
 mod lifecycle;
-pub(crate) mod service;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +11,13 @@ pub use currency::Currency;
 pub use input::{NewPayment, PaymentChanges};
 pub use lifecycle::PaymentStatus;
 
-use crate::clock::Timestamp;
-use crate::decimal::Amount;
-use crate::faults::{Fault, FaultCode, Faults, InvalidValue};
-use crate::id::{PaymentId, SubscriptionId};
-use crate::states::InvalidTransition;
-use crate::text::ExternalId;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::states::InvalidTransition;
+use crate::values::text::ExternalId;
+use crate::values::version::Version;
 
 /// Money asked for a subscription.
 ///

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::faults::{FaultCode, InvalidValue};
+use crate::values::faults::{FaultCode, InvalidValue};
 
 /// The unit in which a cycle is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

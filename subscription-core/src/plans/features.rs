@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::faults::InvalidValue;
-use crate::text::{checked, reads_and_writes_as_text};
+use crate::values::faults::InvalidValue;
+use crate::values::text::{checked, reads_and_writes_as_text};
 
 /// A plan's features: at most 4,000 characters, kept exactly as sent, read as a list.
 ///

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{BillingCycle, Features, NodeQuota, Tier};
-use crate::decimal::Amount;
-use crate::faults::{FaultCode, Faults, InvalidValue};
-use crate::input::{Fields, InputError, amount, boolean, string, whole_number};
-use crate::text::{Description, ExternalId, Href, Name, Slug};
+use crate::values::decimal::Amount;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::input::{Fields, InputError, amount, boolean, string, whole_number};
+use crate::values::text::{Description, ExternalId, Href, Name, Slug};
 
 /// The most variants that a plan may have.
 const VARIANTS_MAX: usize = 100;

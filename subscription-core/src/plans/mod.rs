@@ -3,7 +3,6 @@
 mod billing_cycle;
 mod features;
 mod input;
-pub(crate) mod service;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +10,12 @@ pub use billing_cycle::{BillingCycle, CycleUnit};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 
-use crate::clock::Timestamp;
-use crate::decimal::{Amount, Bounded};
-use crate::faults::Faults;
-use crate::id::PlanId;
-use crate::text::{Description, ExternalId, Href, Name, Slug};
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::decimal::{Amount, Bounded};
+use crate::values::faults::Faults;
+use crate::values::id::PlanId;
+use crate::values::text::{Description, ExternalId, Href, Name, Slug};
+use crate::values::version::Version;
 
 /// How many nodes a plan allows: 0 to 2^53 − 1, so that every JSON reader gets it right.
 pub type NodeQuota = Bounded<9_007_199_254_740_991>;

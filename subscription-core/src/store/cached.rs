@@ -13,15 +13,15 @@ use super::{
     ChangeSet, Delete, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
     PlanQuery, Store, StoreError, SubscriptionQuery, Write,
 };
-use crate::auth::{Client, IdentityKey, Session, User};
-use crate::clock::Timestamp;
+use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::RecordedEvent;
-use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::text::{ExternalId, Slug};
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::{ExternalId, Slug};
+use crate::values::version::Version;
 
 /// Records of a kind that are kept in memory, at the most.
 const RECORDS_MAX: u64 = 10_000;
@@ -29,18 +29,18 @@ const RECORDS_MAX: u64 = 10_000;
 /// A store that keeps plans and clients in memory: what every request reads and hardly any changes.
 ///
 /// What is committed through it is seen through it at once. What other processes commit is seen as
-/// soon as [`Memory::forget`] is told of it, and after `lag` at the latest. A record never goes back to an
+/// soon as [`CacheInvalidator::forget`] is told of it, and after `lag` at the latest. A record never goes back to an
 /// earlier version. Sessions and users are always read from the store itself: a revocation holds at
 /// once.
 #[derive(Debug)]
 pub struct CachedStore<S> {
     inner: Arc<S>,
-    memory: Memory,
+    memory: CacheInvalidator,
 }
 
 /// What a [`CachedStore`] has in memory.
 #[derive(Debug, Clone)]
-pub struct Memory {
+pub struct CacheInvalidator {
     plans: Cache<PlanId, Entry<Plan>>,
     slugs: Cache<Slug, PlanId>,
     clients: Cache<Slug, Entry<Client>>,
@@ -61,7 +61,7 @@ impl<T> Clone for Entry<T> {
     }
 }
 
-impl Memory {
+impl CacheInvalidator {
     fn new(lag: Duration) -> Self {
         Self {
             plans: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
@@ -191,11 +191,11 @@ impl<S: Store> CachedStore<S> {
 
     /// Puts memory in front of a store; what others change is seen after `lag` at the latest.
     pub fn new(inner: Arc<S>, lag: Duration) -> Self {
-        Self { inner, memory: Memory::new(lag) }
+        Self { inner, memory: CacheInvalidator::new(lag) }
     }
 
     /// What is in memory, for who hears of changes.
-    pub const fn memory(&self) -> &Memory {
+    pub const fn memory(&self) -> &CacheInvalidator {
         &self.memory
     }
 

@@ -5,15 +5,15 @@ use std::fmt;
 
 use super::error::BadChangeSet;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use crate::auth::{Client, Session, User};
-use crate::clock::Timestamp;
+use crate::accounts::{Client, Session, User};
 use crate::events::{Event, Subject};
-use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::text::Slug;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::Slug;
+use crate::values::version::Version;
 
 /// A change that a store takes whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

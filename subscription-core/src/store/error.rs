@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::change_set::Key;
-use crate::id::PlanId;
+use crate::values::id::PlanId;
 
 /// What must be unique among the records that exist, the same on every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,9 +14,9 @@ pub enum Unique {
     ExternalSubscription,
     /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id), where set.
     ExternalPayment,
-    /// [`User::identity`](crate::auth::User::identity).
+    /// [`User::identity`](crate::accounts::User::identity).
     UserIdentity,
-    /// [`User::email`](crate::auth::User::email), by its [key](crate::Email::key).
+    /// [`User::email`](crate::accounts::User::email), by its [key](crate::Email::key).
     UserEmail,
 }
 

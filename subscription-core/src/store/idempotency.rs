@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::clock::Timestamp;
-use crate::faults::{FaultCode, InvalidValue, named};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::faults::{FaultCode, InvalidValue, named};
+use crate::values::version::Version;
 
 /// What a caller names a request by: 1 to 255 visible ASCII characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use cached::{CachedStore, Memory};
+pub use cached::{CacheInvalidator, CachedStore};
 pub use change_set::{ChangeSet, Delete, Guard, Key, Write};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use idempotency::{
@@ -36,21 +36,21 @@ pub use query::{
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::error::OpenError;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::moving;
 #[cfg(feature = "postgres")]
-pub use sql::postgres::{Postgres, PostgresStore};
+pub use sql::postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
-pub use sql::sqlite::{Sqlite, SqliteStore};
+pub use sql::sqlite::{SqliteOptions, SqliteStore};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use sql::transfer;
 
-use crate::auth::{Client, IdentityKey, Session, User};
-use crate::clock::Timestamp;
+use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::RecordedEvent;
-use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::text::{ExternalId, Slug};
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::{ExternalId, Slug};
 
 /// Keeps records: many ways to read, one way to write.
 ///

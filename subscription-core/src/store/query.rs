@@ -8,13 +8,13 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::clock::Timestamp;
-use crate::faults::{FaultCode, InvalidValue};
-use crate::id::{PlanId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::text::{ExternalId, Name};
+use crate::values::clock::Timestamp;
+use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::text::{ExternalId, Name};
 
 /// Which way an order goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

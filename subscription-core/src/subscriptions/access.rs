@@ -1,7 +1,7 @@
 //! Access by time: from the start of a subscription until its end.
 
 use super::Subscription;
-use crate::clock::Timestamp;
+use crate::values::clock::Timestamp;
 
 /// The phase of a subscription's life at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! The rules between the fields of a subscription that is made already.
 
 use super::{Subscription, before_start};
-use crate::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Subscription {
     /// Checks the rules between its fields, which hold for every record that the service has written.

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::{SubscriptionStatus, before_start};
-use crate::clock::Timestamp;
-use crate::id::{PlanId, UserId};
-use crate::input::{Field, Fields, InputError, boolean, string};
 use crate::plans::{BillingCycle, Plan};
-use crate::text::ExternalId;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PlanId, UserId};
+use crate::values::input::{Field, Fields, InputError, boolean, string};
+use crate::values::text::ExternalId;
 
 /// A subscription to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::clock::Timestamp;
-use crate::faults::InvalidValue;
-use crate::states::{self, InvalidTransition, Row, reads_and_writes_as_state};
+use crate::values::clock::Timestamp;
+use crate::values::faults::InvalidValue;
+use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state};
 
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,11 +2,9 @@
 
 mod access;
 mod check;
-pub(crate) mod entitlement;
 mod input;
 mod lifecycle;
 mod period;
-pub(crate) mod service;
 mod shown;
 
 use serde::Deserialize;
@@ -16,14 +14,14 @@ pub use input::{NewSubscription, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
 
-use crate::clock::Timestamp;
-use crate::faults::{Fault, FaultCode, Faults, InvalidValue};
-use crate::id::{PlanId, SubscriptionId, UserId};
-use crate::input::Field;
 use crate::plans::BillingCycle;
-use crate::states::InvalidTransition;
-use crate::text::ExternalId;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::input::Field;
+use crate::values::states::InvalidTransition;
+use crate::values::text::ExternalId;
+use crate::values::version::Version;
 
 /// A user's hold on a plan.
 ///
@@ -334,12 +332,12 @@ fn before_start(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::SeededIds;
+    use crate::values::id::SeededRandomness;
 
     #[test]
     fn what_is_over_keeps_an_end_when_it_is_told_so_again_with_none() {
         let now: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
-        let ids = SeededIds::new(1);
+        let ids = SeededRandomness::new(1);
         let user = UserId::new(now, &ids).unwrap();
         let new = NewSubscription::new(user, PlanId::new(now, &ids).unwrap());
         let id = SubscriptionId::new(now, &ids).unwrap();

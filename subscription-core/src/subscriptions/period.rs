@@ -7,8 +7,8 @@
 
 use chrono::{DateTime, Datelike, Days, Months, Utc};
 
-use crate::clock::Timestamp;
 use crate::plans::{BillingCycle, CycleUnit};
+use crate::values::clock::Timestamp;
 
 /// The grid of a subscription's periods.
 ///

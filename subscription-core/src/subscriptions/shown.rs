@@ -3,11 +3,11 @@
 use serde::{Serialize, Serializer};
 
 use super::{Subscription, SubscriptionStatus};
-use crate::clock::Timestamp;
-use crate::id::{PlanId, SubscriptionId, UserId};
 use crate::plans::BillingCycle;
-use crate::text::ExternalId;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::text::ExternalId;
+use crate::values::version::Version;
 
 impl Subscription {
     /// The start of the period that ends with the next renewal, but not before `starts_at`; the start

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretSlice;
 use serde::{Deserialize, Serialize};
 use subscription_core::auth::{KeyRing, ServerKeys, SigningKey};
-use subscription_core::{IdSource as _, RandomIds};
+use subscription_core::{Randomness as _, SystemRandomness};
 
 use super::Failure;
 
@@ -196,7 +196,7 @@ impl Drop for NewKeys {
 
 fn random() -> Result<String, Failure> {
     let mut bytes = [0; 32];
-    RandomIds.fill(&mut bytes)?;
+    SystemRandomness.fill(&mut bytes)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use subscription_core::store::moving::Progress;
+use subscription_core::store::transfer::Progress;
 use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
 use super::open::Opened;

@@ -9,7 +9,7 @@ use subscription_core::store::{
     ChangeSet, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
 };
 use subscription_core::{
-    RandomIds, Store, Subscription, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
+    Store, Subscription, SubscriptionId, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
 };
 
 use crate::dice::Dice;
@@ -157,7 +157,7 @@ async fn multiply(store: &dyn Store, subscription: &str) {
     let first = store.subscription(subscription.parse().unwrap()).await.unwrap().unwrap();
     let copies: Vec<_> = (1..SUBSCRIPTIONS)
         .map(|_| {
-            let id = SubscriptionId::new(first.created_at, &RandomIds).unwrap();
+            let id = SubscriptionId::new(first.created_at, &SystemRandomness).unwrap();
             Write::Subscription(Subscription { id, ..(*first).clone() })
         })
         .collect();

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 use subscription_core::Store;
-use subscription_core::store::{Postgres, Sqlite};
+use subscription_core::store::{PostgresOptions, SqliteOptions};
 
 use crate::cluster::{Cluster, fresh_schema};
 
@@ -61,12 +61,12 @@ impl Place {
         blocking(async {
             match self {
                 Self::Sqlite(file) => {
-                    let store = Sqlite::file(file).open().await.unwrap();
+                    let store = SqliteOptions::file(file).open().await.unwrap();
                     look(&store).await;
                     store.close().await;
                 }
                 Self::Postgres(url) => {
-                    let store = Postgres::url(url).unwrap().open().await.unwrap();
+                    let store = PostgresOptions::url(url).unwrap().open().await.unwrap();
                     look(&store).await;
                     store.close().await;
                 }

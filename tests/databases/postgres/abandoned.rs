@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use subscription_core::store::{
-    ChangeSet, Delete, Guard, Key, Postgres, PostgresStore, StoreError, SubscriptionFilter,
+    ChangeSet, Delete, Guard, Key, PostgresOptions, PostgresStore, StoreError, SubscriptionFilter,
     SubscriptionQuery, Write,
 };
-use subscription_core::{Plan, RandomIds, Store as _, SubscriptionStatus, Timestamp, UserId};
+use subscription_core::{
+    Plan, Store as _, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
+};
 
 use super::cluster::Cluster;
 use super::fresh_schema;
@@ -34,7 +36,7 @@ pub(crate) fn stories_with_a_server_of_their_own() -> Vec<Story> {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn instance(schema: &str) -> Arc<PostgresStore> {
-    let how = Postgres::url(shared()).unwrap().schema(schema).connections(4);
+    let how = PostgresOptions::url(shared()).unwrap().schema(schema).connections(4);
     Arc::new(how.patience(PATIENCE).statement_timeout(PATIENCE).open().await.unwrap())
 }
 
@@ -120,7 +122,7 @@ async fn a_slow_read_whose_caller_left_holds_nobody_up() {
     let left = tokio::time::timeout(Duration::from_millis(100), store.plan(kept.id)).await;
     left.unwrap_err();
 
-    let nobody = UserId::new(kept.created_at, &RandomIds).unwrap();
+    let nobody = UserId::new(kept.created_at, &SystemRandomness).unwrap();
     let read = tokio::time::timeout(Duration::from_millis(500), store.user(nobody)).await;
 
     assert_eq!(read.unwrap().unwrap(), None);
@@ -130,7 +132,7 @@ async fn a_slow_read_whose_caller_left_holds_nobody_up() {
 
 async fn a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on() {
     let schema = fresh_schema(shared()).await;
-    let how = Postgres::url(shared()).unwrap().schema(&schema).connections(2);
+    let how = PostgresOptions::url(shared()).unwrap().schema(&schema).connections(2);
     let store = how.statement_timeout(Duration::from_millis(200)).open().await.unwrap();
     let store = Arc::new(store);
     let mut outsider = outsider(&schema).await;
@@ -151,7 +153,7 @@ async fn a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on() {
 /// As a stand-by does, and a primary that was told to.
 async fn a_database_that_only_reads_still_answers_questions() {
     let cluster = Cluster::start(false).unwrap();
-    let store = Arc::new(Postgres::url(&cluster.url()).unwrap().open().await.unwrap());
+    let store = Arc::new(PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap());
     let mut outsider = PgConnection::connect(&cluster.url()).await.unwrap();
     let kept = plan("kept");
     put(&store, &kept).await.unwrap();

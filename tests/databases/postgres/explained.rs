@@ -10,7 +10,7 @@ use subscription_core::Store as _;
 use subscription_core::auth::IdentityKey;
 use subscription_core::store::{
     Direction, IdempotencyKey, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
-    PlanQuery, Position, Postgres, PostgresStore, SortKey, SubscriptionQuery,
+    PlanQuery, Position, PostgresOptions, PostgresStore, SortKey, SubscriptionQuery,
 };
 use uuid::Uuid;
 
@@ -118,7 +118,7 @@ fn explained(log: &str) -> Vec<Value> {
 
 async fn lists_of_a_million_subscriptions_read_little_more_than_a_page() {
     let cluster = Cluster::start_with(false, EXPLAINING).unwrap();
-    let store = Postgres::url(&cluster.url()).unwrap().open().await.unwrap();
+    let store = PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap();
     let start = Instant::now();
     fill(&cluster.url()).await;
     println!("a million subscriptions were made in {:?}", start.elapsed());
@@ -215,7 +215,7 @@ const OTHERS: [&str; 6] = [
 
 async fn every_other_read_finds_its_rows_by_an_index() {
     let cluster = Cluster::start_with(false, EXPLAINING).unwrap();
-    let store = Postgres::url(&cluster.url()).unwrap().open().await.unwrap();
+    let store = PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap();
     let mut to = PgConnection::connect(&cluster.url()).await.unwrap();
     for fill in OTHERS {
         sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut to).await.unwrap();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use subscription_core::Store as _;
-use subscription_core::store::{CachedStore, ChangeSet, Delete, Key, Postgres, PostgresStore};
+use subscription_core::store::{
+    CachedStore, ChangeSet, Delete, Key, PostgresOptions, PostgresStore,
+};
 
 use super::{fresh_schema, shared};
 use crate::records::{plan, put, renamed};
@@ -24,7 +26,7 @@ struct Instance {
 }
 
 async fn instance(schema: &str, lag: Duration, listens: bool) -> Instance {
-    let inner = Postgres::url(shared()).unwrap().schema(schema).connections(4);
+    let inner = PostgresOptions::url(shared()).unwrap().schema(schema).connections(4);
     let inner = Arc::new(inner.open().await.unwrap());
     let store = Arc::new(CachedStore::new(Arc::clone(&inner), lag));
     if listens {
@@ -43,7 +45,7 @@ async fn many_that_start_at_once_make_the_tables_once() {
         .map(|_| {
             let schema = schema.clone();
             tokio::spawn(async move {
-                Postgres::url(shared()).unwrap().schema(&schema).open().await.map(drop)
+                PostgresOptions::url(shared()).unwrap().schema(&schema).open().await.map(drop)
             })
         })
         .collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection};
 use subscription_core::Store as _;
-use subscription_core::store::{Postgres, PostgresStore, StoreError};
+use subscription_core::store::{PostgresOptions, PostgresStore, StoreError};
 
 use super::cluster::Cluster;
 use crate::records::{plan, put};
@@ -31,7 +31,7 @@ async fn limited() -> (Cluster, String) {
 }
 
 async fn open(url: &str, patience: Duration) -> Arc<PostgresStore> {
-    let options = Postgres::url(url).unwrap().connections(16).patience(patience);
+    let options = PostgresOptions::url(url).unwrap().connections(16).patience(patience);
     Arc::new(options.open().await.unwrap())
 }
 

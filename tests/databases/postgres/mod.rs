@@ -9,7 +9,7 @@ mod outages;
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use subscription_core::store::{Postgres, PostgresStore};
+use subscription_core::store::{PostgresOptions, PostgresStore};
 
 use self::cluster::{Cluster, fresh_schema};
 use crate::lives;
@@ -40,7 +40,7 @@ pub(crate) fn shared() -> &'static str {
 
 pub(crate) async fn fresh() -> PostgresStore {
     let schema = fresh_schema(shared()).await;
-    Postgres::url(shared()).unwrap().schema(&schema).open().await.unwrap()
+    PostgresOptions::url(shared()).unwrap().schema(&schema).open().await.unwrap()
 }
 
 pub(crate) fn stories() -> Vec<Story> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use subscription_core::Store as _;
-use subscription_core::store::{Postgres, PostgresStore, StoreError};
+use subscription_core::store::{PostgresOptions, PostgresStore, StoreError};
 
 use super::cluster::Cluster;
 use crate::records::{plan, put};
@@ -21,7 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 async fn open(cluster: &Cluster) -> Arc<PostgresStore> {
-    Arc::new(Postgres::url(&cluster.url()).unwrap().open().await.unwrap())
+    Arc::new(PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap())
 }
 
 async fn a_restart_of_the_database_is_survived() {
@@ -85,7 +85,7 @@ impl Drop for Address {
 async fn a_standby_takes_over_with_all_that_was_answered() {
     let mut first = Cluster::start(false).unwrap();
     let address = Address::of(&first);
-    let store = Arc::new(Postgres::url(&address.url()).unwrap().open().await.unwrap());
+    let store = Arc::new(PostgresOptions::url(&address.url()).unwrap().open().await.unwrap());
     let standby = first.standby().await.unwrap();
     let answered = Arc::new(Mutex::new(Vec::new()));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -139,7 +139,7 @@ async fn a_standby_takes_over_with_all_that_was_answered() {
 async fn a_store_opens_before_its_database_is_up() {
     let mut cluster = Cluster::start(false).unwrap();
     cluster.stop();
-    let store = Postgres::url(&cluster.url()).unwrap().open_once_reachable().await.unwrap();
+    let store = PostgresOptions::url(&cluster.url()).unwrap().open_once_reachable().await.unwrap();
     let store = Arc::new(store);
     let early = put(&store, &plan("early")).await;
     assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");

@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, Transaction};
 use subscription_core::auth::{
     Authentication, DevelopmentIdentities, KeyRing, Origin, ServerKeys, SignIn, SigningKey,
 };
-use subscription_core::store::{Sqlite, SqliteStore};
+use subscription_core::store::{SqliteOptions, SqliteStore};
 use subscription_core::{Slug, SubscriptionService};
 
 use crate::folder::folder;
@@ -38,7 +38,7 @@ const ADDRESS: &str = "198.51.100.77";
 
 impl Place {
     async fn open(file: PathBuf) -> Self {
-        let store = Arc::new(Sqlite::file(&file).relaxed().open().await.unwrap());
+        let store = Arc::new(SqliteOptions::file(&file).relaxed().open().await.unwrap());
         let shared: Arc<dyn subscription_core::Store> = Arc::clone(&store) as _;
         let service = SubscriptionService::builder(shared).check_users().build();
         let keys = KeyRing::new(SigningKey::ed25519(&vec![7; 32].into()).unwrap());

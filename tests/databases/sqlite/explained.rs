@@ -10,7 +10,7 @@ use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::store::{
-    PageLimit, Sqlite, SqliteStore, SubscriptionFilter, SubscriptionQuery,
+    PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{Store as _, Timestamp};
 use tracing_subscriber::filter::LevelFilter;
@@ -125,13 +125,13 @@ async fn time(store: &SqliteStore, page: &SubscriptionQuery, max: Duration) -> D
 
 async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
     let file = folder().join("store.db");
-    Sqlite::file(&file).relaxed().open().await.unwrap().close().await;
+    SqliteOptions::file(&file).relaxed().open().await.unwrap().close().await;
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
     let start = Instant::now();
     fill(&mut outsider).await;
     println!("a million subscriptions were made in {:?}", start.elapsed());
-    let store = Sqlite::file(&file).relaxed().open().await.unwrap();
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let overheard = Overheard::default();
     let writer = Mutex::new(overheard.clone());
     let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
@@ -175,7 +175,7 @@ async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
 /// of a statement alone, so an empty file shows the plans of a large one.
 async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
     let file = folder().join("store.db");
-    let store = Sqlite::file(&file).relaxed().open().await.unwrap();
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
     let overheard = Overheard::default();
@@ -206,7 +206,7 @@ async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
 
 async fn sessions_of_a_user_are_found_by_an_index() {
     let file = folder().join("store.db");
-    let store = Sqlite::file(&file).relaxed().open().await.unwrap();
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
     let overheard = Overheard::default();

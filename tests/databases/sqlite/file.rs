@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::Store as _;
 use subscription_core::auth::Scope;
-use subscription_core::store::{ChangeSet, OpenError, Sqlite, StoreError};
+use subscription_core::store::{ChangeSet, OpenError, SqliteOptions, StoreError};
 
 use crate::folder::folder;
 use crate::records::{plan, put};
@@ -40,12 +40,12 @@ fn is_unavailable(done: &Result<(), StoreError>) -> bool {
 
 async fn what_was_committed_is_there_when_the_file_is_opened_again() {
     let file = folder().join("store.db");
-    let first = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let first = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
     let kept = plan("kept");
     put(&first, &kept).await.unwrap();
     first.close().await;
 
-    let second = Sqlite::file(&file).open().await.unwrap();
+    let second = SqliteOptions::file(&file).open().await.unwrap();
 
     assert_eq!(second.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
     assert!(put(&first, &plan("late")).await.is_err());
@@ -53,9 +53,9 @@ async fn what_was_committed_is_there_when_the_file_is_opened_again() {
 
 async fn a_file_in_use_is_refused_to_a_second() {
     let file = folder().join("store.db");
-    let first = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let first = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
 
-    let refused = Sqlite::file(&file).open().await.unwrap_err();
+    let refused = SqliteOptions::file(&file).open().await.unwrap_err();
 
     assert!(matches!(refused, OpenError::InUse(_)), "{refused}");
     assert!(refused.to_string().contains("store.db is in use by another process"), "{refused}");
@@ -66,7 +66,7 @@ async fn what_is_no_database_is_refused() {
     let file = folder().join("store.db");
     std::fs::write(&file, "Dear diary, this is not a database, but it is long enough.").unwrap();
 
-    let refused = Sqlite::file(&file).open().await.unwrap_err();
+    let refused = SqliteOptions::file(&file).open().await.unwrap_err();
 
     assert!(matches!(refused, OpenError::Database(_)), "{refused:?}");
     assert_eq!(files(file.parent().unwrap()), ["store.db"]);
@@ -75,7 +75,7 @@ async fn what_is_no_database_is_refused() {
 /// What is written to a file without a name is gone with the process.
 async fn a_file_that_was_removed_takes_no_writes_until_it_is_back() {
     let file = folder().join("store.db");
-    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
     let kept = plan("kept");
     put(&store, &kept).await.unwrap();
     store.commit(ChangeSet::default()).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_file_that_was_removed_takes_no_writes_until_it_is_back() {
 
 async fn a_file_that_was_replaced_takes_no_writes() {
     let file = folder().join("store.db");
-    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
     let copy = file.with_extension("copy");
     std::fs::copy(&file, &copy).unwrap();
 
@@ -113,7 +113,7 @@ async fn a_file_that_cannot_be_opened_leaves_none_behind() {
     // There is a folder where SQLite wants to put its log.
     std::fs::create_dir(folder.join("store.db-wal")).unwrap();
 
-    let refused = Sqlite::file(folder.join("store.db")).open().await.unwrap_err();
+    let refused = SqliteOptions::file(folder.join("store.db")).open().await.unwrap_err();
 
     assert!(matches!(refused, OpenError::Database(_) | OpenError::Migration(_)), "{refused:?}");
     assert_eq!(files(&folder), ["store.db-wal"]);
@@ -121,7 +121,7 @@ async fn a_file_that_cannot_be_opened_leaves_none_behind() {
 
 async fn a_client_with_the_scope_that_is_no_more_is_read_without_it() {
     let file = folder().join("store.db");
-    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
     let mut other: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
     let text = "INSERT INTO clients (id, name, kind, scopes, keys, created_at, updated_at, version) \

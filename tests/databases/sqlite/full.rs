@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::Store as _;
-use subscription_core::store::{ChangeSet, Sqlite, StoreError};
+use subscription_core::store::{ChangeSet, SqliteOptions, StoreError};
 
 use crate::folder::folder;
 use crate::records::{plan, put};
@@ -54,7 +54,7 @@ impl Drop for SmallDisk {
 
 async fn a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes() {
     let disk = SmallDisk::mount().unwrap();
-    let store = Sqlite::file(disk.0.join("store.db")).open().await.unwrap();
+    let store = SqliteOptions::file(disk.0.join("store.db")).open().await.unwrap();
     store.commit(ChangeSet::default()).await.unwrap();
     let ballast = disk.0.join("ballast");
 
@@ -70,7 +70,7 @@ async fn a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes() {
 async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room() {
     let disk = SmallDisk::mount().unwrap();
     let file = disk.0.join("store.db");
-    let store = Arc::new(Sqlite::file(&file).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
     let ballast = disk.0.join("ballast");
     fs::write(&ballast, vec![0; 2 << 20]).unwrap();
 
@@ -107,16 +107,16 @@ async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_
 
 async fn a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written() {
     let disk = SmallDisk::mount().unwrap();
-    let store = Arc::new(Sqlite::file(disk.0.join("store.db")).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(disk.0.join("store.db")).open().await.unwrap());
     let before = plan("before");
     put(&store, &before).await.unwrap();
 
     // What is open for writing stays so, so the file is closed first.
     store.close().await;
     disk.remount("ro");
-    let refused = Sqlite::file(disk.0.join("store.db")).open().await.unwrap_err();
+    let refused = SqliteOptions::file(disk.0.join("store.db")).open().await.unwrap_err();
     disk.remount("rw");
-    let store = Arc::new(Sqlite::file(disk.0.join("store.db")).open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(disk.0.join("store.db")).open().await.unwrap());
 
     println!("a disk that can only be read: {refused}");
     assert!(refused.to_string().contains("store.db"), "{refused}");

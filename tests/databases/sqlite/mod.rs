@@ -6,7 +6,7 @@ mod file;
 mod full;
 mod writer;
 
-use subscription_core::store::{Sqlite, SqliteStore};
+use subscription_core::store::{SqliteOptions, SqliteStore};
 
 use crate::folder::folder;
 use crate::lives;
@@ -16,7 +16,7 @@ pub(crate) use self::full::{can_mount, stories as stories_with_a_disk};
 
 pub(crate) async fn fresh() -> SqliteStore {
     // Nobody pulls the plug in these tests, and the disk has other work.
-    Sqlite::file(folder().join("store.db")).relaxed().open().await.unwrap()
+    SqliteOptions::file(folder().join("store.db")).relaxed().open().await.unwrap()
 }
 
 pub(crate) fn stories() -> Vec<Story> {

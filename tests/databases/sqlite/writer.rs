@@ -7,10 +7,10 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
-    ChangeSet, PageLimit, Sqlite, SqliteStore, StoreError, SubscriptionFilter, SubscriptionQuery,
-    Write,
+    ChangeSet, PageLimit, SqliteOptions, SqliteStore, StoreError, SubscriptionFilter,
+    SubscriptionQuery, Write,
 };
-use subscription_core::{EventId, Plan, RandomIds, Store as _, SubscriptionStatus};
+use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness};
 
 use super::fresh;
 use crate::folder::folder;
@@ -28,7 +28,7 @@ pub(crate) fn stories() -> Vec<Story> {
 /// The plan with the event that tells of it.
 fn told(plan: &Plan) -> ChangeSet {
     let event = Event {
-        id: EventId::new(plan.created_at, &RandomIds).unwrap(),
+        id: EventId::new(plan.created_at, &SystemRandomness).unwrap(),
         at: plan.created_at,
         subject: Subject::Plan(plan.id),
         version: plan.version,
@@ -105,7 +105,7 @@ async fn a_commit_whose_caller_left_is_taken_whole_or_not_at_all() {
 /// A copy is being made of it, say, by a tool that keeps others from writing meanwhile.
 async fn while_another_holds_the_file_nothing_is_written_and_all_is_read() {
     let file = folder().join("store.db");
-    let store = Arc::new(Sqlite::file(&file).relaxed().open().await.unwrap());
+    let store = Arc::new(SqliteOptions::file(&file).relaxed().open().await.unwrap());
     let kept = plan("kept");
     put(&store, &kept).await.unwrap();
     let mut over = subscription(&kept);

@@ -1,14 +1,14 @@
 //! Chance that a seed repeats.
 
-use subscription_core::{IdSource as _, SeededIds};
+use subscription_core::{Randomness as _, SeededRandomness};
 
 /// Throws the same in each run with the same seed.
 #[derive(Debug)]
-pub(crate) struct Dice(SeededIds);
+pub(crate) struct Dice(SeededRandomness);
 
 impl Dice {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self(SeededIds::new(seed))
+        Self(SeededRandomness::new(seed))
     }
 
     pub(crate) fn number(&self) -> u64 {

@@ -12,7 +12,8 @@ use subscription_core::auth::{
 };
 use subscription_core::store::{ChangeSet, Write};
 use subscription_core::{
-    Error, ManualClock, MemoryStore, SeededIds, Slug, Store, SubscriptionService, Timestamp, UserId,
+    Error, ManualClock, MemoryStore, SeededRandomness, Slug, Store, SubscriptionService, Timestamp,
+    UserId,
 };
 
 use crate::world::{at, of};
@@ -46,7 +47,7 @@ impl AuthWorld {
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::clone(&store))
             .clock(clock.clone())
-            .ids(SeededIds::new(1))
+            .ids(SeededRandomness::new(1))
             .check_users()
             .build();
         let auth = authentication(&service, server_key(1, SERVER_KEY), settings);

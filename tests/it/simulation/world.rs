@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subscription_core::{
-    Clock, ManualClock, MemoryStore, SeededIds, Store, SubscriptionService, Timestamp,
+    Clock, ManualClock, MemoryStore, SeededRandomness, Store, SubscriptionService, Timestamp,
 };
 
 use super::actors::Actor;
@@ -77,7 +77,7 @@ pub(super) fn service_over(
     let clock = ManualClock::at(start);
     let build = |store: Arc<dyn Store>, seed| {
         let builder = SubscriptionService::builder(store);
-        builder.clock(clock.clone()).ids(SeededIds::new(seed)).build()
+        builder.clock(clock.clone()).ids(SeededRandomness::new(seed)).build()
     };
     let rivals = build(Arc::clone(store), !seed);
     let wrapped = Arc::new(FaultyStore::new(Arc::clone(store), rivals));

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::records::{account, at, at_version, client, parsed, session, user};
 use super::steps::{assert_taken, deleting, limit, stored, writing};
-use crate::auth::{
+use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
     Scope, Session, User,
 };
-use crate::clock::Timestamp;
-use crate::id::SessionId;
 use crate::store::{PageLimit, Store, Unique, Write};
+use crate::values::clock::Timestamp;
+use crate::values::id::SessionId;
 
 /// All fields away from their defaults.
 pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {

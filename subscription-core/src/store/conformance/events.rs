@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::records::{at, event, parsed, payment, plan, subscription};
 use super::steps::{deleting, feed, limit, writing};
-use crate::clock::Timestamp;
 use crate::events::{Change, Event, Subject};
 use crate::payments::PaymentStatus;
 use crate::store::{ChangeSet, PageLimit, Store, Write};
 use crate::subscriptions::SubscriptionStatus;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
 
 fn telling(events: impl IntoIterator<Item = Event>) -> ChangeSet {
     ChangeSet { events: events.into_iter().collect(), ..ChangeSet::default() }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::records::{answer, at, at_version, parsed, request};
 use super::steps::{deleting, kept_answers, limit, stored, writing};
-use crate::clock::Timestamp;
 use crate::store::{IdempotencyKey, IdempotencyRecord, Operation, PageLimit, Store, Write};
+use crate::values::clock::Timestamp;
 
 fn keeping(numbers: impl IntoIterator<Item = u64>) -> Vec<Write> {
     numbers.into_iter().map(answer).map(Write::Idempotency).collect()

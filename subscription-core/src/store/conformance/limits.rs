@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::records::{at_version, one_of_each, payment};
 use super::steps::{assert_bad, delete, deleting, stored, writing};
 use crate::store::{BadChangeSet, ChangeSet, Store, Write};
-use crate::version::Version;
+use crate::values::version::Version;
 
 const MAX: u64 = ChangeSet::RECORDS_MAX as u64;
 

@@ -19,7 +19,7 @@ use crate::store::{
     ChangeSet, Guard, IdempotencyRecord, Key, PaymentQuery, Store, StoreError, Unique, Write,
 };
 use crate::subscriptions::Subscription;
-use crate::version::Version;
+use crate::values::version::Version;
 
 const RACERS: u64 = 8;
 const ROUNDS: u64 = 10;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::records::{answer, at, one_of_each, parsed, payment, plan, subscription, user};
 use super::steps::{stored, writing};
-use crate::clock::Timestamp;
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
 use crate::store::{Answer, IdempotencyRecord, Operation, Store, Write};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
 
 /// Writes records at once and reads each of them again.
 async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Write>) {

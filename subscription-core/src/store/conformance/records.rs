@@ -8,18 +8,20 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::auth::{
+use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Scope, Session, User,
 };
-use crate::clock::Timestamp;
 use crate::events::{Change, Event, Subject};
-use crate::id::{EventId, PaymentId, PlanId, SeededIds, SessionId, SubscriptionId, UserId};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, Operation, Write};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::text::Description;
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{
+    EventId, PaymentId, PlanId, SeededRandomness, SessionId, SubscriptionId, UserId,
+};
+use crate::values::text::Description;
+use crate::values::version::Version;
 
 /// The value that `text` stands for.
 pub(super) fn parsed<T: FromStr<Err: Debug>>(text: impl AsRef<str>) -> T {
@@ -34,7 +36,7 @@ pub(super) fn at(seconds: u64) -> Timestamp {
 
 pub(super) fn plan(n: u64) -> Plan {
     Plan {
-        id: PlanId::new(at(n), &SeededIds::new(n)).unwrap(),
+        id: PlanId::new(at(n), &SeededRandomness::new(n)).unwrap(),
         name: parsed(format!("Plan {:04}", n / 2)),
         product_id: None,
         variants: Vec::new(),
@@ -60,13 +62,13 @@ pub(super) fn plan(n: u64) -> Plan {
 }
 
 pub(super) fn user(n: u64) -> UserId {
-    UserId::new(at(n), &SeededIds::new(n)).unwrap()
+    UserId::new(at(n), &SeededRandomness::new(n)).unwrap()
 }
 
 /// A subscription to the plan of the same number.
 pub(super) fn subscription(n: u64) -> Subscription {
     Subscription {
-        id: SubscriptionId::new(at(n), &SeededIds::new(n)).unwrap(),
+        id: SubscriptionId::new(at(n), &SeededRandomness::new(n)).unwrap(),
         user_id: user(n),
         subscription_plan_id: plan(n).id,
         external_subscription_id: Some(parsed(format!("subscription {n}"))),
@@ -87,7 +89,7 @@ pub(super) fn subscription(n: u64) -> Subscription {
 /// A payment for subscription 0, so that all of them are in one list.
 pub(super) fn payment(n: u64) -> Payment {
     Payment {
-        id: PaymentId::new(at(n), &SeededIds::new(n)).unwrap(),
+        id: PaymentId::new(at(n), &SeededRandomness::new(n)).unwrap(),
         subscription_id: subscription(0).id,
         amount: parsed("19.90"),
         currency: parsed("EUR"),
@@ -119,7 +121,7 @@ pub(super) fn account(n: u64) -> User {
 /// A session of user 0, so that all of them are in one list; it ends after `n` seconds.
 pub(super) fn session(n: u64) -> Session {
     Session {
-        id: SessionId::new(at(n), &SeededIds::new(n)).unwrap(),
+        id: SessionId::new(at(n), &SeededRandomness::new(n)).unwrap(),
         user_id: user(0),
         client_id: parsed("web"),
         issuer: parsed("https://id.example.com"),
@@ -180,7 +182,7 @@ pub(super) fn answer(n: u64) -> IdempotencyRecord {
 /// That plan `n` was made.
 pub(super) fn event(n: u64) -> Event {
     Event {
-        id: EventId::new(at(n), &SeededIds::new(n)).unwrap(),
+        id: EventId::new(at(n), &SeededRandomness::new(n)).unwrap(),
         at: at(n),
         subject: Subject::Plan(plan(n).id),
         version: Version::FIRST,

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::records::at;
-use crate::auth::{Client, Session, User};
+use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
-use crate::id::PlanId;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::{
@@ -13,7 +12,8 @@ use crate::store::{
     Unique, Write,
 };
 use crate::subscriptions::Subscription;
-use crate::version::Version;
+use crate::values::id::PlanId;
+use crate::values::version::Version;
 
 pub(super) fn writing(writes: impl IntoIterator<Item = Write>) -> ChangeSet {
     ChangeSet { writes: writes.into_iter().collect(), ..ChangeSet::default() }

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use super::records::{at, at_version, parsed, plan, subscription, user};
 use super::steps::{limit, writing};
 use super::walk::{DIRECTIONS, directed, subscription_ids};
-use crate::clock::Timestamp;
 use crate::store::{
     Direction, PageLimit, Store, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery, Write,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
 
 /// Subscriptions of which many are alike in something, no two in everything.
 fn varied_subscriptions() -> Vec<Subscription> {

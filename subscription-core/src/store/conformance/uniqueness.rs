@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::records::{account, at_version, parsed, payment, plan, subscription, user};
 use super::steps::{assert_taken, deleting, stored, writing};
-use crate::auth::{IdentityKey, User};
+use crate::accounts::{IdentityKey, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::{ChangeSet, Key, Store, Unique, Write};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::clock::Timestamp;
-use crate::id::SubscriptionId;
 use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, Subscription};
+use crate::values::clock::Timestamp;
+use crate::values::id::SubscriptionId;
 
 /// A record with the class that it is listed in.
 #[derive(Debug, Clone)]

@@ -6,10 +6,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::ById;
-use crate::auth::{Client, IdentityKey, Session, User};
-use crate::clock::Timestamp;
-use crate::id::{SessionId, UserId};
-use crate::text::{Email, Slug};
+use crate::accounts::{Client, IdentityKey, Session, User};
+use crate::values::clock::Timestamp;
+use crate::values::id::{SessionId, UserId};
+use crate::values::text::{Email, Slug};
 
 /// No id comes after it.
 const MAX_ID: uuid::Uuid = uuid::Uuid::max();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::clock::Timestamp;
 use crate::store::idempotency::{IdempotencyKey, IdempotencyRecord};
+use crate::values::clock::Timestamp;
 
 #[derive(Debug, Default)]
 pub(super) struct IdempotencyTable {

@@ -247,7 +247,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::id::{IdSource as _, SeededIds};
+    use crate::values::id::{Randomness as _, SeededRandomness};
 
     type Item = Key<u8, i64>;
 
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn an_index_agrees_with_a_set_whatever_is_listed_moved_and_removed() {
         for seed in 0..8 {
-            let ids = SeededIds::new(seed);
+            let ids = SeededRandomness::new(seed);
             let any = |below: u64| {
                 let mut bytes = [0; 8];
                 ids.fill(&mut bytes).unwrap();

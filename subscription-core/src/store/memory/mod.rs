@@ -30,15 +30,15 @@ use super::change_set::{ChangeSet, Guard, Key, Write};
 use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::query::{Page, PageLimit, PaymentQuery, PlanQuery, SubscriptionQuery};
-use crate::auth::{Client, IdentityKey, Session, User};
-use crate::clock::Timestamp;
+use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::{Event, RecordedEvent};
-use crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::text::{ExternalId, Slug};
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::{ExternalId, Slug};
+use crate::values::version::Version;
 
 /// Records by their ids, which callers cannot choose: a hash that is quick will do.
 type ById<K, V> = HashMap<K, V, foldhash::fast::RandomState>;

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::index::{Index, ReadOff};
 use super::records::{Record, Records};
 use super::scan::{self, Bucket, Found, Place, Stop};
-use crate::id::{PaymentId, SubscriptionId};
 use crate::payments::Payment;
 use crate::store::query::{Page, PaymentQuery};
-use crate::text::ExternalId;
+use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct PaymentTable {

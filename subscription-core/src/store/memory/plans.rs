@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::records::{Record, Records, Slot};
 use super::scan::{self, Bucket, Found, Intersection, Place, SortValue, Stop, Walk};
-use crate::id::PlanId;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::store::query::{Direction, Page, PlanFilter, PlanOrder, PlanQuery, SortKey};
-use crate::text::{ExternalId, Slug};
+use crate::values::id::PlanId;
+use crate::values::text::{ExternalId, Slug};
 
 #[derive(Debug, Default)]
 pub(super) struct PlanTable {

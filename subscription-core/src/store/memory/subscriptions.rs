@@ -10,14 +10,14 @@ use super::records::{Record, Records, Slot};
 use super::scan::{
     self, Bucket, Found, Gathered, Intersection, Place, SortValue, Stop, Union, Walk,
 };
-use crate::clock::Timestamp;
-use crate::id::{PlanId, SubscriptionId, UserId};
 use crate::store::access_class::{AccessClass, classes};
 use crate::store::query::{
     Direction, Page, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::text::ExternalId;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionTable {

@@ -6,10 +6,10 @@
 
 use super::page::Statement;
 use super::value::Value;
-use crate::clock::Timestamp;
 use crate::store::SubscriptionFilter;
 use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, SubscriptionStatus};
+use crate::values::clock::Timestamp;
 
 /// Subscriptions that are moved to another class at a time.
 const MOVED_MAX: u64 = 10_000;

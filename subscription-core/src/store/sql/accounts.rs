@@ -2,9 +2,9 @@
 
 use super::table::{CLIENTS, Kept, SESSIONS, Table, USERS};
 use super::value::{Cells, Columns, Value, damaged};
-use crate::auth::{Client, ClientKey, IdentityKey, Origin, Revocation, Session, User};
-use crate::clock::Timestamp;
+use crate::accounts::{Client, ClientKey, IdentityKey, Origin, Revocation, Session, User};
 use crate::store::StoreError;
+use crate::values::clock::Timestamp;
 
 impl Kept for User {
     const TABLE: &'static Table = &USERS;

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{ANSWERS, EVENTS, Kept, Table};
 use super::value::{Cells, Columns, Value};
-use crate::clock::Timestamp;
 use crate::events::{Event, RecordedEvent};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, StoreError};
 use crate::subscriptions::Subscription;
+use crate::values::clock::Timestamp;
 
 /// An answer with what its JSON for callers leaves out.
 #[derive(Serialize, Deserialize)]

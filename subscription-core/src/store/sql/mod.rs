@@ -10,7 +10,6 @@ mod catalogue;
 pub(crate) mod error;
 mod history;
 mod migrations;
-pub mod moving;
 mod page;
 mod pool;
 #[cfg(feature = "postgres")]
@@ -19,4 +18,5 @@ mod read;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 mod table;
+pub mod transfer;
 mod value;

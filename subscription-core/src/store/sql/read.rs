@@ -40,10 +40,8 @@ macro_rules! store_over_sql {
 
             use async_trait::async_trait;
 
-            use $crate::auth::{Client, IdentityKey, Session, User};
-            use $crate::clock::Timestamp;
+            use $crate::accounts::{Client, IdentityKey, Session, User};
             use $crate::events::RecordedEvent;
-            use $crate::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
             use $crate::payments::Payment;
             use $crate::plans::Plan;
             use $crate::store::access_class::is_by_access;
@@ -56,7 +54,9 @@ macro_rules! store_over_sql {
                 PlanQuery, Store, StoreError, SubscriptionQuery,
             };
             use $crate::subscriptions::Subscription;
-            use $crate::text::{ExternalId, Slug};
+            use $crate::values::clock::Timestamp;
+            use $crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+            use $crate::values::text::{ExternalId, Slug};
 
             #[async_trait]
             impl Store for $store {

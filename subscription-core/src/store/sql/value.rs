@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::clock::Timestamp;
 use crate::store::{Source, StoreError};
-use crate::version::Version;
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
 
 /// A value to be bound to a statement.
 #[derive(Debug, Clone)]

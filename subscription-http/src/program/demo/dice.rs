@@ -1,14 +1,14 @@
 //! Chance that a seed repeats.
 
-use subscription_core::{IdSource as _, SeededIds};
+use subscription_core::{Randomness as _, SeededRandomness};
 
 #[derive(Debug)]
-pub(super) struct Dice(SeededIds);
+pub(super) struct Dice(SeededRandomness);
 
 impl Dice {
     pub(super) fn new(seed: u64) -> Self {
         // Apart from the row that the ids of the same seed are taken from.
-        Self(SeededIds::new(!seed))
+        Self(SeededRandomness::new(!seed))
     }
 
     fn roll(&self) -> u64 {

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
-use subscription_core::store::moving::{Counts, MoveError};
+use subscription_core::store::transfer::{Counts, TransferError};
 use subscription_core::store::{
-    CachedStore, PageLimit, PlanQuery, Sqlite, SqliteStore, SubscriptionQuery,
+    CachedStore, PageLimit, PlanQuery, SqliteOptions, SqliteStore, SubscriptionQuery,
 };
 use subscription_core::{
-    Clock as _, ManualClock, SeededIds, Store, SubscriptionService, SystemClock, Timestamp,
+    Clock as _, ManualClock, SeededRandomness, Store, SubscriptionService, SystemClock, Timestamp,
 };
 use tokio::io::BufReader;
 
@@ -96,7 +96,7 @@ async fn fill(
     let until = demo.until.unwrap_or_else(|| SystemClock.now());
     let begin = Story::begin(until);
     let scratch = Scratch::new()?;
-    let lived = Arc::new(Sqlite::file(scratch.0.join("demo.db")).relaxed().open().await?);
+    let lived = Arc::new(SqliteOptions::file(scratch.0.join("demo.db")).relaxed().open().await?);
     let outcome = tokio::select! {
         outcome = live(demo, settings, &lived, until) => outcome,
         _ = tokio::signal::ctrl_c() => Err(Failure::new("stopped: nothing was written")),
@@ -142,7 +142,7 @@ async fn live(
     let store = CachedStore::new(Arc::clone(store), CachedStore::<SqliteStore>::LAG);
     let service = SubscriptionService::builder(Arc::new(store))
         .clock(clock.clone())
-        .ids(SeededIds::new(demo.seed))
+        .ids(SeededRandomness::new(demo.seed))
         .check_users()
         .build();
     // Nobody is given a token of theirs, so nothing must check them later.
@@ -182,7 +182,7 @@ async fn move_in(lived: &SqliteStore, opened: &Opened) -> Result<Counts, Failure
     bar.finish_and_clear();
     match (written, read) {
         // Who cannot write any more has nobody who reads.
-        (Err(MoveError::Io(_)) | Ok(_), Err(refused)) => Err(refused.into()),
+        (Err(TransferError::Io(_)) | Ok(_), Err(refused)) => Err(refused.into()),
         (Err(failed), _) => Err(failed.into()),
         (Ok(_), Ok(counts)) => Ok(counts),
     }

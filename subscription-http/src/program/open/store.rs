@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use subscription_core::store::moving::{Counts, MoveError, Progress};
+use subscription_core::store::transfer::{Counts, Progress, TransferError};
 use subscription_core::store::{
-    CachedStore, OpenError, Postgres, PostgresStore, Sqlite, SqliteStore,
+    CachedStore, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
 };
 use subscription_core::{MemoryStore, Store};
 use subscription_http::{MeteredStore, StoreMetrics};
@@ -42,14 +42,14 @@ impl Opened {
                 Ok(Self { store, metrics, inner: Inner::Memory })
             }
             Database::Sqlite(path) => {
-                let opened = Sqlite::file(&path).open().await;
+                let opened = SqliteOptions::file(&path).open().await;
                 let inner = Arc::new(opened.map_err(|error| not_opened(&path, error))?);
                 let (store, metrics) = cached(Arc::<SqliteStore>::clone(&inner));
                 Ok(Self { store: Arc::new(store), metrics, inner: Inner::Sqlite(inner) })
             }
             Database::Postgres(url) => {
                 // The error does not show the URL, which may hold a password.
-                let postgres = Postgres::url(&url).map_err(|error| {
+                let postgres = PostgresOptions::url(&url).map_err(|error| {
                     let error = Failure::from(error);
                     Failure::new(format!("--database (DATABASE_URL): {error}"))
                 })?;
@@ -74,7 +74,7 @@ impl Opened {
         &self,
         to: impl AsyncWrite + Unpin + Send,
         progress: impl FnMut(Progress) + Send,
-    ) -> Result<Counts, MoveError> {
+    ) -> Result<Counts, TransferError> {
         match &self.inner {
             Inner::Memory => Ok(Counts::default()),
             Inner::Sqlite(store) => store.export(to, progress).await,
@@ -88,7 +88,7 @@ impl Opened {
         users: Users,
         from: impl AsyncBufRead + Unpin + Send,
         progress: impl FnMut(Progress) + Send,
-    ) -> Result<Counts, MoveError> {
+    ) -> Result<Counts, TransferError> {
         match (&self.inner, users) {
             (Inner::Memory, _) => Ok(Counts::default()),
             (Inner::Sqlite(store), Users::Accounts) => store.import(from, progress).await,

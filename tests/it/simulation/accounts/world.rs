@@ -7,8 +7,8 @@ use std::time::Duration;
 use secrecy::SecretSlice;
 use subscription_core::auth::{AuthSettings, KeyRing, ServerKeys, SigningKey};
 use subscription_core::{
-    Authentication, Clock as _, ManualClock, MemoryStore, SeededIds, Store, SubscriptionService,
-    UserId,
+    Authentication, Clock as _, ManualClock, MemoryStore, SeededRandomness, Store,
+    SubscriptionService, UserId,
 };
 
 use super::actors::{Actor, Loot};
@@ -69,7 +69,7 @@ impl World {
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let build = |store: Arc<dyn Store>, seed| {
             let builder = SubscriptionService::builder(store).check_users();
-            builder.clock(clock.clone()).ids(SeededIds::new(seed)).build()
+            builder.clock(clock.clone()).ids(SeededRandomness::new(seed)).build()
         };
         let sound = build(Arc::clone(&store), !seed);
         let plan = sound.create_plan(new_plan("pro"), None).await.expect("a plan").record.id;

@@ -4,7 +4,7 @@
 //! commit, so those that are made all day long go without.
 
 use crate::store::{ChangeSet, Key};
-use crate::version::Version;
+use crate::values::version::Version;
 
 pub(super) const CHANNEL: &str = "subscription_changes";
 

@@ -7,14 +7,14 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 
 use super::announce::{CHANNEL, announced};
-use crate::store::Memory;
+use crate::store::CacheInvalidator;
 
 /// How long to wait between two attempts to listen.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Listens until the store is closed. What is said while nobody listens is lost, so with every new
 /// start all is forgotten.
-pub(super) fn listen(options: PgConnectOptions, memory: Memory, stop: Arc<Notify>) {
+pub(super) fn listen(options: PgConnectOptions, memory: CacheInvalidator, stop: Arc<Notify>) {
     tokio::spawn(async move {
         tokio::select! {
             () = stop.notified() => {}
@@ -23,7 +23,7 @@ pub(super) fn listen(options: PgConnectOptions, memory: Memory, stop: Arc<Notify
     });
 }
 
-async fn hear(options: PgConnectOptions, memory: &Memory) {
+async fn hear(options: PgConnectOptions, memory: &CacheInvalidator) {
     loop {
         if let Err(error) = hear_once(options.clone(), memory).await {
             tracing::warn!(%error, "changes by other instances are not heard of at once");
@@ -33,7 +33,10 @@ async fn hear(options: PgConnectOptions, memory: &Memory) {
     }
 }
 
-async fn hear_once(options: PgConnectOptions, memory: &Memory) -> Result<(), sqlx::Error> {
+async fn hear_once(
+    options: PgConnectOptions,
+    memory: &CacheInvalidator,
+) -> Result<(), sqlx::Error> {
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(CHANNEL).await?;

@@ -4,10 +4,10 @@ mod amount;
 mod announce;
 mod feed;
 mod listen;
-mod moving;
 mod open;
 mod row;
 mod steps;
+mod transfer;
 mod whole;
 
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use super::pool::{Pool, is_lost};
 use super::read::store_over_sql;
 use super::table::{Table, key_values};
 use super::value::{Columns as _, Value};
-pub use open::Postgres;
+pub use open::PostgresOptions;
 use open::Readiness;
 use row::bound;
 use whole::{Whole, whole};
 
-use crate::clock::Timestamp;
-use crate::store::{ChangeSet, Memory, PageLimit, StoreError};
-use crate::version::Version;
+use crate::store::{CacheInvalidator, ChangeSet, PageLimit, StoreError};
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
 
 /// How often a commit is tried that the database could not order among others.
 const ATTEMPTS: u32 = 8;
@@ -87,7 +87,7 @@ impl PostgresStore {
     }
 
     /// Keeps `memory` from holding what other processes have changed.
-    pub fn listen(&self, memory: &Memory) {
+    pub fn listen(&self, memory: &CacheInvalidator) {
         listen::listen(self.options.clone(), memory.clone(), Arc::clone(&self.stop));
     }
 

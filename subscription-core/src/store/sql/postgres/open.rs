@@ -25,14 +25,14 @@ const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// How to open a [`PostgresStore`].
 #[derive(Debug, Clone)]
-pub struct Postgres {
+pub struct PostgresOptions {
     options: PgConnectOptions,
     connections: usize,
     patience: Duration,
     statement_timeout: Duration,
 }
 
-impl Postgres {
+impl PostgresOptions {
     /// A database by its address: `postgres://user:password@host/database?sslmode=verify-full`.
     pub fn url(url: &str) -> Result<Self, OpenError> {
         let options = PgConnectOptions::from_str(url);

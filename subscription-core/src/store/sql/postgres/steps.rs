@@ -16,9 +16,9 @@ use super::Refusal;
 use super::announce::{CHANNEL, announcements};
 use super::row::bound;
 use super::whole::in_order;
-use crate::id::PlanId;
 use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
-use crate::version::Version;
+use crate::values::id::PlanId;
+use crate::values::version::Version;
 
 /// Checks and writes a change set inside a transaction.
 pub(super) async fn apply(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {

@@ -16,7 +16,7 @@ use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
 use super::announce::{CHANNEL, announcements};
 use crate::store::{ChangeSet, Guard, Key, Write};
-use crate::version::Version;
+use crate::values::version::Version;
 
 /// More writes or events than these go step by step.
 const PARTS_MAX: usize = 8;

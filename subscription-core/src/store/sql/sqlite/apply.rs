@@ -15,9 +15,9 @@ use super::super::table::{
 use super::super::value::{Columns as _, Value};
 use super::row::bound;
 use crate::events::Event;
-use crate::id::PlanId;
 use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
-use crate::version::Version;
+use crate::values::id::PlanId;
+use crate::values::version::Version;
 
 /// Checks and writes a change set. A refused one may have been written in part.
 pub(super) async fn apply(

@@ -2,9 +2,9 @@
 
 mod apply;
 mod file;
-mod moving;
 mod row;
 mod traces;
+mod transfer;
 mod writer;
 
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ use file::HeldFile;
 use row::bound;
 use writer::Writer;
 
-use crate::clock::Timestamp;
 use crate::store::{ChangeSet, PageLimit, StoreError};
+use crate::values::clock::Timestamp;
 
 /// Reads at the same time.
 const READERS: usize = 8;
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One process has the file, and in it one writer, which puts change sets that wait into one
 /// transaction: what is refused is taken back by itself, and all share one flush of the disk. Readers
 /// go on beside it. What is deleted is overwritten in the file, and gone from its log a second later or
-/// when the last who reads it is done. Once a commit is answered it survives a power cut, unless [`Sqlite::relaxed`] was
+/// when the last who reads it is done. Once a commit is answered it survives a power cut, unless [`SqliteOptions::relaxed`] was
 /// asked for.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -51,12 +51,12 @@ pub struct SqliteStore {
 
 /// How to open a [`SqliteStore`].
 #[derive(Debug, Clone)]
-pub struct Sqlite {
+pub struct SqliteOptions {
     path: PathBuf,
     synchronous: SqliteSynchronous,
 }
 
-impl Sqlite {
+impl SqliteOptions {
     /// A file, which is made if it is not there.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), synchronous: SqliteSynchronous::Full }

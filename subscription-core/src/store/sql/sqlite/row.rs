@@ -7,7 +7,7 @@ use sqlx::{Row as _, Sqlite};
 use uuid::Uuid;
 
 use super::super::value::{Columns, NEVER_MICROS, Value};
-use crate::clock::Timestamp;
+use crate::values::clock::Timestamp;
 
 type SqliteQuery<'q> = Query<'q, Sqlite, SqliteArguments>;
 

@@ -11,8 +11,8 @@ use super::super::page::Statement;
 use super::apply::{apply, execute};
 use super::file::HeldFile;
 use super::traces::Traces;
-use crate::clock::Timestamp;
 use crate::store::{ChangeSet, StoreError};
+use crate::values::clock::Timestamp;
 
 /// Change sets in one transaction, at the most.
 const GROUP_MAX: usize = 256;

@@ -1,0 +1,87 @@
+//! The keys of clients: how they are made, hashed and compared.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::Mac as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+use crate::accounts::{Client, ClientKey, ClientKind};
+use crate::server_keys::ServerKeys;
+use crate::values::clock::Timestamp;
+use crate::values::id::{Randomness, RandomnessUnavailable};
+use crate::values::text::Slug;
+
+const PREFIX: &str = "sck_";
+const SECRET_BYTES: usize = 32;
+
+/// How many keys of a client work at once: the new one and the one that it replaces.
+const KEYS_MAX: usize = 2;
+
+impl Client {
+    /// Gives the client a key; the one before the last stops working.
+    pub(crate) fn add_key(
+        &mut self,
+        keys: &ServerKeys,
+        ids: &dyn Randomness,
+        now: Timestamp,
+    ) -> Result<SecretString, RandomnessUnavailable> {
+        let mut secret = [0; SECRET_BYTES];
+        ids.fill(&mut secret)?;
+        let key_id = keys.current();
+        // The current key is always in the ring; were it not, this would match nothing.
+        let hash = hash(keys, key_id, &self.id, &secret).unwrap_or_default();
+        self.keys.insert(0, ClientKey { key_id, hash, created_at: now });
+        self.keys.truncate(KEYS_MAX);
+        Ok(format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(secret)).into())
+    }
+
+    /// True if it may call with `credential`.
+    pub(crate) fn accepts(&self, credential: &ClientCredential, keys: &ServerKeys) -> bool {
+        let known = match (&credential.secret, self.kind) {
+            (None, ClientKind::Public) => true,
+            (Some(secret), ClientKind::Confidential) => {
+                self.keys.iter().fold(false, |known, key| {
+                    let hash = hash(keys, key.key_id, &self.id, secret);
+                    known | hash.is_some_and(|hash| hash.ct_eq(&key.hash).into())
+                })
+            }
+            (None, ClientKind::Confidential) | (Some(_), ClientKind::Public) => false,
+        };
+        known && self.is_live()
+    }
+}
+
+/// A keyed hash of a client's secret; `None` if the server key is no longer in the ring.
+fn hash(keys: &ServerKeys, key_id: u8, client: &Slug, secret: &[u8]) -> Option<[u8; 32]> {
+    let mac = keys.mac(key_id, "client key", client.as_str().as_bytes(), secret)?;
+    Some(mac.finalize().into_bytes().into())
+}
+
+/// What a client calls with, taken apart.
+pub(crate) struct ClientCredential {
+    pub(crate) id: Slug,
+    secret: Option<Vec<u8>>,
+}
+
+impl ClientCredential {
+    /// Reads a public client's id or a confidential client's key; `None` if it is neither.
+    pub(crate) fn parse(text: &SecretString) -> Option<Self> {
+        let text = text.expose_secret();
+        let Some(key) = text.strip_prefix(PREFIX) else {
+            return Some(Self { id: text.parse().ok()?, secret: None });
+        };
+        let (id, secret) = key.split_once('_')?;
+        let secret = URL_SAFE_NO_PAD.decode(secret).ok()?;
+        let whole = secret.len() == SECRET_BYTES;
+        Some(Self { id: id.parse().ok()?, secret: whole.then_some(secret) }).filter(|_| whole)
+    }
+
+    /// Does the work of a comparison for a client that does not exist, so that it takes as long.
+    pub(crate) fn compare_in_vain(&self, keys: &ServerKeys) {
+        if let Some(secret) = &self.secret {
+            let hash = hash(keys, keys.current(), &self.id, secret);
+            std::hint::black_box(hash.is_some_and(|hash| hash.ct_eq(&[0; 32]).into()));
+        }
+    }
+}

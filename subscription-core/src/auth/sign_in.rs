@@ -1,0 +1,254 @@
+//! Accounts: signing up and signing in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use super::refresh_token::RefreshToken;
+use super::{Authentication, IdentityRefused};
+use crate::accounts::{IdentityKey, Origin, RevocationReason, Session, User};
+use crate::error::{Conflict, DependencyFailed, Error, Forbidden, Unauthenticated};
+use crate::events::{Change, Subject};
+use crate::store::{ChangeSet, StoreError, Unique, Write};
+use crate::values::clock::Timestamp;
+use crate::values::id::{SessionId, UserId};
+use crate::values::text::{Email, Slug};
+use crate::values::version::Version;
+
+/// Somebody who wants in.
+#[derive(Debug, Clone)]
+pub struct SignIn {
+    /// The client that asks for them.
+    pub client_id: Slug,
+    /// The token that an identity provider gave them.
+    pub access_token: SecretString,
+    /// The address that they say is theirs.
+    pub email: Email,
+    /// Where they come from.
+    pub origin: Origin,
+}
+
+/// A session's tokens, and whose they are.
+#[derive(Debug, Clone)]
+pub struct SignedIn {
+    /// What to call with from now on.
+    pub access_token: SecretString,
+    /// How long it is good.
+    pub expires_in: Duration,
+    /// What to get the next pair with.
+    pub refresh_token: SecretString,
+    /// How long it is good.
+    pub refresh_expires_in: Duration,
+    /// The user.
+    pub user: Arc<User>,
+    /// The session.
+    pub session: Arc<Session>,
+}
+
+/// Sessions that make room for a new one.
+#[derive(Default)]
+struct Surplus {
+    /// Live until now.
+    ended: Vec<Session>,
+    /// Ended before, and now deleted.
+    forgotten: Vec<Arc<Session>>,
+}
+
+/// Refuses an account that is being deleted.
+pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
+    if user.closing { Err(Conflict::AccountClosing) } else { Ok(()) }
+}
+
+/// # Accounts
+impl Authentication {
+    /// Makes an account for an identity that has none, and opens its first session.
+    pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
+        let identity = self.proved(&sign_in).await?;
+        self.service()
+            .retrying_on(&identity, || async {
+                let found = self.store().user_by_identity(&identity).await;
+                if let Some(user) = found.map_err(Error::Store)? {
+                    expect_open(&user)?;
+                    return Err(Conflict::AccountExists.into());
+                }
+                let now = self.service().now();
+                let user = User {
+                    id: UserId::new(now, self.service().ids())?,
+                    identity: identity.clone(),
+                    email: sign_in.email.clone(),
+                    closing: false,
+                    created_at: now,
+                    updated_at: now,
+                    version: Version::FIRST,
+                };
+                self.open_session(user, Change::Created, &sign_in, Surplus::default(), now).await
+            })
+            .await
+    }
+
+    /// Opens a session for an identity that has an account.
+    ///
+    /// Where the user has as many live sessions as there may be, the oldest is ended, and of the ended
+    /// ones those beyond [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
+    /// deleted. Where the identity provider has verified another address than the account has, the
+    /// account follows.
+    pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
+        let identity = self.proved(&sign_in).await?;
+        self.service()
+            .retrying_on(&identity, || async {
+                let found = self.store().user_by_identity(&identity).await;
+                let Some(user) = found.map_err(Error::Store)? else {
+                    return Err(Error::NotFound {
+                        record: "account",
+                        name: "for this identity".into(),
+                    });
+                };
+                expect_open(&user)?;
+                let now = self.service().now();
+                let sessions = self.live_sessions(user.id, now).await?;
+                let ended = self.surplus(&sessions, &sign_in, now);
+                let forgotten = self.surplus_ended(user.id, ended.len(), now).await?;
+                let surplus = Surplus { ended, forgotten };
+                // The user is written with each sign-in, so that one and a revocation of all cannot
+                // pass each other.
+                let (version, mut user) = (user.version.next(), User::clone(&user));
+                // Another spelling of the same address is no other address.
+                if user.email != sign_in.email {
+                    user.email.clone_from(&sign_in.email);
+                }
+                let user = User { updated_at: now, version, ..user };
+                self.open_session(user, Change::Updated, &sign_in, surplus, now).await
+            })
+            .await
+    }
+
+    /// Asks the provider who the caller is, and holds it against what the caller said.
+    async fn proved(&self, sign_in: &SignIn) -> Result<IdentityKey, Error> {
+        let SignIn { access_token, email, .. } = sign_in;
+        let now = self.service().now();
+        let identity = match self.0.verifier.verify(access_token, email, now).await {
+            Ok(identity) => identity,
+            Err(IdentityRefused::Rejected) => return Err(Unauthenticated::IdentityRejected.into()),
+            Err(IdentityRefused::Unavailable(source)) => {
+                return Err(DependencyFailed::IdentityProvider(source).into());
+            }
+        };
+        if identity.email.as_ref() != Some(email) {
+            return Err(Forbidden::EmailMismatch.into());
+        }
+        if !identity.email_verified {
+            return Err(Forbidden::EmailNotVerified.into());
+        }
+        Ok(identity.key)
+    }
+
+    /// Those of the live sessions that a new one ends, oldest first.
+    fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
+        let settings = &self.0.settings;
+        let token = fingerprint(&sign_in.access_token);
+        let oldest_first = || sessions.iter().rev();
+        let beyond = |max: usize, counts: &dyn Fn(&Session) -> bool| -> Vec<SessionId> {
+            let counted: Vec<_> = oldest_first().filter(|session| counts(session)).collect();
+            let going = (counted.len() + 1).saturating_sub(max.max(1));
+            counted.into_iter().take(going).map(|session| session.id).collect()
+        };
+        let of_client = |session: &Session| session.client_id == sign_in.client_id;
+        let of_token = |session: &Session| session.opened_with == token;
+        let mut going = beyond(settings.sessions_per_client, &of_client);
+        going.extend(beyond(settings.sessions_per_identity_token, &of_token));
+        oldest_first()
+            .filter(|session| going.contains(&session.id))
+            .map(|session| session.revoke(RevocationReason::SessionLimit, now))
+            .collect()
+    }
+
+    /// Commits a user with a new session, and the end of those that make room for it.
+    async fn open_session(
+        &self,
+        user: User,
+        change: Change,
+        sign_in: &SignIn,
+        surplus: Surplus,
+        now: Timestamp,
+    ) -> Result<SignedIn, Error> {
+        let session = self.new_session(&user, sign_in, now)?;
+        let signed_in = self.signed_in(Arc::new(user.clone()), Arc::new(session.clone()), now)?;
+        let mut changes = ChangeSet::default();
+        let event = |subject, version, change| self.service().event(subject, version, change, now);
+        changes.events.push(event(Subject::User(user.id), user.version, change)?);
+        changes.events.push(event(Subject::Session(session.id), session.version, Change::Created)?);
+        for ended in &surplus.ended {
+            let change = Change::Revoked { reason: RevocationReason::SessionLimit };
+            changes.events.push(event(Subject::Session(ended.id), ended.version, change)?);
+        }
+        for session in &surplus.forgotten {
+            self.delete(Subject::Session(session.id), session.version, &mut changes, now)?;
+        }
+        let ended: Vec<_> = surplus.ended.iter().map(|session| session.id).collect();
+        changes.writes = vec![Write::User(user), Write::Session(session)];
+        changes.writes.extend(surplus.ended.into_iter().map(Write::Session));
+        match self.commit_ending(changes, ended).await {
+            Ok(()) => Ok(signed_in),
+            Err(Error::Store(StoreError::Taken(Unique::UserEmail))) => {
+                Err(Conflict::EmailInUse.into())
+            }
+            Err(Error::Store(StoreError::Taken(_))) => Err(Conflict::AccountExists.into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn new_session(&self, user: &User, sign_in: &SignIn, now: Timestamp) -> Result<Session, Error> {
+        let settings = &self.0.settings;
+        let mut salt = [0; 16];
+        self.service().ids().fill(&mut salt)?;
+        Ok(Session {
+            id: SessionId::new(now, self.service().ids())?,
+            user_id: user.id,
+            client_id: sign_in.client_id.clone(),
+            issuer: user.identity.issuer.clone(),
+            opened_with: fingerprint(&sign_in.access_token),
+            key_id: self.0.server_keys.current(),
+            salt,
+            generation: 1,
+            rotated_at: now,
+            successor_used: false,
+            auth_time: now,
+            last_seen_at: now,
+            expires_at: now.saturating_add(settings.session_lifetime),
+            idle_expires_at: now.saturating_add(settings.idle_lifetime),
+            revoked: None,
+            origin: sign_in.origin.clone(),
+            created_at: now,
+            updated_at: now,
+            version: Version::FIRST,
+        })
+    }
+
+    /// The tokens of a session's present generation.
+    pub(super) fn signed_in(
+        &self,
+        user: Arc<User>,
+        session: Arc<Session>,
+        now: Timestamp,
+    ) -> Result<SignedIn, Error> {
+        let refresh_token = RefreshToken::of(&session, &self.0.server_keys)
+            .ok_or_else(|| Error::from(DependencyFailed::ServerKey))?;
+        let ends_at = session.idle_expires_at.min(session.expires_at);
+        let left = ends_at.micros().saturating_sub(now.micros());
+        Ok(SignedIn {
+            access_token: self.0.tokens.issue(&session, now, self.service().ids())?,
+            expires_in: self.0.settings.access_lifetime,
+            refresh_token,
+            refresh_expires_in: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
+            user,
+            session,
+        })
+    }
+}
+
+/// Tells identity tokens apart without keeping them.
+fn fingerprint(token: &SecretString) -> [u8; 32] {
+    Sha256::digest(token.expose_secret()).into()
+}

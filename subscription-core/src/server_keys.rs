@@ -1,0 +1,89 @@
+//! The server's secret keys: they make the MACs of refresh tokens and client keys.
+
+use std::collections::BTreeMap;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use secrecy::{ExposeSecret as _, SecretSlice};
+use sha2::Sha256;
+
+/// The shortest shared secret, in bytes.
+pub(crate) const SECRET_BYTES_MIN: usize = 32;
+
+/// Why a key cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadKey {
+    /// Neither an Ed25519 nor a P-256 private key in PKCS #8.
+    #[error("the key is neither an Ed25519 nor a P-256 private key in PKCS #8 (PEM)")]
+    Unreadable,
+    /// A shared secret that could be guessed.
+    #[error("the secret is shorter than {SECRET_BYTES_MIN} bytes")]
+    TooShort,
+    /// The key, or one of its number, is in the ring already.
+    #[error("the key, or one of its number, is in the ring already")]
+    Repeated,
+    /// Shared secrets and key pairs may not be mixed: a public key could be used as a secret.
+    #[error("shared secrets and key pairs cannot be used together")]
+    Mixed,
+}
+
+/// The server's secret keys, by number: one makes MACs, several check them.
+///
+/// They protect refresh tokens and the stored hashes of client keys. Whoever has the database but not
+/// these can neither forge nor guess any of them.
+#[derive(Debug, Clone)]
+pub struct ServerKeys {
+    current: u8,
+    keys: BTreeMap<u8, SecretSlice<u8>>,
+}
+
+impl ServerKeys {
+    /// One key of at least 32 bytes.
+    pub fn new(id: u8, key: SecretSlice<u8>) -> Result<Self, BadKey> {
+        let mut keys = Self { current: id, keys: BTreeMap::new() };
+        keys.insert(id, key)?;
+        Ok(keys)
+    }
+
+    /// Also checks with an older key.
+    pub fn and_checks(mut self, id: u8, key: SecretSlice<u8>) -> Result<Self, BadKey> {
+        if self.keys.contains_key(&id) {
+            return Err(BadKey::Repeated);
+        }
+        self.insert(id, key)?;
+        Ok(self)
+    }
+
+    fn insert(&mut self, id: u8, key: SecretSlice<u8>) -> Result<(), BadKey> {
+        if key.expose_secret().len() < SECRET_BYTES_MIN {
+            return Err(BadKey::TooShort);
+        }
+        self.keys.insert(id, key);
+        Ok(())
+    }
+
+    /// The number of the key that makes MACs.
+    pub const fn current(&self) -> u8 {
+        self.current
+    }
+
+    /// A MAC over `parts`, for one purpose only.
+    pub(crate) fn mac(
+        &self,
+        id: u8,
+        purpose: &str,
+        salt: &[u8],
+        text: &[u8],
+    ) -> Option<Hmac<Sha256>> {
+        let key = self.keys.get(&id)?.expose_secret();
+        let mut derive = Hmac::<Sha256>::new_from_slice(key).ok()?;
+        // Each part is led by its length, so that no two sets of parts are the same bytes.
+        for part in [purpose.as_bytes(), salt] {
+            derive.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            derive.update(part);
+        }
+        let mut mac = Hmac::<Sha256>::new_from_slice(&derive.finalize().into_bytes()).ok()?;
+        mac.update(text);
+        Some(mac)
+    }
+}

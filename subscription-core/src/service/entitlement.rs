@@ -1,0 +1,82 @@
+//! What a user may do now.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{SubscriptionService, found};
+use crate::error::Error;
+use crate::plans::{NodeQuota, Plan};
+use crate::store::{PageLimit, SubscriptionFilter, SubscriptionQuery};
+use crate::subscriptions::Subscription;
+use crate::values::id::UserId;
+
+/// What a user's subscriptions allow at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entitlement {
+    /// The subscriptions that grant access, newest first, each with its plan.
+    pub grants: Vec<Grant>,
+}
+
+/// A subscription that grants access, and what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The subscription.
+    pub subscription: Arc<Subscription>,
+    /// Its plan.
+    pub plan: Arc<Plan>,
+}
+
+impl Entitlement {
+    /// True if any subscription grants access.
+    pub fn has_access(&self) -> bool {
+        !self.grants.is_empty()
+    }
+
+    /// True if any plan has the feature.
+    pub fn has_feature(&self, feature: &str) -> bool {
+        self.features().any(|found| found == feature)
+    }
+
+    /// The features of all plans, each once, in order.
+    pub fn features(&self) -> impl Iterator<Item = &str> {
+        let all = self.grants.iter().flat_map(|grant| grant.plan.features.list());
+        all.collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// The quota of the plan that allows most. Quotas do not add up: two plans that overlap at an
+    /// upgrade are not worth both together.
+    pub fn node_quota(&self) -> NodeQuota {
+        self.grants.iter().map(|grant| grant.plan.node_quota).max().unwrap_or_default()
+    }
+}
+
+/// # Entitlement
+impl SubscriptionService {
+    /// What a user may do now: access at all, which features, which quota.
+    pub async fn entitlement(&self, user_id: UserId) -> Result<Entitlement, Error> {
+        let filter = SubscriptionFilter {
+            user_id: Some(user_id),
+            is_active: Some(true),
+            ..SubscriptionFilter::default()
+        };
+        let limit = PageLimit::MAX;
+        let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
+        let mut entitlement = Entitlement::default();
+        loop {
+            let page = self.subscriptions(&query).await?;
+            for subscription in page.items {
+                let plan = self.store().plan(subscription.subscription_plan_id).await;
+                // Both were there in turn, but not at once: deleted in between, they grant nothing.
+                match found(plan, "plan", subscription.subscription_plan_id) {
+                    Ok(plan) => entitlement.grants.push(Grant { subscription, plan }),
+                    Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(entitlement);
+            }
+        }
+    }
+}

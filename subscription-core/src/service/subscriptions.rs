@@ -1,0 +1,160 @@
+//! What can be done with subscriptions.
+
+use std::sync::Arc;
+
+use super::{Created, Known, Request, SubscriptionService, expect_version, found};
+use crate::error::{Conflict, Error};
+use crate::events::Change;
+use crate::plans::{BillingCycle, Plan};
+use crate::store::{Guard, Idempotency, Key, Operation, Page, SubscriptionQuery};
+use crate::subscriptions::{NewSubscription, Subscription, SubscriptionChanges};
+use crate::values::clock::Timestamp;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::version::Version;
+
+/// # Subscriptions
+impl SubscriptionService {
+    /// Makes a subscription to a plan that takes new ones; with `once`, the same request makes it no
+    /// second time.
+    pub async fn create_subscription(
+        &self,
+        new: NewSubscription,
+        once: Option<Idempotency>,
+    ) -> Result<Created<Subscription>, Error> {
+        let request = Request::new(Operation::CreateSubscription, once, &new);
+        self.retrying(|| async {
+            let version = match self.known(request.as_ref()).await? {
+                Known::Answered(created) => return Ok(created),
+                Known::Fresh(version) => version,
+            };
+            let now = self.now();
+            let user = self.referenced_user(new.user_id).await;
+            let plan = self.referenced_plan(new.subscription_plan_id).await;
+            // Without a plan the rest is checked all the same, to tell all faults at once.
+            let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
+            let id = SubscriptionId::new(now, self.ids())?;
+            let made = Subscription::create(new.clone(), cycle, id, now);
+            let made = Error::all_faults(plan, made.map_err(Error::Invalid));
+            let (user, (plan, made)) = Error::all_faults(user, made)?;
+            let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
+            self.commit_new(made, guards, request.as_ref(), version, now).await
+        })
+        .await
+    }
+
+    /// The subscription of an id.
+    pub async fn subscription(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
+        let subscription = found(self.store().subscription(id).await, "subscription", id)?;
+        Ok(as_of(subscription, self.now()))
+    }
+
+    /// A page of subscriptions, as they are now.
+    pub async fn subscriptions(
+        &self,
+        query: &SubscriptionQuery,
+    ) -> Result<Page<Arc<Subscription>>, Error> {
+        if query.after.as_ref().is_some_and(|position| !query.order.fits(position)) {
+            return Err(Error::WrongPosition);
+        }
+        let now = self.now();
+        let query = SubscriptionQuery { now, ..query.clone() };
+        let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
+        let items = page.items.into_iter().map(|subscription| as_of(subscription, now)).collect();
+        Ok(Page { items, ..page })
+    }
+
+    /// Changes a subscription, with `if_version` only if it is still at that version.
+    ///
+    /// Changes that change nothing write nothing.
+    pub async fn update_subscription(
+        &self,
+        id: SubscriptionId,
+        changes: SubscriptionChanges,
+        if_version: Option<Version>,
+    ) -> Result<Arc<Subscription>, Error> {
+        self.retrying_on(Key::Subscription(id), || async {
+            let current = self.subscription(id).await?;
+            expect_version(&*current, if_version)?;
+            let now = self.now();
+            let user = match changes.user_id.filter(|id| *id != current.user_id) {
+                Some(user_id) => self.referenced_user(user_id).await,
+                None => Ok(None),
+            };
+            let plan = match changes.subscription_plan_id {
+                Some(id) if id != current.subscription_plan_id => {
+                    self.referenced_plan(id).await.map(Some)
+                }
+                Some(_) | None => Ok(None),
+            };
+            let new_plan = plan.as_ref().ok().and_then(Option::as_deref);
+            let next = current.change(changes.clone().with_cycle_of(new_plan), now);
+            let next = next.map_err(Error::from);
+            let (user, (plan, next)) = Error::all_faults(user, Error::all_faults(plan, next))?;
+            let plan = plan.as_deref().map(open_for_new).transpose()?;
+            let guards = user.into_iter().chain(plan).collect();
+            let Some(next) = next else { return Ok(current) };
+            let change = if next.status == current.status {
+                Change::Updated
+            } else {
+                Change::SubscriptionStatusChanged { from: current.status, to: next.status }
+            };
+            self.commit_changed(next, change, guards, now).await
+        })
+        .await
+    }
+
+    /// Deletes a subscription; its payments stay.
+    pub async fn delete_subscription(
+        &self,
+        id: SubscriptionId,
+        if_version: Option<Version>,
+    ) -> Result<(), Error> {
+        self.retrying_on(Key::Subscription(id), || async {
+            let subscription = self.subscription(id).await?;
+            expect_version(&*subscription, if_version)?;
+            self.commit_deleted(&*subscription, Vec::new()).await
+        })
+        .await
+    }
+
+    /// The user has an account, and goes on to have it until the commit, if that is to be checked.
+    async fn referenced_user(&self, id: UserId) -> Result<Option<Guard>, Error> {
+        if !self.checks_users() {
+            return Ok(None);
+        }
+        let user = self.store().user(id).await.map_err(Error::Store)?;
+        let user = user.ok_or_else(|| unknown("user_id", "must be an existing user"))?;
+        if user.closing {
+            return Err(Conflict::AccountClosing.into());
+        }
+        Ok(Some(Guard::Unchanged { key: Key::User(id), version: user.version }))
+    }
+
+    async fn referenced_plan(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
+        let plan = self.store().plan(id).await.map_err(Error::Store)?;
+        plan.ok_or_else(|| unknown("subscription_plan_id", "must be an existing plan"))
+    }
+}
+
+fn unknown(field: &'static str, message: &'static str) -> Error {
+    Faults::from(InvalidValue::new(FaultCode::UnknownReference, message).at(field)).into()
+}
+
+/// The plan takes new subscriptions, and goes on to do so until the commit.
+fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
+    if plan.is_active {
+        Ok(Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version })
+    } else {
+        Err(Conflict::PlanInactive.into())
+    }
+}
+
+/// The subscription as it shows itself at `now`, without a copy where that is as it was written.
+fn as_of(subscription: Arc<Subscription>, now: Timestamp) -> Arc<Subscription> {
+    if subscription.is_active == subscription.is_active_at(now) {
+        subscription
+    } else {
+        Arc::new(subscription.as_of(now))
+    }
+}

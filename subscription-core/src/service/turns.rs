@@ -1,0 +1,214 @@
+//! How a change is tried again when other writers are faster, and how writers of one record take turns.
+//!
+//! A writer first tries without waiting: most records have one writer at a time. A writer that loses
+//! joins the queue of the record, and while anybody is in it, new writers join it too. Queues are few
+//! and shared by the hash of what is written: two records that share one wait for each other only
+//! while one of them is contended.
+
+use std::hash::{BuildHasher as _, Hash};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_lock::{Mutex, MutexGuard};
+
+use super::SubscriptionService;
+use crate::error::{Conflict, Error};
+use crate::store::{Key, StoreError};
+use crate::values::id::Randomness;
+
+/// How often a change is tried when others are faster. Writers of one record in one process take turns, so
+/// these are other processes, or writers of a record that is only guarded.
+const TRIES_MAX: u32 = 64;
+/// From which lost try on there is a pause before the next.
+const PAUSE_FROM: u32 = 3;
+
+/// Waits for a span of time.
+pub type Pause = fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Number of queues.
+const QUEUES: usize = 64;
+/// The longest first pause; it doubles with each further try.
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(32);
+
+/// The queues of a service.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    hasher: foldhash::fast::RandomState,
+    queues: Box<[Queue]>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        let queues = (0..QUEUES).map(|_| Queue::default()).collect();
+        Self { hasher: foldhash::fast::RandomState::default(), queues }
+    }
+}
+
+impl Turns {
+    /// The queue for what is written.
+    pub(crate) fn queue(&self, about: impl Hash) -> Option<&Queue> {
+        let hash = usize::try_from(self.hasher.hash_one(about) >> 32).unwrap_or_default();
+        self.queues.get(hash % QUEUES)
+    }
+}
+
+/// Writers that wait for their turn.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    turn: Mutex<()>,
+    /// The writer whose turn it is, and those that wait.
+    writers: AtomicUsize,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writers.load(Ordering::Relaxed) == 0
+    }
+
+    /// Waits until it is this writer's turn, which ends when it is dropped.
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+        let writer = Writer(self);
+        Turn { _turn: self.turn.lock().await, _writer: writer }
+    }
+}
+
+/// The turn of one writer.
+#[derive(Debug)]
+pub(crate) struct Turn<'q> {
+    // Dropped first: whoever comes between the two waits a moment for nothing.
+    _turn: MutexGuard<'q, ()>,
+    _writer: Writer<'q>,
+}
+
+/// Counts a writer for as long as it waits or has its turn, also if its future is dropped.
+#[derive(Debug)]
+struct Writer<'q>(&'q Queue);
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.0.writers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl SubscriptionService {
+    /// Runs `attempt` until no other writer comes in between, a bounded number of times.
+    ///
+    /// The bound on the parameter is spelled out because the future of an `AsyncFn` cannot be shown
+    /// to be `Send`, and servers spawn their requests.
+    pub(crate) async fn retrying<T, F>(
+        &self,
+        attempt: impl Fn() -> F + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        self.tries(None, attempt).await
+    }
+
+    /// The same for a change of a record that exists, whose writers take turns.
+    ///
+    /// An attempt must not call this itself: it could wait for its own turn.
+    pub(crate) async fn retrying_on<T, F>(
+        &self,
+        about: impl Hash,
+        attempt: impl Fn() -> F + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        self.tries(self.turns().queue(about), attempt).await
+    }
+
+    async fn tries<T, F>(
+        &self,
+        queue: Option<&Queue>,
+        attempt: impl Fn() -> F + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let mut turn = match queue.filter(|queue| !queue.is_empty()) {
+            Some(queue) => Some(queue.turn().await),
+            None => None,
+        };
+        let mut lost = 0;
+        loop {
+            let key = match attempt().await {
+                Err(Error::Store(StoreError::Conflict(key))) => key,
+                done => return done,
+            };
+            lost += 1;
+            if lost >= TRIES_MAX {
+                return Err(match key {
+                    Key::Idempotency(_) => Conflict::RequestInProgress.into(),
+                    Key::Plan(_)
+                    | Key::Subscription(_)
+                    | Key::Payment(_)
+                    | Key::User(_)
+                    | Key::Session(_)
+                    | Key::Client(_) => Error::Busy(key),
+                });
+            }
+            if turn.is_none()
+                && let Some(queue) = queue.or_else(|| self.turns().queue(&key))
+            {
+                turn = Some(queue.turn().await);
+            } else if let Some(pause) = self.pause()
+                && lost >= PAUSE_FROM
+            {
+                pause(pause_after(lost - PAUSE_FROM, self.ids())).await;
+            }
+        }
+    }
+}
+
+/// How long to pause before the next try, when `lost` tries in a row were lost to other processes:
+/// random, so that writers which lost together do not meet again.
+fn pause_after(lost: u32, ids: &dyn Randomness) -> Duration {
+    let longest = PAUSE_FIRST.saturating_mul(1 << lost.min(8)).min(PAUSE_MAX);
+    let mut part = [0];
+    // Without randomness it pauses for the longest time.
+    let part = if ids.fill(&mut part).is_ok() { u32::from(part[0]) } else { 255 };
+    longest * part / 255
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::id::SeededRandomness;
+
+    #[test]
+    fn pauses_are_random_and_bounded() {
+        let ids = SeededRandomness::new(1);
+
+        let first: Vec<_> = (0..100).map(|_| pause_after(0, &ids)).collect();
+        let later: Vec<_> = (0..100).map(|_| pause_after(40, &ids)).collect();
+
+        assert!(first.iter().all(|pause| *pause <= PAUSE_FIRST));
+        assert!(later.iter().all(|pause| *pause <= PAUSE_MAX));
+        assert!(later.iter().any(|pause| *pause > PAUSE_MAX / 2));
+        assert!(later.windows(2).any(|two| two[0] != two[1]));
+    }
+
+    #[tokio::test]
+    async fn a_queue_is_empty_once_nobody_waits_any_more() {
+        let queue = Queue::default();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+
+        let first = queue.turn().await;
+        let mut second = Box::pin(queue.turn());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        drop(first);
+        assert!(!queue.is_empty(), "the second still waits");
+        // Its caller leaves.
+        drop(second);
+
+        assert!(queue.is_empty());
+        queue.turn().await;
+        assert!(queue.is_empty());
+    }
+}

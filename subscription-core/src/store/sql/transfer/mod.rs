@@ -1,0 +1,222 @@
+//! Moving house: everything that a store holds as one file, and from it into an empty store, also of
+//! another kind.
+//!
+//! A store that has taken such a file writes the same file again, byte for byte.
+//!
+//! **The file holds personal data**: addresses, identities, where people signed in from. It also holds
+//! the hashes of clients' keys and the salts of sessions. Make it readable by its owner alone (mode
+//! 0600) before anything is written to it, and delete it when the move is done.
+//!
+//! # The format
+//!
+//! JSON lines: UTF-8, one object on each line, each line ended by a line feed, no blanks between the
+//! tokens.
+//!
+//! ```text
+//! {"format":"subscription-export","version":1,"feed":17}
+//! {"kind":"plan","record":{"id":"0194b9e2-…","name":"Pro",…,"version":3}}
+//! {"kind":"subscription","record":{"id":"0194b9e3-…",…}}
+//! {"kind":"event","record":{"sequence":17,"id":"0194b9e4-…",…}}
+//! {"kind":"end","counts":{"plans":1,"subscriptions":1,…,"events":1},"sha256":"9f86d081…"}
+//! ```
+//!
+//! - The first line names the format, its version, and the number that the feed has come to: whoever
+//!   follows the feed goes on from where they are, even if all events were forgotten.
+//! - Then each record is a line: plans, subscriptions, payments, users, sessions, clients and kept
+//!   answers, in this order and each [`Kind`] in the order of its keys, byte by byte. Last come the
+//!   events by their sequence. All fields of a record are there, those too that callers never see, in
+//!   a fixed order; what is not set is `null`.
+//! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their
+//!   digits, ids are UUIDs as text, hashes and salts are base64. What is a structure is JSON.
+//! - The last line tells how many lines there are of each kind, and the SHA-256 of all lines before it
+//!   in hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
+//! - The records must go together as those of a service do: a subscription that is not expired has its
+//!   plan, and, where the file has users, its user; a session has its user; no end lies before a start.
+//!   Numbers of versions and of the feed are at most 2^53. A file with any fault is refused as a whole,
+//!   and every fault is told with its line.
+//! - A field that was added by a later release may be missing from a record. It has its default then.
+//!
+//! Nothing in it depends on the store that it came from or on the time of the export.
+
+mod check;
+mod error;
+mod export;
+mod import;
+mod line;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::page::Statement;
+use super::value::Columns;
+pub(super) use check::Users;
+pub use error::{FileFaults, LineFault, TransferError};
+pub(super) use export::export;
+pub(super) use import::import;
+
+const FORMAT: &str = "subscription-export";
+const VERSION: u64 = 1;
+
+/// The first line of a file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    format: String,
+    version: u64,
+    feed: i64,
+}
+
+/// The last line of a file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename = "end")]
+struct Footer {
+    counts: Counts,
+    sha256: String,
+}
+
+/// What a line holds, in the order of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A plan.
+    Plan,
+    /// A subscription.
+    Subscription,
+    /// A payment.
+    Payment,
+    /// A user.
+    User,
+    /// A session.
+    Session,
+    /// A client.
+    Client,
+    /// The answer to a request that may be repeated.
+    Answer,
+    /// An event, with its place in the feed.
+    Event,
+}
+
+impl Kind {
+    /// Every kind, in the order of the file.
+    pub const ALL: [Self; 8] = [
+        Self::Plan,
+        Self::Subscription,
+        Self::Payment,
+        Self::User,
+        Self::Session,
+        Self::Client,
+        Self::Answer,
+        Self::Event,
+    ];
+
+    /// Many of it: `plans`.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Plan => "plans",
+            Self::Subscription => "subscriptions",
+            Self::Payment => "payments",
+            Self::User => "users",
+            Self::Session => "sessions",
+            Self::Client => "clients",
+            Self::Answer => "answers",
+            Self::Event => "events",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.plural())
+    }
+}
+
+/// How many there are of each [`Kind`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// Plans.
+    pub plans: u64,
+    /// Subscriptions.
+    pub subscriptions: u64,
+    /// Payments.
+    pub payments: u64,
+    /// Users.
+    pub users: u64,
+    /// Sessions, ended ones too.
+    pub sessions: u64,
+    /// Clients.
+    pub clients: u64,
+    /// Kept answers, expired ones too.
+    pub answers: u64,
+    /// Events.
+    pub events: u64,
+}
+
+impl Counts {
+    /// How many there are of this kind.
+    pub const fn of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Plan => self.plans,
+            Kind::Subscription => self.subscriptions,
+            Kind::Payment => self.payments,
+            Kind::User => self.users,
+            Kind::Session => self.sessions,
+            Kind::Client => self.clients,
+            Kind::Answer => self.answers,
+            Kind::Event => self.events,
+        }
+    }
+
+    /// All together.
+    pub fn total(&self) -> u64 {
+        Kind::ALL.into_iter().map(|kind| self.of(kind)).sum()
+    }
+
+    const fn of_mut(&mut self, kind: Kind) -> &mut u64 {
+        match kind {
+            Kind::Plan => &mut self.plans,
+            Kind::Subscription => &mut self.subscriptions,
+            Kind::Payment => &mut self.payments,
+            Kind::User => &mut self.users,
+            Kind::Session => &mut self.sessions,
+            Kind::Client => &mut self.clients,
+            Kind::Answer => &mut self.answers,
+            Kind::Event => &mut self.events,
+        }
+    }
+}
+
+/// How far a move has come. Told every few hundred records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being moved.
+    pub kind: Kind,
+    /// Lines written or read so far, of all kinds.
+    pub records: u64,
+    /// How many there will be, as far as it is known: an export knows, an import has the length of
+    /// its file to go by.
+    pub of: Option<u64>,
+    /// Bytes written or read so far.
+    pub bytes: u64,
+}
+
+/// A connection in a transaction.
+pub(super) trait Link: Send {
+    type Row: Columns;
+
+    fn rows(
+        &mut self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
+}
+
+/// A connection that sees a store as it was at one moment.
+pub(super) trait Snapshot: Link {
+    /// The number that the feed has come to.
+    fn feed(&mut self) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
+
+    /// The events of that moment that had no place then, with the places that they have since: after
+    /// all others.
+    fn late_events(&mut self) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
+}

@@ -1,0 +1,288 @@
+//! Exact numbers: amounts of money digit for digit, and whole numbers in a range.
+//!
+//! A JSON number is read from its text and written as that text, never through a float, and the text
+//! is checked before it is parsed: `1e999999` or a million digits cost nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rust_decimal::Decimal;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::value::RawValue;
+
+use crate::values::faults::{FaultCode, InvalidValue};
+
+/// An exact decimal, not negative, of at most 15 digits before the point and 6 after it.
+///
+/// Two amounts are equal if they are written alike: `0.1` and `0.10` are of the same
+/// [value](Amount::value), but not the same amount. In JSON it is a number with those very digits
+/// (a string that holds one is read too). Formats for machines get the text.
+///
+/// ```
+/// use subscription_core::Amount;
+///
+/// let price: Amount = "0.10".parse()?;
+/// assert_eq!(serde_json::to_string(&price)?, "0.10");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Amount(Decimal);
+
+impl Amount {
+    /// Nothing at all.
+    pub const ZERO: Self = Self(Decimal::ZERO);
+
+    const INTEGER_DIGITS_MAX: usize = 15;
+    const FRACTION_DIGITS_MAX: usize = 6;
+
+    /// The number to reckon with.
+    pub const fn value(self) -> Decimal {
+        self.0
+    }
+
+    /// How many digits stand after the point, zeros at the end among them.
+    pub const fn fraction_digits(self) -> u32 {
+        self.0.scale()
+    }
+}
+
+impl FromStr for Amount {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let bad_format = || {
+            InvalidValue::new(
+                FaultCode::BadFormat,
+                "must be a decimal number such as 19.99, without sign or exponent",
+            )
+        };
+        let out_of_range = || {
+            InvalidValue::new(
+                FaultCode::OutOfRange,
+                "must be a number of at most 15 digits before the point and 6 after it, not negative",
+            )
+        };
+        // Longer than any that is allowed: the rest of the text is not even looked at.
+        if text.len() > Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX + 2 {
+            return Err(out_of_range());
+        }
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        let (integer, fraction) = match unsigned.split_once('.') {
+            Some((integer, fraction)) => (integer, Some(fraction)),
+            None => (unsigned, None),
+        };
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let leading_zero = integer.len() > 1 && integer.starts_with('0');
+        if !digits(integer) || leading_zero || !fraction.is_none_or(digits) {
+            return Err(bad_format());
+        }
+        if unsigned.len() != text.len()
+            || integer.len() > Self::INTEGER_DIGITS_MAX
+            || fraction.is_some_and(|fraction| fraction.len() > Self::FRACTION_DIGITS_MAX)
+        {
+            return Err(out_of_range());
+        }
+        Decimal::from_str_exact(text).map(Self).map_err(|_| bad_format())
+    }
+}
+
+impl TryFrom<Decimal> for Amount {
+    type Error = InvalidValue;
+
+    fn try_from(value: Decimal) -> Result<Self, InvalidValue> {
+        value.to_string().parse()
+    }
+}
+
+impl PartialEq for Amount {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.mantissa() == other.0.mantissa() && self.0.scale() == other.0.scale()
+    }
+}
+
+impl Eq for Amount {}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Amount({self})")
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            RawValue::from_string(self.to_string())
+                .map_err(ser::Error::custom)?
+                .serialize(serializer)
+        } else {
+            serializer.collect_str(self)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let raw = Box::<RawValue>::deserialize(deserializer)?;
+            let text = raw.get();
+            // Digits need no escapes, so a string of them is the text between the quotes.
+            let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            quoted.unwrap_or(text).parse().map_err(de::Error::custom)
+        } else {
+            String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        }
+    }
+}
+
+/// A whole number from 0 to `MAX`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Bounded<const MAX: u64>(u64);
+
+impl<const MAX: u64> Bounded<MAX> {
+    /// The greatest number allowed.
+    pub const MAX: u64 = MAX;
+
+    /// Takes a number that lies in the range.
+    pub fn new(number: u64) -> Result<Self, InvalidValue> {
+        if number <= MAX { Ok(Self(number)) } else { Err(Self::out_of_range()) }
+    }
+
+    /// The bare number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    fn out_of_range() -> InvalidValue {
+        InvalidValue::new(FaultCode::OutOfRange, format!("must be from 0 to {MAX}"))
+    }
+}
+
+impl<const MAX: u64> FromStr for Bounded<MAX> {
+    type Err = InvalidValue;
+
+    /// Reads the text of a JSON number without fraction and exponent.
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(InvalidValue::new(FaultCode::WrongType, "must be a whole number"));
+        }
+        // What does not fit into 64 bits is out of range as well.
+        text.parse().ok().and_then(|number| Self::new(number).ok()).ok_or_else(Self::out_of_range)
+    }
+}
+
+impl<const MAX: u64> TryFrom<u64> for Bounded<MAX> {
+    type Error = InvalidValue;
+
+    fn try_from(number: u64) -> Result<Self, InvalidValue> {
+        Self::new(number)
+    }
+}
+
+impl<const MAX: u64> fmt::Display for Bounded<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl<const MAX: u64> fmt::Debug for Bounded<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl<'de, const MAX: u64> Deserialize<'de> for Bounded<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(u64::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_survive_json_byte_for_byte() {
+        for text in [
+            "0",
+            "0.00",
+            "19.99",
+            "0.10",
+            "123456789012345.123456",
+            "999999999999999.999999",
+            "0.000001",
+            "100",
+        ] {
+            let read: Amount = serde_json::from_str(text).unwrap();
+            let read_from_string: Amount = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
+            assert_eq!(read, read_from_string, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_plain_number_or_too_long() {
+        let million_digits = "9".repeat(1_000_000);
+        let cases = [
+            ("", FaultCode::BadFormat),
+            (".5", FaultCode::BadFormat),
+            ("5.", FaultCode::BadFormat),
+            ("1.2.3", FaultCode::BadFormat),
+            ("+1", FaultCode::BadFormat),
+            ("--1", FaultCode::BadFormat),
+            ("007", FaultCode::BadFormat),
+            ("1e5", FaultCode::BadFormat),
+            ("1e999999", FaultCode::BadFormat),
+            ("NaN", FaultCode::BadFormat),
+            ("Infinity", FaultCode::BadFormat),
+            ("1_000", FaultCode::BadFormat),
+            (" 1", FaultCode::BadFormat),
+            ("١", FaultCode::BadFormat),
+            ("-1", FaultCode::OutOfRange),
+            ("-0", FaultCode::OutOfRange),
+            ("0.0000001", FaultCode::OutOfRange),
+            ("1000000000000000", FaultCode::OutOfRange),
+            (million_digits.as_str(), FaultCode::OutOfRange),
+        ];
+        for (given, expected) in cases {
+            let refused = given.parse::<Amount>().unwrap_err();
+
+            assert_eq!(refused.code(), expected, "{}", given.get(..20).unwrap_or(given));
+        }
+    }
+
+    #[test]
+    fn a_decimal_that_is_out_of_range_is_no_amount() {
+        assert!(Amount::try_from(Decimal::MAX).is_err());
+        assert!(Amount::try_from(Decimal::NEGATIVE_ONE).is_err());
+        assert_eq!(Amount::try_from(Decimal::new(1990, 2)).unwrap().to_string(), "19.90");
+    }
+
+    #[test]
+    fn whole_numbers_keep_to_their_range() {
+        type Quota = Bounded<9_007_199_254_740_991>;
+        let cases = [
+            ("0", Ok(0)),
+            ("9007199254740991", Ok(9_007_199_254_740_991)),
+            ("9007199254740992", Err(FaultCode::OutOfRange)),
+            ("-1", Err(FaultCode::OutOfRange)),
+            ("99999999999999999999999", Err(FaultCode::OutOfRange)),
+            ("1.0", Err(FaultCode::WrongType)),
+            ("1e3", Err(FaultCode::WrongType)),
+            ("", Err(FaultCode::WrongType)),
+        ];
+        for (given, expected) in cases {
+            let read = given.parse::<Quota>().map(Quota::get).map_err(|refused| refused.code());
+
+            assert_eq!(read, expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! The reader of JSON inputs: field by field, every fault noted, nothing lost.
+//!
+//! Deriving `Deserialize` would stop at the first wrong type and could not tell `null` from absent.
+//! Values are kept as their text until the field's own type reads them, so that numbers keep their
+//! digits.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserializer, Serialize, Serializer, de};
+use serde_json::value::RawValue;
+
+use crate::values::decimal::{Amount, Bounded};
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+
+/// Why a JSON input was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// It is no JSON, or has a field twice.
+    #[error(transparent)]
+    Malformed(#[from] MalformedJson),
+    /// It is JSON, but not what was asked for.
+    #[error(transparent)]
+    Invalid(#[from] Faults),
+}
+
+/// Where and why a text is not JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at line {line}, column {column}")]
+pub struct MalformedJson {
+    /// Counted from 1; 0 where the text ended before its first character.
+    pub line: usize,
+    /// Counted from 1 in bytes; 0 is the start of the line.
+    pub column: usize,
+    /// What was found, without the place.
+    pub message: String,
+}
+
+impl From<serde_json::Error> for MalformedJson {
+    fn from(error: serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let whole = error.to_string();
+        let place = format!(" at line {line} column {column}");
+        let message = whole.strip_suffix(&place).unwrap_or(&whole).into();
+        Self { line, column, message }
+    }
+}
+
+/// A field that may be left out, be null, or have a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Field<T> {
+    /// Not mentioned: the default at creation, no change at an update.
+    #[default]
+    Absent,
+    /// Empty, and meant to be.
+    Null,
+    /// This value.
+    Value(T),
+}
+
+impl<T> Field<T> {
+    /// True if the field is not mentioned.
+    pub const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// What the field holds once it is applied to one that held `current`.
+    pub fn or(self, current: Option<T>) -> Option<T> {
+        match self {
+            Self::Absent => current,
+            Self::Null => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+}
+
+impl<T> From<T> for Field<T> {
+    fn from(value: T) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl<T> From<Option<T>> for Field<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Self::Value)
+    }
+}
+
+impl<T: Serialize> Serialize for Field<T> {
+    /// Writes `null` for both [`Field::Absent`] and [`Field::Null`]; leave the former out with
+    /// `skip_serializing_if`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Absent | Self::Null => serializer.serialize_none(),
+            Self::Value(value) => value.serialize(serializer),
+        }
+    }
+}
+
+/// How many unknown fields are told: nobody has so many typos, and the answer to a body of thousands
+/// would be many times its size.
+const UNKNOWN_FIELDS_TOLD_MAX: usize = 100;
+
+/// The fields of a JSON object; each is taken once, and those left over are unknown.
+pub(crate) struct Fields<'a> {
+    untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
+    faults: Faults,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads a text that is one JSON object and nothing else.
+    pub(crate) fn parse(json: &'a [u8]) -> Result<Self, InputError> {
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            serde_json::from_slice::<&RawValue>(json).map_err(MalformedJson::from)?;
+            let refused = InvalidValue::new(FaultCode::WrongType, "must be a JSON object");
+            return Err(Faults::from(refused.at("")).into());
+        }
+        let untaken = object(json)?;
+        Ok(Self { untaken, faults: Faults::default() })
+    }
+
+    /// Takes a field that must be there.
+    pub(crate) fn required<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&'a str) -> Result<T, InvalidValue>,
+    ) -> Option<T> {
+        let faults_before = self.faults.iter().len();
+        let value = self.optional(name, read);
+        if value.is_none() && self.faults.iter().len() == faults_before {
+            self.note(InvalidValue::new(FaultCode::Required, "is required").at(name));
+        }
+        value
+    }
+
+    /// Takes a field that may be left out, but not be null.
+    pub(crate) fn optional<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&'a str) -> Result<T, InvalidValue>,
+    ) -> Option<T> {
+        match self.nullable(name, read) {
+            Field::Absent => None,
+            Field::Value(value) => Some(value),
+            Field::Null => {
+                self.note(
+                    InvalidValue::new(FaultCode::NullNotAllowed, "must not be null").at(name),
+                );
+                None
+            }
+        }
+    }
+
+    /// Takes a field that may be left out or null. One that cannot be read is noted as a fault.
+    pub(crate) fn nullable<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&'a str) -> Result<T, InvalidValue>,
+    ) -> Field<T> {
+        let Some(nth) = self.untaken.iter().position(|(field, _)| field == name) else {
+            return Field::Absent;
+        };
+        let (_, raw) = self.untaken.remove(nth);
+        match raw.get() {
+            "null" => Field::Null,
+            text => match read(text) {
+                Ok(value) => Field::Value(value),
+                Err(refused) => {
+                    self.note(refused.at(name));
+                    Field::Absent
+                }
+            },
+        }
+    }
+
+    /// Takes a list of at most `max` texts that may be left out, and notes a fault per element.
+    pub(crate) fn list<T: FromStr<Err = InvalidValue>>(
+        &mut self,
+        name: &'static str,
+        max: usize,
+    ) -> Option<Vec<T>> {
+        let raw = self.optional(name, elements)?;
+        if raw.len() > max {
+            let message = format!("must have at most {max} elements");
+            self.note(InvalidValue::new(FaultCode::TooLong, message).at(name));
+            return None;
+        }
+        let read = raw.iter().enumerate().filter_map(|(nth, element)| {
+            string(element.get())
+                .map_err(|refused| self.faults.push(refused.at(format!("{name}[{nth}]"))))
+                .ok()
+        });
+        Some(read.collect())
+    }
+
+    /// Notes a fault.
+    pub(crate) fn note(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    /// Ends the reading: `Ok` with the value if no field was at fault and none is left over.
+    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
+        for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_TOLD_MAX) {
+            let refused =
+                InvalidValue::new(FaultCode::UnknownField, "is not a field of this input");
+            // The name is the caller's: enough of it to find the typo, no more.
+            self.faults.push(refused.at(name.chars().take(100).collect::<String>()));
+        }
+        self.faults.into_result()?;
+        // A required field that is missing has been noted above.
+        value.ok_or_else(|| InputError::Invalid(Faults::default()))
+    }
+}
+
+/// Reads a JSON object and nothing else: its fields in order, none of them twice.
+pub(crate) fn object(json: &[u8]) -> Result<Vec<(Cow<'_, str>, &RawValue)>, MalformedJson> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let fields = reader.deserialize_map(ObjectVisitor)?;
+    reader.end()?;
+    Ok(fields)
+}
+
+struct ObjectVisitor;
+
+impl<'de> de::Visitor<'de> for ObjectVisitor {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if !seen.insert(name.clone()) {
+                let name: String = name.chars().take(100).collect();
+                return Err(de::Error::custom(format_args!("repeated field {name:?}")));
+            }
+            fields.push((Cow::Owned(name), map.next_value()?));
+        }
+        Ok(fields)
+    }
+}
+
+fn wrong_type(expected: &'static str) -> InvalidValue {
+    InvalidValue::new(FaultCode::WrongType, expected)
+}
+
+/// Reads a JSON string as the text of a `T`.
+pub(crate) fn string<T: FromStr<Err = InvalidValue>>(json: &str) -> Result<T, InvalidValue> {
+    if !json.starts_with('"') {
+        return Err(wrong_type("must be a string"));
+    }
+    let text: String = serde_json::from_str(json)
+        .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must be valid Unicode"))?;
+    text.parse()
+}
+
+/// Reads `true` or `false`.
+pub(crate) fn boolean(json: &str) -> Result<bool, InvalidValue> {
+    json.parse().map_err(|_| wrong_type("must be true or false"))
+}
+
+/// Reads a JSON number that is whole.
+pub(crate) fn whole_number<const MAX: u64>(json: &str) -> Result<Bounded<MAX>, InvalidValue> {
+    json.parse()
+}
+
+/// Reads a JSON number, or a string that holds one, digit for digit.
+pub(crate) fn amount(json: &str) -> Result<Amount, InvalidValue> {
+    match json.as_bytes().first() {
+        Some(b'"') => string(json),
+        Some(b'-' | b'0'..=b'9') => json.parse(),
+        _ => Err(wrong_type("must be a number")),
+    }
+}
+
+fn elements(json: &str) -> Result<Vec<&RawValue>, InvalidValue> {
+    serde_json::from_str(json).map_err(|_| wrong_type("must be an array of strings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn malformed(json: &[u8]) -> MalformedJson {
+        match Fields::parse(json) {
+            Err(InputError::Malformed(malformed)) => malformed,
+            Err(InputError::Invalid(faults)) => panic!("{faults}"),
+            Ok(_) => panic!("taken"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_with_its_place() {
+        for json in [
+            "",
+            "{",
+            "{\"a\":1",
+            "{\"a\":1}x",
+            "{\"a\":01}",
+            "{\"a\":NaN}",
+            "{'a':1}",
+            "{\"a\":1,}",
+            "{\"a\":\"\n\"}",
+            "nul",
+        ] {
+            let found = malformed(json.as_bytes());
+
+            assert!(!found.message.contains("line"), "{json}: {found}");
+        }
+        assert!(malformed(b"{\"a\":\"\xff\"}").message.contains("unicode"));
+        let found = malformed(b"{\n  \"a\": oops\n}");
+        assert_eq!((found.line, found.column), (2, 8));
+    }
+
+    #[test]
+    fn a_repeated_field_is_malformed_even_if_spelled_with_escapes() {
+        let found = malformed(b"{\"ab\":1,\n\"\\u0061b\":2}");
+
+        assert_eq!(found.message, "repeated field \"ab\"");
+        assert_eq!(found.line, 2);
+    }
+
+    #[test]
+    fn deep_nesting_costs_nothing_and_breaks_nothing() {
+        let open = "[".repeat(100_000);
+        malformed(open.as_bytes());
+        malformed(format!("{{\"a\":{open}").as_bytes());
+
+        let deep = format!("{{\"a\":{open}{}}}", "]".repeat(100_000));
+        let mut fields = Fields::parse(deep.as_bytes()).map_err(|e| e.to_string()).unwrap();
+
+        assert_eq!(fields.optional("a", boolean), None);
+        assert_eq!(fields.list::<crate::values::text::Name>("a", 1), None);
+    }
+
+    #[test]
+    fn absent_null_and_value_are_told_apart() {
+        let mut fields = Fields::parse(b"{\"a\":null,\"b\":true}").unwrap();
+
+        assert_eq!(fields.nullable("a", boolean), Field::Null);
+        assert_eq!(fields.nullable("b", boolean), Field::Value(true));
+        assert_eq!(fields.nullable("c", boolean), Field::Absent);
+        assert!(fields.finish(Some(())).is_ok());
+    }
+
+    #[test]
+    fn every_fault_is_told_at_once() {
+        let mut fields = Fields::parse(
+            b"{\"a\":1,\"b\":null,\"c\":[\"x\",2,\"\"],\"e\":\"\\ud800\",\"typo\":1}",
+        )
+        .unwrap();
+        fields.optional("a", boolean);
+        fields.optional("b", boolean);
+        fields.list::<crate::values::text::Name>("c", 3);
+        fields.required("d", boolean);
+        fields.optional("e", string::<crate::values::text::Name>);
+
+        let Err(InputError::Invalid(faults)) = fields.finish(Some(())) else { panic!() };
+
+        let told: Vec<_> = faults.iter().map(|f| format!("{} {}", f.field, f.code)).collect();
+        assert_eq!(
+            told,
+            [
+                "a wrong_type",
+                "b null_not_allowed",
+                "c[1] wrong_type",
+                "c[2] too_short",
+                "d required",
+                "e bad_format",
+                "typo unknown_field",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_body_of_nothing_but_unknown_fields_is_answered_in_brief() {
+        let fields: Vec<_> = (0..10_000).map(|n| format!("\"{n}\":0")).collect();
+        let json = format!("{{{}}}", fields.join(","));
+        let fields = Fields::parse(json.as_bytes()).unwrap();
+
+        let Err(InputError::Invalid(faults)) = fields.finish(Some(())) else { panic!() };
+
+        assert_eq!(faults.iter().len(), UNKNOWN_FIELDS_TOLD_MAX);
+    }
+
+    #[test]
+    fn an_input_that_is_no_object_is_of_the_wrong_type() {
+        for json in ["[]", "1", "\"{}\"", "null", " [1, 2] "] {
+            let Err(InputError::Invalid(faults)) = Fields::parse(json.as_bytes()) else { panic!() };
+
+            assert_eq!(faults.to_string(), "the input must be a JSON object", "{json}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_read_from_numbers_and_strings() {
+        assert_eq!(amount("0.10").unwrap().to_string(), "0.10");
+        assert_eq!(amount("\"0.10\"").unwrap().to_string(), "0.10");
+        assert_eq!(amount("true").unwrap_err().code(), FaultCode::WrongType);
+        assert_eq!(amount("{}").unwrap_err().code(), FaultCode::WrongType);
+        assert_eq!(amount("1e9999999").unwrap_err().code(), FaultCode::BadFormat);
+    }
+}

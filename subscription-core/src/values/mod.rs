@@ -1,0 +1,10 @@
+//! Small types that check themselves, and the ports for time and randomness.
+
+pub(crate) mod clock;
+pub(crate) mod decimal;
+pub(crate) mod faults;
+pub(crate) mod id;
+pub(crate) mod input;
+pub(crate) mod states;
+pub(crate) mod text;
+pub(crate) mod version;

@@ -1,0 +1,336 @@
+//! Files that can be read, but whose records do not go together.
+
+use serde_json::{Value, json};
+use subscription_core::Store as _;
+use subscription_core::auth::User;
+use subscription_core::store::Write;
+use subscription_core::store::transfer::TransferError;
+use subscription_core::{Payment, Subscription, SubscriptionStatus};
+
+use super::household::Household;
+use super::refusals::{faults, forged};
+use super::{Movable, commit};
+use crate::stories::{Story, stories};
+use crate::{postgres, sqlite};
+
+pub(super) fn stories() -> Vec<Story> {
+    stories![
+        every_fault_of_a_file_is_told_with_its_line_and_leaves_nothing,
+        each_rule_is_checked,
+        numbers_that_leave_no_room_are_refused,
+        of_many_faults_the_first_hundred_are_listed,
+        two_records_with_one_value_of_what_is_unique_are_refused,
+        what_deletions_leave_behind_is_taken,
+        a_live_subscription_of_nobody_is_taken_only_for_any_user,
+    ]
+}
+
+pub(super) fn stories_with_a_server() -> Vec<Story> {
+    stories![
+        every_fault_of_a_file_is_told_by_a_server_and_leaves_nothing,
+        two_records_with_one_value_of_what_is_unique_are_refused_by_a_server,
+    ]
+}
+
+/// One set of records, each with a line of its own: a subscription that is active, and its payment.
+struct Home {
+    file: String,
+    plan: Write,
+    subscription: Subscription,
+    payment: Payment,
+    user: User,
+}
+
+async fn home() -> Home {
+    let store = sqlite::fresh().await;
+    let mut household = Household::new();
+    let records = household.one_of_each();
+    let [plan, Write::Subscription(subscription), Write::Payment(payment), Write::User(user), ..] =
+        &*records
+    else {
+        panic!("{records:?}")
+    };
+    let (status, ends_at) = (SubscriptionStatus::Active, None);
+    let subscription = Subscription { status, ends_at, ..subscription.clone() };
+    let (plan, payment, user) = (plan.clone(), payment.clone(), user.clone());
+    let mut writes = records;
+    writes[1] = Write::Subscription(subscription.clone());
+    let events = writes.iter().filter_map(|write| household.event(write)).collect();
+    let changes = subscription_core::store::ChangeSet { writes, events, ..Default::default() };
+    store.commit(changes).await.unwrap();
+    let file = String::from_utf8(store.moved_out().await).unwrap();
+    Home { file, plan, subscription, payment, user }
+}
+
+/// The lines of the file that [`home`] makes.
+const PLAN: usize = 2;
+const SUBSCRIPTION: usize = 3;
+const PAYMENT: usize = 4;
+const USER: usize = 5;
+const SESSION: usize = 6;
+const CLIENT: usize = 7;
+const ANSWER: usize = 8;
+const FIRST_EVENT: usize = 9;
+const LAST_EVENT: usize = 14;
+
+/// Replaces the value of a field in a line, and keeps the order of the others.
+fn set(lines: &mut [String], line: usize, field: &str, value: &Value) {
+    let text = &mut lines[line - 1];
+    let record = text.find("\"record\":").unwrap_or_default();
+    let start = record + text[record..].find(&format!("\"{field}\":")).unwrap() + field.len() + 3;
+    let mut rest = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+    rest.next().unwrap().unwrap();
+    let end = start + rest.byte_offset();
+    text.replace_range(start..end, &value.to_string());
+}
+
+fn with(file: &str, edits: &[(usize, &str, Value)]) -> String {
+    forged(file, |lines| {
+        for (line, field, value) in edits {
+            set(lines, *line, field, value);
+        }
+    })
+}
+
+const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
+
+async fn all_at_once(store: &impl Movable) {
+    let home = home().await;
+    let empty = store.moved_out().await;
+    let file = with(
+        &home.file,
+        &[
+            (PLAN, "version", json!(0)),
+            (SUBSCRIPTION, "subscription_plan_id", json!(NOBODY)),
+            (SUBSCRIPTION, "user_id", json!(NOBODY)),
+            (PAYMENT, "amount", json!("0")),
+            (SESSION, "user_id", json!(NOBODY)),
+            (LAST_EVENT, "sequence", json!(99)),
+        ],
+    );
+
+    let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+
+    let expected = [
+        "line 2: version must be 1 at least",
+        "line 3: subscription_plan_id names no plan of the file",
+        "line 3: user_id names no user of the file, and the file has users",
+        "line 4: amount must be more than 0",
+        "line 6: user_id names no user of the file",
+        "line 14: sequence must not be greater than the feed of line 1",
+    ];
+    assert_eq!(faults(&refused), expected);
+    let text = refused.to_string();
+    assert!(text.starts_with("the file has 6 faults, and nothing of it was imported\n  line 2: "));
+    assert_eq!(store.moved_out().await, empty);
+    store.move_in(home.file.as_bytes()).await.unwrap();
+    assert_eq!(store.moved_out().await, home.file.as_bytes());
+}
+
+async fn every_fault_of_a_file_is_told_with_its_line_and_leaves_nothing() {
+    all_at_once(&sqlite::fresh().await).await;
+}
+
+async fn every_fault_of_a_file_is_told_by_a_server_and_leaves_nothing() {
+    all_at_once(&postgres::fresh().await).await;
+}
+
+/// Changes to a file, and the fault that they make.
+type Case = (Vec<Edit>, &'static str);
+type Edit = (usize, &'static str, Value);
+
+fn of_subscriptions() -> Vec<Case> {
+    let (early, start) = (json!("1970-01-01T00:00:00Z"), json!("2025-01-31T00:00:00Z"));
+    let line = SUBSCRIPTION;
+    vec![
+        (
+            vec![(line, "starts_at", start.clone()), (line, "renews_at", early.clone())],
+            "line 3: renews_at must not be before starts_at",
+        ),
+        (
+            vec![(line, "starts_at", start), (line, "ends_at", early)],
+            "line 3: ends_at must not be before starts_at",
+        ),
+        (
+            vec![(line, "status", json!("cancelled"))],
+            "line 3: ends_at must be set: it is cancelled",
+        ),
+        (vec![(line, "status", json!("expired"))], "line 3: ends_at must be set: it is expired"),
+        (
+            vec![(line, "is_active", json!(true)), (line, "blocked", json!(true))],
+            "line 3: is_active must not be true: it is blocked",
+        ),
+    ]
+}
+
+fn of_payments() -> Vec<Case> {
+    let line = PAYMENT;
+    vec![
+        (
+            vec![(line, "currency", json!("JPY")), (line, "amount", json!("5.00"))],
+            "line 4: amount must have at most 0 digits after the point in JPY",
+        ),
+        (
+            vec![(line, "currency", json!("USD")), (line, "amount", json!("5.123"))],
+            "line 4: amount must have at most 2 digits after the point in USD",
+        ),
+        (
+            vec![(line, "status", json!("succeeded")), (line, "settled", json!(false))],
+            "line 4: settled must be true: it is succeeded",
+        ),
+        (vec![(line, "version", json!(0))], "line 4: version must be 1 at least"),
+    ]
+}
+
+fn of_others() -> Vec<Case> {
+    let public = (CLIENT, "kind", json!("public"));
+    let key = json!([{"key_id": 0, "hash": vec![0; 32], "created_at": "2025-01-31T00:00:00Z"}]);
+    let scopes = |scopes: Value| (CLIENT, "scopes", scopes);
+    vec![
+        (
+            vec![(USER, "email_key", json!("other@example.com"))],
+            "line 5: email_key must be that of email",
+        ),
+        (
+            vec![public.clone(), scopes(json!(["payments:write"])), (CLIENT, "keys", json!([]))],
+            "line 7: scopes must not have payments:write for a public client",
+        ),
+        (
+            vec![public, scopes(json!([])), (CLIENT, "keys", key)],
+            "line 7: keys must be none for a public client",
+        ),
+        (
+            vec![(FIRST_EVENT, "sequence", json!(0))],
+            "line 9: sequence must rise from event to event",
+        ),
+        (
+            vec![(1, "feed", json!(3))],
+            "line 12: sequence must not be greater than the feed of line 1",
+        ),
+    ]
+}
+
+async fn each_rule_is_checked() {
+    let (home, store) = (home().await, sqlite::fresh().await);
+    let empty = store.moved_out().await;
+    for (edits, expected) in [of_subscriptions(), of_payments(), of_others()].concat() {
+        let file = with(&home.file, &edits);
+
+        let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+
+        assert!(faults(&refused).contains(&expected.to_owned()), "{expected}: {refused}");
+        assert_eq!(store.moved_out().await, empty, "{expected}");
+    }
+    let other = match home.file.lines().nth(ANSWER - 1).unwrap() {
+        line if line.contains("create_plan") => "create_payment",
+        _ => "create_plan",
+    };
+    let file = with(&home.file, &[(ANSWER, "operation", json!(other))]);
+    let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+    assert!(faults(&refused)[0].starts_with("line 8: operation must be create_"), "{refused}");
+}
+
+/// From the greatest that the database could hold no next one would follow, and every write would fail.
+async fn numbers_that_leave_no_room_are_refused() {
+    let (home, store) = (home().await, sqlite::fresh().await);
+    let (too_great, great) = (json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992_i64));
+    for (line, field) in
+        [(1, "feed"), (PLAN, "version"), (USER, "version"), (FIRST_EVENT, "version")]
+    {
+        for number in [too_great.clone(), json!(i64::MAX)] {
+            let file = with(&home.file, &[(line, field, number.clone())]);
+
+            let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+
+            let expected = format!("line {line}: {field} must be at most 9007199254740992");
+            assert_eq!(faults(&refused), [expected], "{number}");
+        }
+    }
+    let file = with(&home.file, &[(1, "feed", great.clone()), (LAST_EVENT, "sequence", great)]);
+    store.move_in(file.as_bytes()).await.unwrap();
+    commit(&store, vec![Write::Plan(crate::records::plan("next"))]).await;
+}
+
+async fn of_many_faults_the_first_hundred_are_listed() {
+    let (home, store) = (sqlite::fresh().await, sqlite::fresh().await);
+    Household::new().fill(&home, 130).await;
+    let file = String::from_utf8(home.moved_out().await).unwrap();
+    let file = forged(&file, |lines| {
+        for line in 2..132 {
+            set(lines, line, "version", &json!(0));
+        }
+    });
+
+    let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+
+    let TransferError::Faulty(told) = &refused else { panic!("{refused:?}") };
+    assert_eq!((told.listed().len(), told.total()), (100, 130));
+    assert!(refused.to_string().ends_with("\n  and 30 more"), "{refused}");
+}
+
+async fn one_value_twice(store: &impl Movable) {
+    let home = sqlite::fresh().await;
+    Household::new().fill(&home, 2).await;
+    let file = String::from_utf8(home.moved_out().await).unwrap();
+    let file = with(&file, &[(2, "slug", json!("same")), (3, "slug", json!("same"))]);
+    let empty = store.moved_out().await;
+
+    let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+
+    let faults = faults(&refused);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("one of lines 2 to 3: "), "{faults:?}");
+    assert!(faults[0].contains("slug"), "{faults:?}");
+    assert_eq!(store.moved_out().await, empty);
+}
+
+async fn two_records_with_one_value_of_what_is_unique_are_refused() {
+    one_value_twice(&sqlite::fresh().await).await;
+}
+
+async fn two_records_with_one_value_of_what_is_unique_are_refused_by_a_server() {
+    one_value_twice(&postgres::fresh().await).await;
+}
+
+/// A payment outlives its subscription, an expired subscription its user and its plan.
+async fn what_deletions_leave_behind_is_taken() {
+    let (home, from, store) = (home().await, sqlite::fresh().await, sqlite::fresh().await);
+    let gone = NOBODY.parse().unwrap();
+    let Home { subscription, payment, user, .. } = home;
+    let expired = Subscription {
+        user_id: gone,
+        status: SubscriptionStatus::Expired,
+        ends_at: Some(subscription.starts_at),
+        ..subscription
+    };
+    let payment = Payment { subscription_id: NOBODY.parse().unwrap(), ..payment };
+    let left =
+        vec![home.plan, Write::Subscription(expired), Write::Payment(payment), Write::User(user)];
+    commit(&from, left).await;
+    let file = from.moved_out().await;
+
+    store.move_in(&file).await.unwrap();
+
+    assert_eq!(store.moved_out().await, file);
+}
+
+/// A service that does not check users takes subscriptions for anybody, and may have accounts besides.
+async fn a_live_subscription_of_nobody_is_taken_only_for_any_user() {
+    let home = home().await;
+    let foreign = Subscription { user_id: NOBODY.parse().unwrap(), ..home.subscription };
+    let foreign = vec![home.plan, Write::Subscription(foreign)];
+    let without_accounts = sqlite::fresh().await;
+    commit(&without_accounts, foreign.clone()).await;
+    let with_accounts = sqlite::fresh().await;
+    commit(&with_accounts, [foreign, vec![Write::User(home.user)]].concat()).await;
+    let file = with_accounts.moved_out().await;
+    let store = sqlite::fresh().await;
+
+    sqlite::fresh().await.move_in(&without_accounts.moved_out().await).await.unwrap();
+    let refused = store.move_in(&file).await.unwrap_err();
+    store.move_in_for_any_user(&file).await.unwrap();
+
+    let expected = "line 3: user_id names no user of the file, and the file has users";
+    assert_eq!(faults(&refused), [expected]);
+    assert_eq!(store.moved_out().await, file);
+}

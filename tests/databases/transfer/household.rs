@@ -1,0 +1,325 @@
+//! Records of every kind, with everything in them that could break on the way, and all as the service
+//! might have written them.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use subscription_core::auth::{
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
+    Scope, Session, User,
+};
+use subscription_core::events::{Change, Event, Subject};
+use subscription_core::store::{
+    Answer, ChangeSet, IdempotencyKey, IdempotencyRecord, Operation, Write,
+};
+use subscription_core::{
+    BillingCycle, EventId, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
+    SeededRandomness, SessionId, Store, Subscription, SubscriptionId, SubscriptionStatus,
+    Timestamp, UserId, Version,
+};
+
+const PRICES: [&str; 8] =
+    ["0", "0.00", "0.000000", "0.1", "0.10", "19.90", "100", "999999999999999.999999"];
+/// More than nothing, and no more digits than the currency has.
+const AMOUNTS: [(&str, &str); 8] = [
+    ("0.1", "EUR"),
+    ("0.10", "EUR"),
+    ("19.90", "USD"),
+    ("999999999999999.99", "EUR"),
+    ("100", "JPY"),
+    ("999999999999999", "JPY"),
+    ("0.125", "KWD"),
+    ("7", "KWD"),
+];
+const TEXTS: [&str; 7] =
+    ["a", "Größe", r#"a "quote" and a \ "#, "日本 語", "🏠 moving", "\u{2028}x", r"\u0041 {} </b>"];
+
+/// Makes records by chance. The seed repeats them.
+pub(super) struct Household {
+    random: SeededRandomness,
+    made: u64,
+}
+
+impl Household {
+    /// Of the seed to repeat, or one that nobody has tried yet.
+    pub(super) fn new() -> Self {
+        Self { random: SeededRandomness::new(crate::seed::seed()), made: 0 }
+    }
+
+    /// Another that fills the same store: what must be unique is its alone.
+    pub(super) fn fork(&self, number: u64) -> Self {
+        let seed = u64::from_le_bytes(self.bytes());
+        Self { random: SeededRandomness::new(seed), made: (number + 1) << 32 }
+    }
+
+    /// Fills a store with this many sets of one record of each kind, and changes some again.
+    pub(super) async fn fill(&mut self, store: &impl Store, sets: usize) {
+        let mut left = sets;
+        while left > 0 {
+            let some = left.min(100);
+            let writes: Vec<_> = (0..some).flat_map(|_| self.one_of_each()).collect();
+            let again: Vec<_> = writes.iter().filter_map(|write| self.changed(write)).collect();
+            for writes in [writes, again] {
+                let events = writes.iter().filter_map(|write| self.event(write)).collect();
+                let changes = ChangeSet { writes, events, ..ChangeSet::default() };
+                store.commit(changes).await.unwrap();
+            }
+            left -= some;
+        }
+    }
+
+    pub(super) fn one_of_each(&mut self) -> Vec<Write> {
+        self.made += 1;
+        let (plan, user) = (self.plan(), self.user());
+        let subscription = self.subscription(&user, &plan);
+        let (payment, session) = (self.payment(&subscription), self.session(&user));
+        let answer = match self.below(3) {
+            0 => Answer::Plan(plan.clone()),
+            1 => Answer::Subscription(subscription.clone()),
+            _ => Answer::Payment(payment.clone()),
+        };
+        vec![
+            Write::Plan(plan),
+            Write::Subscription(subscription),
+            Write::Payment(payment),
+            Write::User(user),
+            Write::Session(session),
+            Write::Client(self.client()),
+            Write::Idempotency(self.answer(answer)),
+        ]
+    }
+
+    /// The event of a new or changed record.
+    pub(super) fn event(&self, write: &Write) -> Option<Event> {
+        let (subject, change) = match write {
+            Write::Plan(plan) => (Subject::Plan(plan.id), Change::Created),
+            Write::Subscription(found) => {
+                let (from, to) = (self.pick(SubscriptionStatus::all()), found.status);
+                (Subject::Subscription(found.id), Change::SubscriptionStatusChanged { from, to })
+            }
+            Write::Payment(found) => {
+                let (from, to) = (self.pick(PaymentStatus::all()), found.status);
+                (Subject::Payment(found.id), Change::PaymentStatusChanged { from, to })
+            }
+            Write::User(user) => (Subject::User(user.id), Change::Updated),
+            Write::Session(session) => {
+                let reason = self.pick(RevocationReason::ALL);
+                (Subject::Session(session.id), Change::Revoked { reason })
+            }
+            Write::Client(client) => (Subject::Client(client.id.clone()), Change::Deleted),
+            Write::Idempotency(_) => return None,
+        };
+        let (at, version) = (self.time(), write.version());
+        Some(Event { id: EventId::new(at, &self.random).unwrap(), at, subject, version, change })
+    }
+
+    fn changed(&self, write: &Write) -> Option<Write> {
+        let mut changed = write.clone();
+        let version = match &mut changed {
+            Write::Plan(plan) => &mut plan.version,
+            Write::Subscription(subscription) => &mut subscription.version,
+            Write::Payment(payment) => &mut payment.version,
+            Write::User(user) => &mut user.version,
+            Write::Session(session) => &mut session.version,
+            Write::Client(client) => &mut client.version,
+            Write::Idempotency(answer) => &mut answer.version,
+        };
+        *version = version.next();
+        self.maybe(|| changed)
+    }
+
+    fn plan(&self) -> Plan {
+        let n = self.made;
+        let mut plan = crate::records::plan(&format!("plan-{n}"));
+        plan.id = PlanId::new(self.time(), &self.random).unwrap();
+        plan.name = self.text();
+        plan.product_id = self.maybe(|| self.text());
+        plan.variants = (0..self.below(4)).map(|_| self.text()).collect();
+        plan.price = parsed(self.pick(PRICES));
+        plan.href = self.maybe(|| parsed("https://example.com/?a=%22b%22"));
+        plan.billing_cycle =
+            self.pick([BillingCycle::DAILY, BillingCycle::YEARLY, BillingCycle::ONE_TIME]);
+        plan.description = parsed(format!("{}\nand\tmore", self.pick(TEXTS)));
+        plan.node_quota = self.pick([0, 1, 9_007_199_254_740_991]).try_into().unwrap();
+        plan.features = parsed(format!("{}, {} ", self.pick(TEXTS), self.pick(TEXTS)));
+        plan.most_popular = self.chance();
+        plan.tier = self.pick([0, 10_000]).try_into().unwrap();
+        plan.is_active = self.chance();
+        (plan.created_at, plan.updated_at) = (self.time(), self.time());
+        plan
+    }
+
+    fn subscription(&self, user: &User, plan: &Plan) -> Subscription {
+        let status = self.pick(SubscriptionStatus::all());
+        let (starts_at, blocked) = (self.time(), self.chance());
+        let not_before = |time: Timestamp| time.max(starts_at);
+        let is_over = matches!(status, SubscriptionStatus::Cancelled | SubscriptionStatus::Expired);
+        Subscription {
+            id: SubscriptionId::new(self.time(), &self.random).unwrap(),
+            user_id: user.id,
+            subscription_plan_id: plan.id,
+            external_subscription_id: self.maybe(|| parsed(format!("s {} é", self.made))),
+            billing_cycle: self.pick([BillingCycle::MONTHLY, BillingCycle::BIENNIAL]),
+            status,
+            is_active: self.chance() && !blocked,
+            renews_at: self.maybe(|| not_before(self.time())),
+            starts_at,
+            ends_at: (is_over || self.chance()).then(|| not_before(self.time())),
+            created_at: self.time(),
+            updated_at: self.time(),
+            version: Version::FIRST,
+            blocked,
+            anchor_at: self.maybe(|| self.time()),
+        }
+    }
+
+    fn payment(&self, subscription: &Subscription) -> Payment {
+        let (amount, currency) = self.pick(AMOUNTS);
+        let status = self.pick(PaymentStatus::all());
+        Payment {
+            id: PaymentId::new(self.time(), &self.random).unwrap(),
+            subscription_id: subscription.id,
+            amount: parsed(amount),
+            currency: parsed(currency),
+            external_payment_id: self.maybe(|| parsed(format!("p {}", self.made))),
+            status,
+            created_at: self.time(),
+            updated_at: self.time(),
+            version: Version::FIRST,
+            settled: status.is_settled() || self.chance(),
+        }
+    }
+
+    fn user(&self) -> User {
+        let n = self.made;
+        User {
+            id: UserId::new(self.time(), &self.random).unwrap(),
+            identity: IdentityKey {
+                issuer: parsed("https://id.example.com"),
+                subject: parsed(format!("{} {n}", self.pick(TEXTS))),
+            },
+            email: parsed(format!("User-{n}@Example.com")),
+            closing: self.chance(),
+            created_at: self.time(),
+            updated_at: self.time(),
+            version: Version::FIRST,
+        }
+    }
+
+    fn session(&self, user: &User) -> Session {
+        let ips: [IpAddr; 3] =
+            [parsed("192.0.2.1"), parsed("2001:db8::1"), parsed("::ffff:1.2.3.4")];
+        let reason = self.pick(RevocationReason::ALL);
+        Session {
+            id: SessionId::new(self.time(), &self.random).unwrap(),
+            user_id: user.id,
+            client_id: parsed("web"),
+            issuer: user.identity.issuer.clone(),
+            opened_with: self.bytes(),
+            key_id: self.pick([0, 255]),
+            salt: self.bytes(),
+            generation: self.pick([0, u32::MAX]),
+            rotated_at: self.time(),
+            successor_used: self.chance(),
+            auth_time: self.time(),
+            last_seen_at: self.time(),
+            expires_at: self.time(),
+            idle_expires_at: self.time(),
+            revoked: self.maybe(|| Revocation { at: self.time(), reason }),
+            origin: Origin {
+                ip: self.maybe(|| self.pick(ips)),
+                user_agent: self.maybe(|| self.text()),
+            },
+            created_at: self.time(),
+            updated_at: self.time(),
+            version: Version::FIRST,
+        }
+    }
+
+    fn client(&self) -> Client {
+        let key = |key_id| ClientKey { key_id, hash: self.bytes(), created_at: self.time() };
+        let kind = self.pick(ClientKind::ALL);
+        let is_public = kind == ClientKind::Public;
+        let allowed = |scope: &Scope| !is_public || scope.is_public();
+        Client {
+            id: parsed(format!("client-{}", self.made)),
+            name: self.text(),
+            kind,
+            scopes: Scope::ALL.into_iter().filter(allowed).filter(|_| self.chance()).collect(),
+            keys: (0..if is_public { 0 } else { self.pick([0, 1, 2]) }).map(key).collect(),
+            revoked_at: self.maybe(|| self.time()),
+            origins: ["https://shop.example", "http://[::1]:3000"]
+                .into_iter()
+                .filter(|_| is_public && self.chance())
+                .map(parsed)
+                .collect(),
+            source: self.pick(ClientSource::ALL),
+            left_at: self.maybe(|| self.time()),
+            created_at: self.time(),
+            updated_at: self.time(),
+            version: Version::FIRST,
+        }
+    }
+
+    fn answer(&self, answer: Answer) -> IdempotencyRecord {
+        let operation = match &answer {
+            Answer::Plan(_) => Operation::CreatePlan,
+            Answer::Subscription(_) => Operation::CreateSubscription,
+            Answer::Payment(_) => Operation::CreatePayment,
+        };
+        IdempotencyRecord {
+            key: IdempotencyKey {
+                operation,
+                client: self.pick(TEXTS).to_owned(),
+                key: parsed(format!("\"key\\{}", self.made)),
+            },
+            version: Version::FIRST,
+            fingerprint: self.bytes(),
+            answer,
+            expires_at: self.time(),
+        }
+    }
+
+    fn below(&self, end: u64) -> u64 {
+        u64::from_le_bytes(self.bytes()) % end
+    }
+
+    fn chance(&self) -> bool {
+        self.below(2) == 0
+    }
+
+    fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn pick<T>(&self, choices: impl IntoIterator<Item = T>) -> T {
+        let mut choices: Vec<_> = choices.into_iter().collect();
+        let nth = self.below(choices.len() as u64);
+        choices.swap_remove(usize::try_from(nth).unwrap())
+    }
+
+    fn maybe<T>(&self, make: impl FnOnce() -> T) -> Option<T> {
+        self.chance().then(make)
+    }
+
+    fn text<T: FromStr<Err: std::fmt::Debug>>(&self) -> T {
+        parsed(self.pick(TEXTS))
+    }
+
+    /// Whole seconds, milliseconds, microseconds, and the ends of time.
+    fn time(&self) -> Timestamp {
+        let micros = match self.below(8) {
+            0 => self.pick([Timestamp::MIN, Timestamp::MAX]).micros(),
+            1 => 1_738_281_600_000_000,
+            2 => 1_738_281_600_120_000,
+            _ => i64::try_from(self.below(4_000_000_000_000_000)).unwrap(),
+        };
+        Timestamp::from_micros(micros).unwrap()
+    }
+}
+
+fn parsed<T: FromStr<Err: std::fmt::Debug>>(text: impl AsRef<str>) -> T {
+    text.as_ref().parse().unwrap()
+}

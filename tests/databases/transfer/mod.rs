@@ -1,0 +1,90 @@
+//! Everything out of one store and into another.
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
+mod faults;
+mod household;
+mod refusals;
+mod round_trips;
+mod writers;
+
+use subscription_core::Store;
+use subscription_core::store::transfer::{Counts, Progress, TransferError};
+use subscription_core::store::{ChangeSet, PostgresStore, SqliteStore, Write};
+
+use crate::stories::Story;
+
+/// A store that files come from and go to.
+trait Movable: Store + Sized {
+    async fn write(&self, progress: impl FnMut(Progress) + Send) -> Result<Vec<u8>, TransferError>;
+
+    async fn read(
+        &self,
+        file: &[u8],
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError>;
+
+    async fn moved_out(&self) -> Vec<u8> {
+        self.write(|_| {}).await.unwrap()
+    }
+
+    /// For a service that does not check users.
+    async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, TransferError>;
+
+    async fn move_in(&self, file: &[u8]) -> Result<Counts, TransferError> {
+        self.read(file, |_| {}).await
+    }
+}
+
+macro_rules! movable {
+    ($store:ident) => {
+        impl Movable for $store {
+            async fn write(
+                &self,
+                progress: impl FnMut(Progress) + Send,
+            ) -> Result<Vec<u8>, TransferError> {
+                let mut file = Vec::new();
+                self.export(&mut file, progress).await?;
+                Ok(file)
+            }
+
+            async fn read(
+                &self,
+                file: &[u8],
+                progress: impl FnMut(Progress) + Send,
+            ) -> Result<Counts, TransferError> {
+                self.import(file, progress).await
+            }
+
+            async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, TransferError> {
+                self.import_for_any_user(file, |_| {}).await
+            }
+        }
+    };
+}
+
+movable!(SqliteStore);
+movable!(PostgresStore);
+
+async fn commit(store: &impl Store, writes: Vec<Write>) {
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+}
+
+/// Those that need no server.
+pub(crate) fn stories() -> Vec<Story> {
+    round_trips::stories()
+        .into_iter()
+        .chain(refusals::stories())
+        .chain(faults::stories())
+        .chain(writers::stories())
+        .collect()
+}
+
+pub(crate) fn stories_with_a_server() -> Vec<Story> {
+    let round_trips = round_trips::stories_with_a_server().into_iter();
+    let refusals = refusals::stories_with_a_server();
+    round_trips
+        .chain(refusals)
+        .chain(faults::stories_with_a_server())
+        .chain(writers::stories_with_a_server())
+        .collect()
+}

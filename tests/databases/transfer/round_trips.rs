@@ -1,0 +1,193 @@
+//! There and back.
+
+use subscription_core::Store;
+use subscription_core::store::transfer::{Kind, Progress};
+use subscription_core::store::{ChangeSet, Key, PageLimit, StoreError, Unique, Write};
+
+use super::household::Household;
+use super::{Movable, commit};
+use crate::records::plan;
+use crate::stories::{Story, stories};
+use crate::{postgres, sqlite};
+
+pub(super) fn stories() -> Vec<Story> {
+    stories![
+        a_file_is_read_and_written_alike,
+        an_empty_store_moves_too,
+        the_feed_goes_on_where_it_was_though_all_events_are_forgotten,
+        both_ways_tell_how_far_they_are,
+        a_store_goes_on_after_a_move,
+    ]
+}
+
+pub(super) fn stories_with_a_server() -> Vec<Story> {
+    stories![
+        from_a_file_to_a_server_and_back_is_the_same_to_the_byte,
+        from_a_server_to_a_file_and_back_is_the_same_to_the_byte,
+        every_record_reads_back_equal_from_the_other_kind,
+        a_server_goes_on_after_a_move,
+        the_feed_of_a_server_goes_on_though_all_events_are_forgotten,
+    ]
+}
+
+#[track_caller]
+fn assert_same(one: &[u8], other: &[u8]) {
+    let lines = |file: &[u8]| String::from_utf8(file.to_vec()).unwrap();
+    for (number, (one, other)) in lines(one).lines().zip(lines(other).lines()).enumerate() {
+        assert_eq!(one, other, "line {}", number + 1);
+    }
+    assert_eq!(one.len(), other.len());
+}
+
+async fn there_and_back(
+    home: &impl Movable,
+    away: &impl Movable,
+    back: &impl Movable,
+    sets: usize,
+) {
+    Household::new().fill(home, sets).await;
+    let file = home.moved_out().await;
+
+    let counts = away.move_in(&file).await.unwrap();
+    let from_away = away.moved_out().await;
+    back.move_in(&from_away).await.unwrap();
+
+    assert_eq!(counts.subscriptions, sets as u64);
+    assert_same(&from_away, &file);
+    assert_same(&back.moved_out().await, &file);
+}
+
+async fn a_file_is_read_and_written_alike() {
+    let (home, away, back) = (sqlite::fresh().await, sqlite::fresh().await, sqlite::fresh().await);
+    there_and_back(&home, &away, &back, 200).await;
+}
+
+async fn from_a_file_to_a_server_and_back_is_the_same_to_the_byte() {
+    let (home, away, back) =
+        (sqlite::fresh().await, postgres::fresh().await, sqlite::fresh().await);
+    there_and_back(&home, &away, &back, 700).await;
+}
+
+async fn from_a_server_to_a_file_and_back_is_the_same_to_the_byte() {
+    let (home, away, back) =
+        (postgres::fresh().await, sqlite::fresh().await, postgres::fresh().await);
+    there_and_back(&home, &away, &back, 700).await;
+}
+
+async fn every_record_reads_back_equal_from_the_other_kind() {
+    let (home, away) = (sqlite::fresh().await, postgres::fresh().await);
+    let records = Household::new().one_of_each();
+    commit(&home, records.clone()).await;
+
+    away.move_in(&home.moved_out().await).await.unwrap();
+
+    for record in records {
+        let found = match record.key() {
+            Key::Plan(id) => {
+                away.plan(id).await.unwrap().map(|found| Write::Plan((*found).clone()))
+            }
+            Key::Subscription(id) => away
+                .subscription(id)
+                .await
+                .unwrap()
+                .map(|found| Write::Subscription((*found).clone())),
+            Key::Payment(id) => {
+                away.payment(id).await.unwrap().map(|found| Write::Payment((*found).clone()))
+            }
+            Key::User(id) => {
+                away.user(id).await.unwrap().map(|found| Write::User((*found).clone()))
+            }
+            Key::Session(id) => {
+                away.session(id).await.unwrap().map(|found| Write::Session((*found).clone()))
+            }
+            Key::Client(id) => {
+                away.client(&id).await.unwrap().map(|found| Write::Client((*found).clone()))
+            }
+            Key::Idempotency(key) => away
+                .idempotency(&key)
+                .await
+                .unwrap()
+                .map(|found| Write::Idempotency((*found).clone())),
+        };
+        assert_eq!(found, Some(record));
+    }
+}
+
+async fn an_empty_store_moves_too() {
+    let (home, away) = (sqlite::fresh().await, sqlite::fresh().await);
+    let file = home.moved_out().await;
+
+    let counts = away.move_in(&file).await.unwrap();
+
+    assert_eq!(counts.total(), 0);
+    assert_eq!(String::from_utf8(file).unwrap().lines().count(), 2);
+}
+
+async fn feed_goes_on(home: &impl Movable, away: &impl Movable) {
+    let mut household = Household::new();
+    household.fill(home, 3).await;
+    let events = home.events(0, PageLimit::MAX).await.unwrap();
+    let last = events.last().unwrap().sequence;
+    let forget = ChangeSet { forget_events: Some(last), ..ChangeSet::default() };
+    home.commit(forget).await.unwrap();
+
+    away.move_in(&home.moved_out().await).await.unwrap();
+    household.fill(away, 1).await;
+
+    let events = away.events(0, PageLimit::MAX).await.unwrap();
+    assert_eq!(events.first().unwrap().sequence, last + 1);
+}
+
+async fn the_feed_goes_on_where_it_was_though_all_events_are_forgotten() {
+    feed_goes_on(&sqlite::fresh().await, &sqlite::fresh().await).await;
+}
+
+async fn the_feed_of_a_server_goes_on_though_all_events_are_forgotten() {
+    feed_goes_on(&sqlite::fresh().await, &postgres::fresh().await).await;
+    feed_goes_on(&postgres::fresh().await, &sqlite::fresh().await).await;
+}
+
+async fn goes_on(home: &impl Movable, away: &impl Movable) {
+    let mut household = Household::new();
+    household.fill(home, 20).await;
+    let taken = plan("taken");
+    commit(home, vec![Write::Plan(taken.clone())]).await;
+    away.move_in(&home.moved_out().await).await.unwrap();
+    let last = away.events(0, PageLimit::MAX).await.unwrap().last().unwrap().sequence;
+
+    let writes = vec![Write::Plan(plan("taken"))];
+    let refused = away.commit(ChangeSet { writes, ..ChangeSet::default() }).await;
+    household.fill(away, 1).await;
+    let changed = crate::records::renamed(&taken, "Renamed");
+    commit(away, vec![Write::Plan(changed.clone())]).await;
+
+    assert!(matches!(refused, Err(StoreError::Taken(Unique::PlanSlug))), "{refused:?}");
+    assert!(!away.events(last, PageLimit::MAX).await.unwrap().is_empty());
+    assert_eq!(away.plan(taken.id).await.unwrap().as_deref(), Some(&changed));
+}
+
+async fn a_store_goes_on_after_a_move() {
+    goes_on(&sqlite::fresh().await, &sqlite::fresh().await).await;
+}
+
+async fn a_server_goes_on_after_a_move() {
+    goes_on(&sqlite::fresh().await, &postgres::fresh().await).await;
+}
+
+async fn both_ways_tell_how_far_they_are() {
+    let (home, away) = (sqlite::fresh().await, sqlite::fresh().await);
+    Household::new().fill(&home, 600).await;
+    let (mut written, mut read): (Vec<Progress>, Vec<Progress>) = Default::default();
+
+    let file = home.write(|progress| written.push(progress)).await.unwrap();
+    let counts = away.read(&file, |progress| read.push(progress)).await.unwrap();
+
+    for told in [&written, &read] {
+        assert!(told.len() > 10, "{told:?}");
+        assert!(told.is_sorted_by_key(|progress| progress.records));
+        let last = told.last().unwrap();
+        assert_eq!((last.kind, last.records), (Kind::Event, counts.total()));
+    }
+    assert!(written.iter().all(|progress| progress.of == Some(counts.total())));
+    assert_eq!(read.last().unwrap().bytes, file.len() as u64);
+}
