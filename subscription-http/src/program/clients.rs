@@ -1,6 +1,6 @@
 //! Clients: the `client` commands, and the public clients of the settings file.
 
-use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -9,10 +9,13 @@ use secrecy::ExposeSecret as _;
 use subscription_core::auth::{
     Authentication, Client, ClientKind, ClientSource, NewClient, Scope, WebOrigin,
 };
-use subscription_core::{ErrorKind, Slug};
+use subscription_core::{Error, ErrorKind, Slug};
 
-use super::settings::{ConfiguredClient, Settings};
+use super::settings::{ConfiguredClient, Mode, Settings};
 use super::{Failure, print};
+
+/// How long to wait before the clients are stored again, while the database cannot be reached.
+const RETRY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -92,7 +95,7 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
             let name = name.parse().map_err(|error| Failure(format!("the name {error}")))?;
             let (scopes, origins) = (scopes.into_iter().collect(), origins.into_iter().collect());
             let new = auth.create_client(NewClient { id, name, kind, scopes, origins }).await?;
-            if kind == ClientKind::Confidential {
+            if !public {
                 print("its client-id, which is not shown again:");
             }
             print(new.credential.expose_secret());
@@ -143,12 +146,12 @@ fn line(client: &Client) -> String {
 fn restored(client: &Client) -> String {
     let id = &client.id;
     if client.left_at.is_some() {
-        return format!("{id} is not revoked, but refused until the settings file names it again");
+        format!("{id} is not revoked, but refused until the settings file names it again")
+    } else if client.kind == ClientKind::Confidential && client.keys.is_empty() {
+        format!("{id} needs a new key: subscription-http client rotate-key {id}")
+    } else {
+        format!("{id} is not revoked")
     }
-    if client.kind == ClientKind::Confidential && client.keys.is_empty() {
-        return format!("{id} needs a new key: subscription-http client rotate-key {id}");
-    }
-    format!("{id} is not revoked")
 }
 
 /// Derives an id from a name: `Web Shop` is `web-shop`.
@@ -159,17 +162,75 @@ fn slug(name: &str) -> Result<Slug, Failure> {
     id.parse().map_err(|_| Failure::new("the name has no letters or digits: give an --id"))
 }
 
-/// Checks the clients of the settings file.
-pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>, Failure> {
-    let mut new = Vec::new();
-    for client in clients {
-        let client = new_client(client).map_err(|error| refused(&client.id, &error))?;
-        if new.iter().any(|other: &NewClient| other.id == client.id) {
-            return Err(refused(client.id.as_str(), &"it is there twice"));
+/// The clients of the settings file.
+pub(crate) struct Configured {
+    clients: Vec<NewClient>,
+    /// True if clients that left the settings file are refused. Not in development, which refuses nobody
+    /// and may run over the records of production by mistake.
+    refuses_others: bool,
+}
+
+impl Configured {
+    /// Checks the clients of the settings file.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
+        let mut clients: Vec<NewClient> = Vec::new();
+        for client in &settings.clients {
+            let new = new_client(client).and_then(|new| {
+                let is_new = clients.iter().all(|other| other.id != new.id);
+                if is_new { Ok(new) } else { Err("it is there twice".to_owned()) }
+            });
+            clients.push(new.map_err(|error| {
+                let file = settings.config.as_deref().unwrap_or(Path::new("settings")).display();
+                Failure(format!("{file}: client {:?}: {error}", client.id))
+            })?);
         }
-        new.push(client);
+        Ok(Self { clients, refuses_others: settings.mode == Mode::Production })
     }
-    Ok(new)
+
+    /// Stores the clients: now, or as soon as the database can be reached.
+    pub(crate) async fn store(self, auth: &Authentication) -> Result<(), Failure> {
+        match self.attempt(auth).await {
+            Err(None) => {}
+            Err(Some(failure)) => return Err(failure),
+            Ok(()) => return Ok(()),
+        }
+        let auth = auth.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RETRY).await;
+                match self.attempt(&auth).await {
+                    Err(None) => {}
+                    Err(Some(failure)) => return tracing::error!("{failure}"),
+                    Ok(()) => return,
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Stores the clients. The error is `None` if the database cannot be reached.
+    async fn attempt(&self, auth: &Authentication) -> Result<(), Option<Failure>> {
+        let failed = |id: &str, error: Error| {
+            (error.kind() != ErrorKind::Unavailable)
+                .then(|| Failure(format!("client {id:?} in the settings file: {error}")))
+        };
+        for client in &self.clients {
+            let stored = auth.configure_client(client.clone()).await;
+            let client = stored.map_err(|error| failed(client.id.as_str(), error))?;
+            if client.revoked_at.is_some() {
+                tracing::warn!(client = %client.id, "a client of the settings file is revoked");
+            }
+        }
+        if self.refuses_others {
+            let named: Vec<_> = self.clients.iter().map(|client| client.id.clone()).collect();
+            let gone = auth.refuse_unconfigured(&named).await;
+            for client in gone.map_err(|error| failed("*", error))? {
+                let id = &client.id;
+                tracing::warn!(client = %id, "a client left the settings file and is refused");
+            }
+        }
+        Ok(())
+    }
 }
 
 fn new_client(client: &ConfiguredClient) -> Result<NewClient, String> {
@@ -188,70 +249,4 @@ fn new_client(client: &ConfiguredClient) -> Result<NewClient, String> {
     };
     new.check().map_err(|faults| faults.to_string())?;
     Ok(new)
-}
-
-fn refused(id: &str, error: &dyn Display) -> Failure {
-    Failure(format!("client {id:?} in the settings file: {error}"))
-}
-
-/// How long to wait before the clients are stored again, while the database cannot be reached.
-const RETRY: Duration = Duration::from_millis(100);
-
-/// The clients of the settings file.
-pub(crate) struct Configured {
-    pub(crate) clients: Vec<NewClient>,
-    /// True if clients that left the settings file are refused. Not in development, which refuses nobody
-    /// and may run over the records of production by mistake.
-    pub(crate) refuses_others: bool,
-}
-
-/// Stores the clients of the settings file: now, or as soon as the database can be reached.
-pub(crate) async fn configure(
-    configured: Configured,
-    auth: &Authentication,
-) -> Result<(), Failure> {
-    if configured.is_stored(auth).await? {
-        return Ok(());
-    }
-    let auth = auth.clone();
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(RETRY).await;
-            match configured.is_stored(&auth).await {
-                Ok(false) => {}
-                Ok(true) => return,
-                Err(failure) => return tracing::error!("{failure}"),
-            }
-        }
-    });
-    Ok(())
-}
-
-impl Configured {
-    /// Stores the clients; false if the database cannot be reached.
-    async fn is_stored(&self, auth: &Authentication) -> Result<bool, Failure> {
-        for client in &self.clients {
-            let id = client.id.as_str();
-            match auth.configure_client(client.clone()).await {
-                Ok(client) if client.revoked_at.is_some() => {
-                    tracing::warn!(client = id, "a client of the settings file is revoked");
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(false),
-                Err(error) => return Err(refused(id, &error)),
-            }
-        }
-        if self.refuses_others {
-            let named: Vec<_> = self.clients.iter().map(|client| client.id.clone()).collect();
-            match auth.refuse_unconfigured(&named).await {
-                Ok(gone) => gone.iter().for_each(|client| {
-                    let id = client.id.as_str();
-                    tracing::warn!(client = id, "a client left the settings file and is refused");
-                }),
-                Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(true)
-    }
 }

@@ -94,16 +94,13 @@ impl Keys {
         if keys.signing.len() < 2 || keys.server.len() < 2 {
             return Err(failure(&"each list needs the next key and the one in use"));
         }
-        keys.check().map_err(|error| failure(&error))?;
+        let usable = keys.cursor().and(keys.ring().map(drop)).and(keys.server_keys().map(drop));
+        usable.map_err(|error| failure(&error))?;
         Ok(Some(keys))
     }
 
-    /// Replaces the file in one step. Only its owner can read it.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        self.prepare(path)?.replace()
-    }
-
-    /// Writes a new file beside its final name, so that little can fail when it is put in place.
+    /// Writes a new file beside its final name, so that little can fail when it is put in place. Only its
+    /// owner can read it.
     pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
         let text = toml::to_string(self)?;
         let mut beside = path.as_os_str().to_owned();
@@ -122,19 +119,12 @@ impl Keys {
         Ok(new)
     }
 
-    /// Checks that all keys can be used.
-    fn check(&self) -> Result<(), Failure> {
-        self.cursor().and(self.ring().map(drop)).and(self.server_keys().map(drop))
-    }
-
     pub(crate) fn cursor(&self) -> Result<SecretSlice<u8>, Failure> {
         decoded(&self.cursor)
     }
 
     pub(crate) fn ring(&self) -> Result<KeyRing, Failure> {
-        let key = |signing: &Signing| {
-            SigningKey::ed25519(&decoded(&signing.ed25519)?).map_err(Failure::from)
-        };
+        let key = |key: &Signing| Ok::<_, Failure>(SigningKey::ed25519(&decoded(&key.ed25519)?)?);
         let [next, current, retired @ ..] = self.signing.as_slice() else { return Err(bad()) };
         let ring = KeyRing::new(key(current)?).and_checks(key(next)?)?;
         retired.iter().try_fold(ring, |ring, retired| Ok(ring.and_checks(key(retired)?)?))
@@ -172,7 +162,7 @@ impl NewKeys {
     }
 
     /// Replaces the file that there is.
-    fn replace(self) -> Result<(), Failure> {
+    pub(crate) fn replace(self) -> Result<(), Failure> {
         let renamed = std::fs::rename(&self.beside, &self.path).and_then(|()| self.sync());
         renamed.map_err(|error| self.failure(&error))
     }
@@ -222,10 +212,10 @@ mod tests {
 
         assert_eq!(keys.signing.get(1).unwrap().ed25519, next);
         assert_eq!(keys.server_keys().unwrap().current(), current + 1);
+        // The ids of server keys wrap around at 255.
         for _ in 0..600 {
             keys.rotate().unwrap();
-            keys.server_keys().unwrap();
-            keys.ring().unwrap();
+            keys.server_keys().and(keys.ring()).unwrap();
         }
         assert_eq!(keys.signing.len(), RETIRED_MAX + 2);
     }

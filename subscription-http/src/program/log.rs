@@ -42,7 +42,7 @@ impl Log {
     pub(crate) fn start(level: LevelFilter) -> io::Result<Self> {
         // A file of its own: a blocked write would hold the lock of std's handle.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        let queue = Arc::new(Queue::new(QUEUE_BYTES_MAX));
+        let queue = Arc::new(Queue::default());
         let writing = Arc::clone(&queue);
         std::thread::Builder::new().name("log".to_owned()).spawn(move || writing.run(stderr))?;
         // Otherwise a failed write is reported on standard error, which fails as well and panics.
@@ -72,66 +72,39 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.0.flush(FLUSH_TIMEOUT);
+        let busy = |waiting: &mut Waiting| !waiting.idle;
+        drop(self.0.emptied.wait_timeout_while(self.0.lock(), FLUSH_TIMEOUT, busy));
     }
 }
 
 /// The lines that the thread has not written yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
     /// Signals the thread that there are lines.
     filled: Condvar,
     /// Signals that the thread has written all lines.
     emptied: Condvar,
-    bytes_max: usize,
     lost: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     lines: Vec<u8>,
-    count: u64,
     /// True while the thread waits for lines, all others being written.
     idle: bool,
 }
 
 impl Queue {
-    fn new(bytes_max: usize) -> Self {
-        Self {
-            waiting: Mutex::default(),
-            filled: Condvar::new(),
-            emptied: Condvar::new(),
-            bytes_max,
-            lost: Arc::default(),
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a line, or counts it as lost if the queue is full. Never blocks on the thread.
-    fn push(&self, line: &[u8]) {
-        let mut waiting = self.lock();
-        if waiting.lines.len() + line.len() > self.bytes_max {
-            drop(waiting);
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        waiting.lines.extend_from_slice(line);
-        waiting.count += 1;
-        if std::mem::take(&mut waiting.idle) {
-            drop(waiting);
-            self.filled.notify_one();
-        }
     }
 
     /// Writes lines until the process ends.
     fn run(&self, mut to: impl Write) {
         let (mut lines, mut reported, mut works) = (Vec::new(), 0, true);
         loop {
-            let count = self.take(&mut lines);
+            self.take(&mut lines);
             let lost = self.lost.load(Ordering::Relaxed);
             // Logged now, as the queue has room again. Not while writes fail: that line would be lost
             // itself, and cause another.
@@ -141,42 +114,44 @@ impl Queue {
             }
             works = write(&mut to, &lines).is_ok();
             if !works {
-                self.lost.fetch_add(count, Ordering::Relaxed);
+                let lines = memchr::memchr_iter(b'\n', &lines).count();
+                self.lost.fetch_add(lines as u64, Ordering::Relaxed);
             }
         }
     }
 
-    /// Waits for lines and moves them into `lines`. Returns their number.
-    fn take(&self, lines: &mut Vec<u8>) -> u64 {
+    /// Waits for lines and moves them into `lines`.
+    fn take(&self, lines: &mut Vec<u8>) {
         lines.clear();
         lines.shrink_to(QUEUE_BYTES_KEPT);
         let mut waiting = self.lock();
-        if waiting.count == 0 {
+        if waiting.lines.is_empty() {
             waiting.idle = true;
             self.emptied.notify_all();
-            while waiting.count == 0 {
+            while waiting.lines.is_empty() {
                 waiting = self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             }
         }
         waiting.idle = false;
         drop(waiting);
         std::thread::sleep(GATHER);
-        let mut waiting = self.lock();
-        std::mem::swap(&mut waiting.lines, lines);
-        std::mem::take(&mut waiting.count)
-    }
-
-    /// Waits until all lines are written, or the time is up.
-    fn flush(&self, time: Duration) {
-        let waiting = self.lock();
-        let busy = |waiting: &mut Waiting| !waiting.idle;
-        drop(self.emptied.wait_timeout_while(waiting, time, busy));
+        std::mem::swap(&mut self.lock().lines, lines);
     }
 }
 
 impl Write for &Queue {
+    /// Adds a line, or counts it as lost if the queue is full. Never blocks on the thread.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(line);
+        let mut waiting = self.lock();
+        if waiting.lines.len() + line.len() > QUEUE_BYTES_MAX {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return Ok(line.len());
+        }
+        waiting.lines.extend_from_slice(line);
+        if std::mem::take(&mut waiting.idle) {
+            drop(waiting);
+            self.filled.notify_one();
+        }
         Ok(line.len())
     }
 

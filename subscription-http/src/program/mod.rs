@@ -116,9 +116,7 @@ impl Program {
         let command = Self::command().mut_args(|setting| setting.global(true).required(false));
         let matches = command.get_matches();
         settings::unknown_names::check_environment()?;
-        let mut settings = Settings::read(matches.get_one("config"))?;
-        settings.update_from_arg_matches(&matches)?;
-        settings.check()?;
+        let settings = Settings::read(&matches)?;
         let command = matches.subcommand().map(|_| Command::from_arg_matches(&matches));
         Ok(Self { settings, command: command.transpose()? })
     }
@@ -158,7 +156,7 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
         }
         None => Keys::generate()?,
     };
-    keys.write(&path)?;
+    keys.prepare(&path)?.replace()?;
     print(&format!("wrote {}: restart every instance to use it", path.display()));
     if keys.are_full() {
         print(

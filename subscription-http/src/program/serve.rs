@@ -13,9 +13,6 @@ use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
 use super::{Failure, print};
 
-/// How often expired records are deleted.
-const DELETE_EXPIRED_EVERY: Duration = Duration::from_mins(1);
-
 /// Open files reserved for everything but connections from callers and to the database.
 const FILES_RESERVED: usize = 64;
 
@@ -75,8 +72,8 @@ fn cores() -> NonZeroUsize {
 /// left for the store: a store that cannot open its own fails requests, while a caller can wait.
 fn limits(settings: &Settings) -> Limits {
     let limits = settings.server_limits();
-    let reserved =
-        FILES_RESERVED + FILES_PER_WORKER * cores().get() + settings.database_connections();
+    let workers = FILES_PER_WORKER * cores().get();
+    let reserved = FILES_RESERVED + workers + settings.database_connections();
     let files = std::fs::read_to_string("/proc/self/limits").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
         line.split_whitespace().next()?.parse::<usize>().ok()
@@ -95,10 +92,9 @@ fn log_start(settings: &Settings) -> Result<(), Failure> {
     let database = settings.database()?;
     let shown = format!("{database:?}");
     match settings.mode {
-        Mode::Development => tracing::warn!(
-            database = shown,
-            "DEVELOPMENT MODE: every client and every token is trusted"
-        ),
+        Mode::Development => {
+            tracing::warn!(database = shown, "DEVELOPMENT MODE: every client and token is trusted");
+        }
         Mode::Production => tracing::info!(database = shown, "production mode"),
     }
     if database == Database::Memory {
@@ -110,7 +106,7 @@ fn log_start(settings: &Settings) -> Result<(), Failure> {
 /// Finishes account deletions that were interrupted, and deletes sessions that ended long ago and expired
 /// idempotency records: at the start, and every minute.
 async fn delete_expired(service: SubscriptionService, auth: Authentication) {
-    let mut turn = tokio::time::interval(DELETE_EXPIRED_EVERY);
+    let mut turn = tokio::time::interval(Duration::from_mins(1));
     loop {
         turn.tick().await;
         let accounts = auth.finish_deletions().await;

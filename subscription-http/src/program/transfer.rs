@@ -1,7 +1,6 @@
 //! `export` and `import`: all records of a store to a file, and from the file into another store.
 
 use std::fs::File;
-use std::io::IsTerminal as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,11 +76,8 @@ async fn open(settings: &Settings) -> Result<Opened, Failure> {
     Opened::new(settings, false).await
 }
 
-/// A progress bar, hidden where standard error is not a terminal.
+/// A progress bar on standard error; indicatif hides it where that is not a terminal.
 pub(crate) fn bar(bytes: Option<u64>) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
     let bar = ProgressBar::new(bytes.unwrap_or_default());
     let counts = if bytes.is_some() { "{bytes}/{total_bytes}" } else { "{human_pos}/{human_len}" };
     let style = format!("{{msg:14}} {{wide_bar}} {counts} {{eta}}");

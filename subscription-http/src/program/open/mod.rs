@@ -11,16 +11,15 @@ use std::sync::Arc;
 use subscription_core::SubscriptionService;
 use subscription_core::auth::{
     AuthSettings, Authentication, Client, ClientSource, DevelopmentIdentities, IdentityVerifier,
-    NewClient,
 };
 use subscription_http::Server;
 use tokio::net::TcpListener;
 
 pub(crate) use self::store::Opened;
 use super::Failure;
-use super::clients::{Configured, configure, configured};
+use super::clients::Configured;
 use super::keys::{Keys, NewKeys};
-use super::settings::{DATABASE_MISSING, Database, Mode, Settings, Users};
+use super::settings::{DATABASE_MISSING, Database, Listen, Mode, Settings, Users};
 
 const IDENTITY_MISSING: &str = "an identity provider: --identity-issuer, --identity-audience and --identity-keys-url (or \
      introspection, or a shared secret; see --help)";
@@ -44,8 +43,7 @@ impl Ready {
             check_development(settings)?;
         }
         let verifier = identity::verifier(settings)?;
-        let clients =
-            configured(&settings.clients).map_err(|failure| settings.in_file(&failure))?;
+        let clients = Configured::new(settings)?;
         let key_file = KeyFile::find(settings)?;
         let mut missing = missing(settings, verifier.is_some(), key_file.is_some());
         let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
@@ -61,9 +59,12 @@ impl Ready {
             }
             return Err(production_needs(&missing));
         };
-        let listener = listen(settings.listen.0)?;
-        let metrics_listener =
-            settings.metrics_listen.map(|address| listen(address.0)).transpose()?;
+        let listen = |Listen(address): Listen| {
+            let failure = |error| Failure(format!("cannot listen on {address}: {error}"));
+            Server::listener(address).map_err(failure)
+        };
+        let listener = listen(settings.listen)?;
+        let metrics_listener = settings.metrics_listen.map(listen).transpose()?;
         let opened = Opened::new(settings, true).await?;
         match Self::over(settings, &opened, verifier, key_file, clients).await {
             Ok((service, auth, keys)) => {
@@ -82,7 +83,7 @@ impl Ready {
         opened: &Opened,
         verifier: Arc<dyn IdentityVerifier>,
         key_file: KeyFile,
-        clients: Vec<NewClient>,
+        clients: Configured,
     ) -> Result<(SubscriptionService, Authentication, Keys), Failure> {
         if lacks_clients(settings, opened).await {
             return Err(production_needs(&[CLIENTS_MISSING]));
@@ -95,8 +96,7 @@ impl Ready {
             Users::Any => service.build(),
         };
         let auth = authenticate(settings, &service, verifier, &keys)?;
-        let refuses_others = settings.mode == Mode::Production;
-        configure(Configured { clients, refuses_others }, &auth).await?;
+        clients.store(&auth).await?;
         Ok((service, auth, keys))
     }
 }
@@ -133,44 +133,32 @@ fn production_needs(missing: &[&str]) -> Failure {
     Failure(format!("production mode needs\n  - {}", missing.join("\n  - ")))
 }
 
-fn listen(address: std::net::SocketAddr) -> Result<TcpListener, Failure> {
-    let listener = Server::listener(address);
-    listener.map_err(|error| Failure(format!("cannot listen on {address}: {error}")))
-}
-
 /// Refuses settings that would let other machines reach development mode, which trusts every caller.
 fn check_development(settings: &Settings) -> Result<(), Failure> {
     let addresses =
         [("--listen", Some(settings.listen)), ("--metrics-listen", settings.metrics_listen)];
-    for (flag, address) in addresses {
-        if let Some(address) = address.filter(|address| !address.0.ip().is_loopback()) {
-            return Err(Failure(format!(
-                "development mode trusts every caller, so it listens on this machine only: use {flag} \
-                 127.0.0.1:{}, or --mode production",
-                address.0.port()
-            )));
-        }
-    }
-    if !settings.trusted_proxies.is_empty() {
-        return Err(Failure::new(
-            "development mode trusts every caller, so it takes no requests from proxies: leave out \
-             --trusted-proxy, or use --mode production",
-        ));
-    }
-    Ok(())
+    let reachable = addresses.into_iter().find_map(|(flag, address)| {
+        let port = address.filter(|address| !address.0.ip().is_loopback())?.0.port();
+        Some(format!("listens on this machine only: use {flag} 127.0.0.1:{port}"))
+    });
+    let proxies = (!settings.trusted_proxies.is_empty())
+        .then(|| "takes no requests from proxies: leave out --trusted-proxy".to_owned());
+    reachable.or(proxies).map_or(Ok(()), |rule| {
+        let mode = "development mode trusts every caller, so it";
+        Err(Failure(format!("{mode} {rule}, or use --mode production")))
+    })
 }
 
-/// The keys: read from their file, or new at the first start in development.
+/// The keys: read from their file, or new and not in place yet at the first start in development.
 enum KeyFile {
     Read(Keys),
-    /// Written, but not under the file's name yet.
     New(NewKeys),
 }
 
 impl KeyFile {
     fn find(settings: &Settings) -> Result<Option<Self>, Failure> {
         let in_memory = settings.database().is_ok_and(|database| database == Database::Memory);
-        if in_memory && !settings.names_key_file() {
+        if in_memory && settings.keys.is_none() {
             // Records that end with the process need no keys that outlive it.
             return Ok(Some(Self::Read(Keys::generate()?)));
         }
@@ -196,8 +184,8 @@ pub(crate) fn authenticate(
     verifier: Arc<dyn IdentityVerifier>,
     keys: &Keys,
 ) -> Result<Authentication, Failure> {
-    let (issuer, audience) = (settings.issuer().to_owned(), settings.issuer().to_owned());
-    let tokens = AuthSettings { issuer, audience, ..AuthSettings::default() };
+    let name = settings.issuer.as_deref().unwrap_or("subscription").to_owned();
+    let tokens = AuthSettings { issuer: name.clone(), audience: name, ..AuthSettings::default() };
     let auth =
         Authentication::builder(service.clone(), verifier, keys.ring()?, keys.server_keys()?);
     Ok(auth.settings(tokens).build())

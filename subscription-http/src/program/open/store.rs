@@ -38,8 +38,7 @@ impl Opened {
         match settings.database()? {
             Database::Memory => {
                 let store = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
-                let metrics = store.metrics().clone();
-                Ok(Self { store, metrics, inner: Inner::Memory })
+                Ok(Self { metrics: store.metrics().clone(), store, inner: Inner::Memory })
             }
             Database::Sqlite(path) => {
                 let opened = SqliteOptions::file(&path).open().await;

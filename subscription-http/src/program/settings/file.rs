@@ -44,9 +44,8 @@ pub(super) const LIMITS: [LimitKey; 6] = [
 
 /// The end of `--help`: the settings that have no flag.
 pub(crate) fn help() -> String {
-    let mut text = "Settings that only the settings file has:\n  \
-                    [[clients]]           a public client: a browser or an app, which cannot keep a secret\n"
-        .to_owned();
+    let mut text = "Settings that only the settings file has:\n".to_owned();
+    text += "  [[clients]]           a public client: a browser or an app, which cannot keep a secret\n";
     for (key, help) in CLIENT_KEYS {
         writeln!(text, "    {key:<19} {help}").ok();
     }
@@ -68,15 +67,13 @@ pub(super) fn read(path: &Path) -> Result<Settings, Failure> {
         // The message quotes a line, which may be that of the database with its password.
         if message.contains('@') {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            message = format!("line {line}: {}", error.message());
+            message = format!("line {}: {}", before.matches('\n').count() + 1, error.message());
         }
         Failure::new(format!("{shown}: {message}"))
     };
     let unknown = unknown_names::in_file(&text).map_err(failure)?;
-    if !unknown.is_empty() {
-        let unknown = unknown.join("\n  - ");
-        return Err(Failure::new(format!("{shown} has unknown keys\n  - {unknown}")));
+    if unknown.is_empty() {
+        return toml::from_str(&text).map_err(failure);
     }
-    toml::from_str(&text).map_err(failure)
+    Err(Failure::new(format!("{shown} has unknown keys\n  - {}", unknown.join("\n  - "))))
 }

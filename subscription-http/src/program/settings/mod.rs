@@ -10,15 +10,15 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
 use subscription_http::{AllowedHost, Limits, RateLimits};
 
 pub(crate) use self::file::{ConfiguredClient, help};
-use self::values::{Connections, DatabaseConnections, Level, Limit, Listen};
-pub(crate) use self::values::{Database, Mode, Users};
+use self::values::{Connections, DatabaseConnections, Level, Limit};
+pub(crate) use self::values::{Database, Listen, Mode, Users};
 use super::Failure;
 
 /// The key file, unless another is named.
@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     /// A settings file (TOML). Only it can hold [[clients]] and [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 
     /// The address to listen on, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all addresses of this
     /// machine; port 0 takes any free port. [default: 127.0.0.1:8080]
@@ -77,7 +77,7 @@ pub(crate) struct Settings {
 
     /// The file of the keys that sign tokens; `key rotate` creates it. [default: subscription.keys]
     #[arg(long, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
-    keys: Option<PathBuf>,
+    pub(crate) keys: Option<PathBuf>,
 
     /// Who can have subscriptions: only users who signed up here, or any UUID, for an application that
     /// has users of its own. [default: accounts]
@@ -86,7 +86,7 @@ pub(crate) struct Settings {
 
     /// The issuer and audience of our access tokens. [default: subscription]
     #[arg(long, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
-    issuer: Option<String>,
+    pub(crate) issuer: Option<String>,
 
     /// A proxy whose x-forwarded-for header is trusted; can be given several times.
     #[arg(long = "trusted-proxy", env = "SUBSCRIPTION_TRUSTED_PROXIES", value_name = "IP")]
@@ -132,15 +132,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings file, or returns the defaults where there is none.
-    pub(crate) fn read(config: Option<&PathBuf>) -> Result<Self, Failure> {
-        config.map_or_else(|| Ok(Self::default()), |path| file::read(path))
-    }
-
-    /// Prefixes a failure with the name of the settings file.
-    pub(crate) fn in_file(&self, failure: &Failure) -> Failure {
-        let file = self.config.as_deref().unwrap_or(Path::new("settings"));
-        Failure::new(format!("{}: {failure}", file.display()))
+    /// Reads the settings file, then the flags and variables. A database URL must be one.
+    pub(crate) fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+        let file = matches.get_one::<PathBuf>("config").map(|path| file::read(path));
+        let mut settings = file.transpose()?.unwrap_or_default();
+        settings.update_from_arg_matches(matches)?;
+        match settings.database {
+            Some(_) => settings.database().map(|_| settings),
+            None => Ok(settings),
+        }
     }
 
     /// The database. In production mode it must be set: a default would create an empty file.
@@ -156,26 +156,12 @@ impl Settings {
         }
     }
 
-    /// Refuses a database URL that cannot be parsed.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.database.is_some() { self.database().map(drop) } else { Ok(()) }
-    }
-
     pub(crate) fn database_connections(&self) -> usize {
         self.database_connections.map_or(16, |number| number.0)
     }
 
-    /// True if the key file is named by a setting.
-    pub(crate) const fn names_key_file(&self) -> bool {
-        self.keys.is_some()
-    }
-
     pub(crate) fn key_file(&self) -> PathBuf {
         self.keys.clone().unwrap_or_else(|| PathBuf::from(KEYS_FILE))
-    }
-
-    pub(crate) fn issuer(&self) -> &str {
-        self.issuer.as_deref().unwrap_or("subscription")
     }
 
     pub(crate) fn server_limits(&self) -> Limits {

@@ -9,20 +9,16 @@ use super::Settings;
 use super::file::{CLIENT_KEYS, LIMITS};
 use crate::program::Failure;
 
-const PREFIX: &str = "SUBSCRIPTION_";
-/// Prefix of the variables that only this project's tests read.
-const TEST_PREFIX: &str = "SUBSCRIPTION_TEST_";
-
-/// Refuses environment variables with our prefix that no setting has.
+/// Refuses environment variables with our prefix that no setting has; `…_TEST_…` are for our tests.
 pub(crate) fn check_environment() -> Result<(), Failure> {
     let command = Settings::augment_args(Command::new(""));
-    let known = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str());
-    let known: Vec<_> = known.collect();
-    let ours = |name: &str| name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX);
+    let known: Vec<_> =
+        command.get_arguments().filter_map(|flag| flag.get_env()?.to_str()).collect();
     let mut unknown: Vec<_> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
         .filter(|(name, value)| {
-            ours(name)
+            name.starts_with("SUBSCRIPTION_")
+                && !name.starts_with("SUBSCRIPTION_TEST_")
                 && !known.contains(&name.as_str())
                 && !is_set_by_kubernetes(name, &value.to_string_lossy())
         })

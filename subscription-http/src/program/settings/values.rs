@@ -64,13 +64,10 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         // `localhost` is the only host name: others would have to be looked up.
-        let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
-        let address = match local {
-            Some(port) => Some((Ipv4Addr::LOCALHOST, port).into()),
-            None => text.parse().ok(),
-        };
-        address.map(Self).ok_or_else(|| {
-            let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let local = port.filter(|_| text.starts_with("localhost:"));
+        let local = local.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+        local.or_else(|| text.parse().ok()).map(Self).ok_or_else(|| {
             let port = port.unwrap_or(8080);
             format!("must be an IP address and a port, such as 127.0.0.1:{port} or [::1]:{port}")
         })
