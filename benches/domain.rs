@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use subscription_core::store::{ChangeSet, Idempotency, Write};
+use subscription_core::store::{ChangeSet, Idempotency, Record};
 use subscription_core::{
     Amount, BillingCycle, Field, ManualClock, MemoryStore, NewPlan, NewSubscription, Plan, PlanId,
     Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
@@ -83,7 +83,7 @@ async fn full() -> SubscriptionService {
         let price = "19.90".parse().unwrap();
         let cycle = BillingCycle::MONTHLY;
         let new = NewPlan::new(name.parse().unwrap(), slug.parse().unwrap(), price, cycle);
-        Write::Plan(Plan::create(new, PlanId::from(million::other_id(nth)), now).unwrap())
+        Record::from(Plan::create(new, PlanId::from(million::other_id(nth)), now).unwrap())
     });
     store.commit(ChangeSet { writes: plans.collect(), ..ChangeSet::default() }).await.unwrap();
     records::fill(&*store, 0..SUBSCRIPTIONS).await;

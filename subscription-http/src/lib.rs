@@ -48,7 +48,6 @@
 mod api;
 mod handlers;
 mod http_client;
-mod metered;
 mod metrics;
 mod openapi;
 mod server;
@@ -59,7 +58,7 @@ pub use api::rate::{Quota, RateLimits};
 pub use api::routes::Needs;
 pub use api::state::{ApiBuilder, Timeouts};
 pub use http_client::{FetchSettings, HttpFetch};
-pub use metered::{MeteredStore, StoreMetrics};
+pub use metrics::StoreMetrics;
 pub use openapi::openapi_json;
 pub use server::{Limits, Server};
 

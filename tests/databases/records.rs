@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use subscription_core::store::{ChangeSet, StoreError, Write};
+use subscription_core::store::{ChangeSet, Record, StoreError};
 use subscription_core::{
     BillingCycle, NewPlan, NewSubscription, Plan, PlanId, Slug, Store, Subscription,
     SubscriptionId, SystemRandomness, Timestamp, UserId,
@@ -40,7 +40,7 @@ pub(crate) fn subscription(plan: &Plan) -> Subscription {
 
 /// Writes a plan as it is given.
 pub(crate) async fn put(store: &Arc<impl Store>, plan: &Plan) -> Result<(), StoreError> {
-    let writes = vec![Write::Plan(plan.clone())];
+    let writes = vec![Record::from(plan.clone())];
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await
 }
 

@@ -1,5 +1,7 @@
 //! What is counted and timed.
 
+mod store;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::routes::{self, Route};
-use crate::metered::StoreMetrics;
+pub use store::StoreMetrics;
 
 /// Requests by route and status, how long they took, and which came too often.
 pub(crate) struct Metrics {

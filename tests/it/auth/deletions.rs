@@ -4,11 +4,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use async_trait::async_trait;
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
 use subscription_core::store::{
-    ChangeSet, Delete, Key, PageLimit, StoreError, SubscriptionFilter, SubscriptionQuery, Write,
+    ChangeSet, Delete, Key, PageLimit, Record, StoreError, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{
     BillingCycle, Error, ErrorKind, NewPlan, NewSubscription, PlanId, Store, Subscription,
@@ -45,7 +48,7 @@ impl Account {
         let others: Vec<_> = (1..subscriptions)
             .map(|_| {
                 let id = SubscriptionId::new(world.service.now(), world.service.ids()).unwrap();
-                Write::Subscription(Subscription { id, ..(*first).clone() })
+                Record::from(Subscription { id, ..(*first).clone() })
             })
             .collect();
         for writes in others.chunks(ChangeSet::RECORDS_MAX) {
@@ -85,13 +88,19 @@ impl Account {
     }
 
     async fn sessions(&self) -> usize {
-        self.world.store.sessions(self.user, Timestamp::MIN).await.unwrap().len()
+        self.world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: self.user, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items
+            .len()
     }
 
     /// What is there of the account.
     pub(crate) async fn state(&self) -> State {
         let (live, sessions) = (self.live().await, self.sessions().await);
-        match self.world.store.user(self.user).await.unwrap() {
+        match self.world.store.get_as::<User>(&self.user).await.unwrap() {
             None => {
                 assert_eq!((live, sessions), (0, 0), "left behind by a user who is gone");
                 State::Gone
@@ -284,7 +293,13 @@ async fn accounts_that_were_left_half_deleted_are_finished_by_upkeep() {
     let account = Account::with(5, Tapped::by(Hesitant) as _).await;
     let whole = account.world.sign_up("eve").await;
     account.world.close(account.user).await;
-    let sessions = account.world.store.sessions(account.user, Timestamp::MIN).await.unwrap();
+    let sessions = account
+        .world
+        .store
+        .list_as::<Session>(SessionQuery::LiveOf { user: account.user, now: Timestamp::MIN })
+        .await
+        .unwrap()
+        .items;
     let deletes = sessions
         .iter()
         .map(|session| Delete { key: Key::Session(session.id), version: session.version });

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::ExposeSecret as _;
 use subscription_core::auth::{AuthSettings, RefreshWindows, RevocationReason, Session, SignedIn};
 use subscription_core::events::{Change, Subject};
-use subscription_core::store::{ChangeSet, PageLimit, Write};
+use subscription_core::store::{ChangeSet, PageLimit, Record};
 use subscription_core::{Error, ErrorKind};
 use test_support::service_world::wrong;
 use test_support::spy_store::{Forgetful, Tapped};
@@ -288,9 +289,9 @@ async fn theft_that_the_store_does_not_confirm_is_kept_if_it_was_taken() {
 
 /// Puts a session back as it was, as a restored backup does.
 async fn restore(world: &AuthWorld, old: &Session) {
-    let current = world.store.session(old.id).await.unwrap().unwrap();
+    let current = world.store.get_as::<Session>(&old.id).await.unwrap().unwrap();
     let restored = Session { version: current.version.next(), ..old.clone() };
-    let writes = vec![Write::Session(restored)];
+    let writes = vec![Record::from(restored)];
     world.store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
 }
 

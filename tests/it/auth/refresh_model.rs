@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
@@ -257,7 +259,7 @@ impl Life {
 
     /// Holds the row against the model.
     async fn compare(&self) {
-        let row = self.world.store.session(self.caller.claims.sid).await.unwrap();
+        let row = self.world.store.get_as::<Session>(&self.caller.claims.sid).await.unwrap();
         let Some(row) = row else {
             assert_eq!(self.model.end, Some(End::Deleted));
             return;

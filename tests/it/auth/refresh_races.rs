@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use subscription_core::accounts::Session;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use secrecy::ExposeSecret as _;
 use subscription_core::auth::{AuthSettings, Authenticated, RevocationReason, SignedIn};
@@ -192,7 +194,16 @@ impl Race {
                 (act, done) => panic!("{case}: {act:?} came to {done:?}"),
             }
         }
-        let rows = self.world.store.sessions(self.caller.claims.sub, Timestamp::MIN).await.unwrap();
+        let rows = self
+            .world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf {
+                user: self.caller.claims.sub,
+                now: Timestamp::MIN,
+            })
+            .await
+            .unwrap()
+            .items;
         let ended = rows.iter().filter_map(|row| row.revoked.map(|revocation| revocation.reason));
         let expected = match self.ending {
             Ending::Logout => RevocationReason::Logout,
@@ -210,7 +221,7 @@ impl Race {
     /// Holds that a session which was opened during the race works in all or in nothing.
     async fn assert_before_or_after(&self, pair: &SignedIn) {
         let case = self.case();
-        let row = self.world.store.session(pair.session.id).await.unwrap();
+        let row = self.world.store.get_as::<Session>(&pair.session.id).await.unwrap();
         let survived = row.is_some_and(|row| row.revoked.is_none());
         if self.ending == Ending::RevokeAll {
             assert_eq!(survived, self.was_opened_after_the_end(pair).await, "{case}");

@@ -14,7 +14,7 @@ use subscription_core::auth::{
     Client, ClientKind, Identity, IdentityKey, KeyRing, NewClient, Origin, Scope,
     SharedSecretIdentities, SignIn, SignedIn, SigningKey, Trust,
 };
-use subscription_core::store::{ChangeSet, PageLimit, Write};
+use subscription_core::store::{ChangeSet, PageLimit, Record};
 use subscription_core::{Error, FaultCode, Text};
 use test_support::service_world::of;
 use tracing_subscriber::fmt::MakeWriter;
@@ -225,9 +225,9 @@ async fn no_secret_and_no_person_is_said_anywhere() {
     let client = live_as_a_client(&world, &said, &mut secrets).await;
     let last = live_as_a_person(&world, &said, &mut secrets).await;
     let writes = vec![
-        Write::User((*last.user).clone()),
-        Write::Session((*last.session).clone()),
-        Write::Client((*client).clone()),
+        Record::from((*last.user).clone()),
+        Record::from((*last.session).clone()),
+        Record::from((*client).clone()),
     ];
     said.shown(&ChangeSet { writes, ..ChangeSet::default() });
     // With all of its parts: the service, the store and the cache.

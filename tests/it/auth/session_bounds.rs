@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use subscription_core::auth::{AuthSettings, SignIn, SignedIn};
 use subscription_core::store::{ChangeSet, PageLimit};
@@ -15,7 +17,12 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// The session rows of a user: live ones and ended ones.
 async fn rows(world: &AuthWorld, user: UserId) -> (usize, usize) {
-    let all = world.store.sessions(user, Timestamp::MIN).await.unwrap();
+    let all = world
+        .store
+        .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+        .await
+        .unwrap()
+        .items;
     let now = world.service.now();
     let live = all.iter().filter(|session| session.is_live(now)).count();
     (live, all.len() - live)
@@ -140,7 +147,7 @@ async fn the_longest_ended_sessions_go_first() {
 
     let mut kept = Vec::new();
     for id in ended {
-        kept.push(world.store.session(id).await.unwrap().is_some());
+        kept.push(world.store.get_as::<Session>(&id).await.unwrap().is_some());
     }
 
     assert_eq!(kept, [false, false, true, true]);

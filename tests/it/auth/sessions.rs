@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use subscription_core::auth::{AuthSettings, RevocationReason, SignIn, SignedIn};
 use subscription_core::store::PageLimit;
@@ -190,7 +193,15 @@ async fn an_ended_session_is_remembered_for_a_week() {
     assert_eq!(wrong(world.refresh(&expires).await).1, "session_expired");
     world.clock.advance(MICRO);
     assert_eq!(world.auth.forget_ended_sessions().await.unwrap(), 1);
-    assert_eq!(world.store.sessions(ended.user.id, Timestamp::MIN).await.unwrap(), []);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: ended.user.id, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items,
+        []
+    );
 }
 
 #[tokio::test]
@@ -286,6 +297,14 @@ async fn an_account_with_more_sessions_than_one_commit_takes_can_be_deleted() {
 
     world.auth.delete_account(&caller, &own.to_string()).await.unwrap();
 
-    assert_eq!(world.store.user(own).await.unwrap(), None);
-    assert_eq!(world.store.sessions(own, Timestamp::MIN).await.unwrap(), []);
+    assert_eq!(world.store.get_as::<User>(&own).await.unwrap(), None);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: own, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items,
+        []
+    );
 }

@@ -2,6 +2,8 @@
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use subscription_core::accounts::User;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::ExposeSecret as _;
 use subscription_http::Timeouts;
@@ -35,7 +37,7 @@ async fn a_deletion_that_has_begun_goes_on_though_its_caller_leaves() {
             tokio::task::yield_now().await;
         }
 
-        left.push(match store.user(user).await.unwrap() {
+        left.push(match store.get_as::<User>(&user).await.unwrap() {
             None => State::Gone,
             Some(user) if user.closing => State::Closing,
             Some(_) => State::Whole,

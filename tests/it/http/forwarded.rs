@@ -1,7 +1,9 @@
 //! `x-forwarded-for`: whom it is believed from, and what is made of it.
 
+use subscription_core::accounts::Session;
 use subscription_core::auth::ClientKind;
 use subscription_core::store::PageLimit;
+use subscription_core::store::StoreExt as _;
 
 use super::world::{HttpWorld, WEB};
 
@@ -14,7 +16,7 @@ async fn kept(world: &HttpWorld, peer: &str, client: &str, forwarded: &[&str]) -
     let made = world.call_from(peer, "POST", "/authentication/sign-up", &headers, body).await;
     assert_eq!(made.status, 201, "{made:?}");
     let session = made.json()["session_id"].as_str().unwrap().parse().unwrap();
-    let session = world.auth.store.session(session).await.unwrap().unwrap();
+    let session = world.auth.store.get_as::<Session>(&session).await.unwrap().unwrap();
     session.origin.ip.unwrap().to_string()
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use subscription_core::events::{Change, Event, Subject};
-use subscription_core::store::{ChangeSet, Delete, Key, SqliteOptions, SqliteStore, Write};
+use subscription_core::store::{ChangeSet, Delete, Key, Record, SqliteOptions, SqliteStore};
 use subscription_core::{
     BillingCycle, EventId, PlanId, Store, Subscription, SubscriptionId, SubscriptionStatus,
     Timestamp, UserId, Version,
@@ -80,7 +80,7 @@ pub fn subscription(nth: u64) -> Subscription {
 
 /// Writes the subscriptions of these numbers, as many at once as one commit takes.
 pub async fn fill(store: &impl Store, numbers: std::ops::Range<u64>) {
-    let mut writes = numbers.map(|nth| Write::Subscription(subscription(nth))).peekable();
+    let mut writes = numbers.map(|nth| Record::from(subscription(nth))).peekable();
     while writes.peek().is_some() {
         let writes = writes.by_ref().take(ChangeSet::RECORDS_MAX).collect();
         store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
@@ -151,6 +151,6 @@ fn new(nth: u64) -> ChangeSet {
         version: Version::FIRST,
         change: Change::Created,
     };
-    let (writes, events) = (vec![Write::Subscription(made)], vec![event]);
+    let (writes, events) = (vec![Record::from(made)], vec![event]);
     ChangeSet { writes, events, ..ChangeSet::default() }
 }

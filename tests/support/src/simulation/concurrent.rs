@@ -5,6 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use subscription_core::payments::Payment;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
+use subscription_core::subscriptions::Subscription;
 
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{IdempotencyKey, PageLimit, PlanQuery, SubscriptionQuery};
@@ -109,11 +113,13 @@ async fn look_around(store: &dyn Store) -> Records {
     let mut records = Records::new();
     let plans = PlanQuery { limit: PageLimit::MAX, ..PlanQuery::default() };
     let held = SubscriptionQuery { limit: PageLimit::MAX, ..SubscriptionQuery::default() };
-    let plans = store.plans(&plans).await.expect("plans are listed").items;
-    let held = store.subscriptions(&held).await.expect("subscriptions are listed").items;
+    let plans = store.list_as::<Plan>(plans.clone()).await.expect("plans are listed").items;
+    let held =
+        store.list_as::<Subscription>(held.clone()).await.expect("subscriptions are listed").items;
     for held in &held {
         let query = subscription_core::store::PaymentQuery::of(held.id);
-        let paid = store.payments(&query).await.expect("payments are listed").items;
+        let paid =
+            store.list_as::<Payment>(query.clone()).await.expect("payments are listed").items;
         records.extend(paid.iter().map(|paid| named(Record::Payment((**paid).clone()))));
     }
     records.extend(plans.iter().map(|plan| named(Record::Plan((**plan).clone()))));

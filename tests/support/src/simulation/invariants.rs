@@ -168,9 +168,10 @@ fn every_change_has_one_event(view: &View<'_>) -> Result<(), String> {
 
 fn nothing_is_half_made(view: &View<'_>) -> Result<(), String> {
     for kept in &view.store.answers {
-        let made_at = made_at(&kept.answer);
-        let told_at = view.feed.made_at.get(&subject(&kept.answer));
-        let first = version(&kept.answer) == Version::FIRST;
+        let answer = Record::from(&kept.answer);
+        let made_at = made_at(&answer);
+        let told_at = view.feed.made_at.get(&subject(&answer));
+        let first = version(&answer) == Version::FIRST;
         ensure(first && told_at == Some(&made_at), || format!("{kept:?}, made at {told_at:?}"))?;
     }
     Ok(())
@@ -301,7 +302,7 @@ fn the_model_agrees_with_the_store(view: &View<'_>, model: &Model) -> Result<(),
     for kept in &view.store.answers {
         let same = model.answers.get(&kept.key).is_some_and(|expected| {
             (&expected.record, expected.expires_at, expected.version)
-                == (&kept.answer, kept.expires_at, kept.version)
+                == (&Record::from(&kept.answer), kept.expires_at, kept.version)
         });
         ensure(same, || format!("{kept:?}\n  expected {:?}", model.answers.get(&kept.key)))?;
     }

@@ -18,7 +18,22 @@ use subscription_core::{
 };
 
 /// A plan, a subscription or a payment.
-pub type Record = Answer;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    Plan(Plan),
+    Subscription(Subscription),
+    Payment(Payment),
+}
+
+impl From<&Answer> for Record {
+    fn from(answer: &Answer) -> Self {
+        match answer {
+            Answer::Plan(plan) => Self::Plan((**plan).clone()),
+            Answer::Subscription(held) => Self::Subscription((**held).clone()),
+            Answer::Payment(payment) => Self::Payment((**payment).clone()),
+        }
+    }
+}
 
 /// A request to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
