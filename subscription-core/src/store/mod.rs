@@ -16,6 +16,8 @@ mod memory;
 mod query;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod transfer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,8 +42,6 @@ pub use sql::error::OpenError;
 pub use sql::postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::transfer;
 
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::RecordedEvent;

@@ -5,18 +5,17 @@
 //! reads. How a change set is committed is the heart of each and its own.
 
 mod access;
-mod accounts;
-mod catalogue;
+mod account_rows;
+mod billing_rows;
 pub(crate) mod error;
-mod history;
+mod event_rows;
 mod migrations;
-mod page;
+pub(in crate::store) mod page;
 mod pool;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod read;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
-mod table;
-pub mod transfer;
-mod value;
+pub(in crate::store) mod table;
+pub(in crate::store) mod value;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::access;
-use super::table::{Kept, Table, key_values};
+use super::table::{SqlRecord, Table, key_values};
 use super::value::Value;
 use crate::payments::Payment;
 use crate::plans::Plan;
@@ -18,28 +18,28 @@ use crate::subscriptions::Subscription;
 ///
 /// Its text is made of the names of this module's tables alone. Whatever a caller gave is bound.
 #[derive(Debug, Default)]
-pub(super) struct Statement {
-    pub(super) text: Cow<'static, str>,
-    pub(super) values: Vec<Value>,
+pub(in crate::store) struct Statement {
+    pub(in crate::store) text: Cow<'static, str>,
+    pub(in crate::store) values: Vec<Value>,
 }
 
 impl Statement {
-    pub(super) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
+    pub(in crate::store) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
         Self { text: text.into(), values }
     }
 
     /// Reads the record of this name.
-    pub(super) fn one(key: &Key) -> Self {
+    pub(in crate::store) fn one(key: &Key) -> Self {
         Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))
     }
 
     /// Reads records of a kind.
-    pub(super) fn select<T: Kept>(rest: &str, values: Vec<Value>) -> Self {
+    pub(in crate::store) fn select<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
         Self::new(format!("{} {rest}", T::TABLE.select()), values)
     }
 
     /// The placeholder of a value.
-    pub(super) fn bind(&mut self, value: Value) -> String {
+    pub(in crate::store) fn bind(&mut self, value: Value) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
     }
@@ -57,7 +57,7 @@ struct Window {
 
 /// A place in an order: `(renews_order, id) < ($1, $2)`.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(in crate::store) struct Place {
     columns: Vec<&'static str>,
     beyond: &'static str,
     values: Vec<String>,
@@ -132,7 +132,7 @@ fn sort_value(key: &SortKey) -> Option<Value> {
     }
 }
 
-pub(super) fn plans(query: &PlanQuery) -> Statement {
+pub(in crate::store) fn plans(query: &PlanQuery) -> Statement {
     let mut statement = Statement::default();
     let filter = &query.filter;
     let mut conditions = Vec::new();
@@ -158,7 +158,7 @@ pub(super) fn plans(query: &PlanQuery) -> Statement {
     statement
 }
 
-pub(super) fn payments(query: &PaymentQuery) -> Statement {
+pub(in crate::store) fn payments(query: &PaymentQuery) -> Statement {
     let mut statement = Statement::default();
     let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
     let after = query.after.as_ref();
@@ -170,20 +170,20 @@ pub(super) fn payments(query: &PaymentQuery) -> Statement {
 
 /// A part of a statement, before it is put into words.
 #[derive(Debug)]
-pub(super) struct Branch {
-    pub(super) conditions: Vec<String>,
+pub(in crate::store) struct Branch {
+    pub(in crate::store) conditions: Vec<String>,
     begin: Option<Place>,
     /// The columns that have one value in all of it, in the order of the index, and that value.
     within: Vec<(&'static str, String)>,
-    pub(super) limit: String,
+    pub(in crate::store) limit: String,
     /// The one index that must be used: its rows are so few that each of them can be looked at.
     #[cfg_attr(
         not(feature = "sqlite"),
         expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
     )]
-    pub(super) index: Option<&'static str>,
+    pub(in crate::store) index: Option<&'static str>,
     /// Follows the table's name.
-    pub(super) hint: String,
+    pub(in crate::store) hint: String,
 }
 
 impl Branch {
@@ -193,7 +193,7 @@ impl Branch {
         not(feature = "postgres"),
         expect(dead_code, reason = "SQLite finds a place by what it sorts by alone")
     )]
-    pub(super) fn begin_within(&mut self) {
+    pub(in crate::store) fn begin_within(&mut self) {
         if let Some(begin) = self.begin.as_mut().filter(|begin| begin.columns.len() > 1) {
             let (columns, values): (Vec<_>, Vec<_>) = self.within.drain(..).unzip();
             begin.columns.splice(..0, columns);
@@ -204,10 +204,10 @@ impl Branch {
 
 /// Adapts one branch of a UNION to the planner of the database. A branch whose tests (conditions on no row
 /// in particular) do not hold is skipped without reading its rows.
-pub(super) type Fit = fn(&mut Branch, there_is: &[String]);
+pub(in crate::store) type Fit = fn(&mut Branch, there_is: &[String]);
 
 /// A page of subscriptions; `None` if none can be on it.
-pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
+pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
     let classes: Vec<_> = classes(filter).collect();

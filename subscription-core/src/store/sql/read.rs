@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use super::table::Kept;
+use super::table::SqlRecord;
 use super::value::{Cells, Columns};
 use crate::store::{Page, PageLimit, Position, StoreError};
 
 /// The first of the rows as a record.
-pub(super) fn first<T: Kept>(rows: &[impl Columns]) -> Result<Option<Arc<T>>, StoreError> {
+pub(super) fn first<T: SqlRecord>(rows: &[impl Columns]) -> Result<Option<Arc<T>>, StoreError> {
     rows.first().map(record).transpose()
 }
 
 /// Every row as a record.
-pub(super) fn all<T: Kept>(rows: &[impl Columns]) -> Result<Vec<Arc<T>>, StoreError> {
+pub(super) fn all<T: SqlRecord>(rows: &[impl Columns]) -> Result<Vec<Arc<T>>, StoreError> {
     rows.iter().map(record).collect()
 }
 
-fn record<T: Kept>(row: &impl Columns) -> Result<Arc<T>, StoreError> {
+fn record<T: SqlRecord>(row: &impl Columns) -> Result<Arc<T>, StoreError> {
     T::read(&mut Cells::new(row)).map(Arc::new)
 }
 
 /// A page, of rows of which one too many was asked for.
-pub(super) fn page<T: Kept>(
+pub(super) fn page<T: SqlRecord>(
     rows: &[impl Columns],
     limit: PageLimit,
     position: impl Fn(&T) -> Position,
@@ -45,7 +45,7 @@ macro_rules! store_over_sql {
             use $crate::payments::Payment;
             use $crate::plans::Plan;
             use $crate::store::access_class::is_by_access;
-            use $crate::store::sql::history::recorded_event;
+            use $crate::store::sql::event_rows::recorded_event;
             use $crate::store::sql::page::{self, Statement};
             use $crate::store::sql::read::{all, first, page};
             use $crate::store::sql::value::Value;
@@ -228,7 +228,7 @@ macro_rules! store_over_sql {
 
                 async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
                     changes.check().map_err(StoreError::BadChangeSet)?;
-                    self.take(changes).await
+                    self.commit_changes(changes).await
                 }
             }
         };

@@ -6,7 +6,7 @@ use super::value::{Cells, Columns, Value};
 use crate::store::{Guard, Key, StoreError, Unique, Write};
 
 /// A record that has a table.
-pub(super) trait Kept: Sized + Send + Sync {
+pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     const TABLE: &'static Table;
 
     /// Its columns, in the table's order.
@@ -17,33 +17,33 @@ pub(super) trait Kept: Sized + Send + Sync {
 
 /// A kind of record as the database keeps it.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) name: &'static str,
+pub(in crate::store) struct Table {
+    pub(in crate::store) name: &'static str,
     /// The first so many columns name the record.
-    pub(super) key: usize,
-    pub(super) columns: &'static [&'static str],
+    pub(in crate::store) key: usize,
+    pub(in crate::store) columns: &'static [&'static str],
     /// The columns that exports of an earlier release lack, and what they hold then, as JSON. A migration
     /// that adds a column adds it here too, with the default that it gives to the rows that are there.
-    pub(super) defaults: &'static [(&'static str, &'static str)],
+    pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
     /// SQL appended to the SET list of every UPDATE.
-    pub(super) reset: &'static str,
+    pub(in crate::store) reset: &'static str,
     /// Its unique indexes, and a column of each.
-    pub(super) unique: &'static [(&'static str, &'static str, Unique)],
-    pub(super) texts: LazyLock<Texts>,
+    pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
+    pub(in crate::store) texts: LazyLock<Texts>,
 }
 
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
-pub(super) struct Texts {
-    pub(super) select_one: String,
-    pub(super) select_version: String,
-    pub(super) insert: String,
-    pub(super) update: String,
-    pub(super) delete: String,
+pub(in crate::store) struct Texts {
+    pub(in crate::store) select_one: String,
+    pub(in crate::store) select_version: String,
+    pub(in crate::store) insert: String,
+    pub(in crate::store) update: String,
+    pub(in crate::store) delete: String,
 }
 
 impl Texts {
-    pub(super) fn of(table: &Table) -> Self {
+    pub(in crate::store) fn of(table: &Table) -> Self {
         let (name, columns, named) = (table.name, table.columns.join(", "), table.named(1));
         let values = placeholders(1, table.columns.len());
         Self {
@@ -57,7 +57,7 @@ impl Texts {
 }
 
 impl Table {
-    pub(super) const fn of(key: &Key) -> &'static Self {
+    pub(in crate::store) const fn of(key: &Key) -> &'static Self {
         match key {
             Key::Plan(_) => &PLANS,
             Key::Subscription(_) => &SUBSCRIPTIONS,
@@ -70,18 +70,18 @@ impl Table {
     }
 
     /// `SELECT id, name, … FROM plans`
-    pub(super) fn select(&self) -> String {
+    pub(in crate::store) fn select(&self) -> String {
         format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
     }
 
     /// `id = $1`, the key from parameter `from` on.
-    pub(super) fn named(&self, from: usize) -> String {
+    pub(in crate::store) fn named(&self, from: usize) -> String {
         let columns = self.columns.iter().take(self.key).zip(from..);
         columns.map(|(column, at)| format!("{column} = ${at}")).collect::<Vec<_>>().join(" AND ")
     }
 
     /// Takes the columns from parameter `from` on; the version before comes last.
-    pub(super) fn update(&self, from: usize) -> String {
+    pub(in crate::store) fn update(&self, from: usize) -> String {
         let columns = self.columns.iter().zip(from..).skip(self.key);
         let columns: Vec<_> = columns.map(|(column, at)| format!("{column} = ${at}")).collect();
         let version = from + self.columns.len();
@@ -96,12 +96,12 @@ impl Table {
 }
 
 /// `$1, $2, $3`
-pub(super) fn placeholders(from: usize, count: usize) -> String {
+pub(in crate::store) fn placeholders(from: usize, count: usize) -> String {
     (from..from + count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The columns of the record that is to be written.
-pub(super) fn values(write: &Write) -> Vec<Value> {
+pub(in crate::store) fn values(write: &Write) -> Vec<Value> {
     match write {
         Write::Plan(plan) => plan.values(),
         Write::Subscription(subscription) => subscription.values(),
@@ -114,11 +114,11 @@ pub(super) fn values(write: &Write) -> Vec<Value> {
 }
 
 /// Finds an idempotency record that has expired: its key, and then the moment.
-pub(super) const EXPIRED_ANSWER: &str = "SELECT 1 FROM answers \
+pub(in crate::store) const EXPIRED_ANSWER: &str = "SELECT 1 FROM answers \
     WHERE operation = $1 AND client = $2 AND request_key = $3 AND expires_at <= $4";
 
 /// The idempotency record of a guard, and what is bound to [`EXPIRED_ANSWER`] for it.
-pub(super) fn expiry_values(guard: &Guard) -> Option<(Key, Vec<Value>)> {
+pub(in crate::store) fn expiry_values(guard: &Guard) -> Option<(Key, Vec<Value>)> {
     let Guard::Expired { key, by } = guard else { return None };
     let key = Key::Idempotency(key.clone());
     let mut values = key_values(&key);
@@ -127,7 +127,7 @@ pub(super) fn expiry_values(guard: &Guard) -> Option<(Key, Vec<Value>)> {
 }
 
 /// What names the record, as its key columns have it.
-pub(super) fn key_values(key: &Key) -> Vec<Value> {
+pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
     match key {
         Key::Plan(id) => vec![Value::Id(id.uuid())],
         Key::Subscription(id) => vec![Value::Id(id.uuid())],
@@ -144,10 +144,10 @@ pub(super) fn key_values(key: &Key) -> Vec<Value> {
 }
 
 /// The subscriptions of a user that are not expired.
-pub(super) const LIVE_SUBSCRIPTIONS: &str =
+pub(in crate::store) const LIVE_SUBSCRIPTIONS: &str =
     "SELECT id FROM subscriptions WHERE user_id = $1 AND status <> 'expired'";
 
-pub(super) static PLANS: Table = Table {
+pub(in crate::store) static PLANS: Table = Table {
     name: "plans",
     key: 1,
     columns: &[
@@ -175,7 +175,7 @@ pub(super) static PLANS: Table = Table {
     texts: LazyLock::new(|| Texts::of(&PLANS)),
 };
 
-pub(super) static SUBSCRIPTIONS: Table = Table {
+pub(in crate::store) static SUBSCRIPTIONS: Table = Table {
     name: "subscriptions",
     key: 1,
     columns: &[
@@ -206,7 +206,7 @@ pub(super) static SUBSCRIPTIONS: Table = Table {
     texts: LazyLock::new(|| Texts::of(&SUBSCRIPTIONS)),
 };
 
-pub(super) static PAYMENTS: Table = Table {
+pub(in crate::store) static PAYMENTS: Table = Table {
     name: "payments",
     key: 1,
     columns: &[
@@ -227,7 +227,7 @@ pub(super) static PAYMENTS: Table = Table {
     texts: LazyLock::new(|| Texts::of(&PAYMENTS)),
 };
 
-pub(super) static USERS: Table = Table {
+pub(in crate::store) static USERS: Table = Table {
     name: "users",
     key: 1,
     columns: &[
@@ -250,7 +250,7 @@ pub(super) static USERS: Table = Table {
     texts: LazyLock::new(|| Texts::of(&USERS)),
 };
 
-pub(super) static SESSIONS: Table = Table {
+pub(in crate::store) static SESSIONS: Table = Table {
     name: "sessions",
     key: 1,
     columns: &[
@@ -283,7 +283,7 @@ pub(super) static SESSIONS: Table = Table {
     texts: LazyLock::new(|| Texts::of(&SESSIONS)),
 };
 
-pub(super) static CLIENTS: Table = Table {
+pub(in crate::store) static CLIENTS: Table = Table {
     name: "clients",
     key: 1,
     columns: &[
@@ -306,7 +306,7 @@ pub(super) static CLIENTS: Table = Table {
     texts: LazyLock::new(|| Texts::of(&CLIENTS)),
 };
 
-pub(super) static ANSWERS: Table = Table {
+pub(in crate::store) static ANSWERS: Table = Table {
     name: "answers",
     key: 3,
     columns: &[
@@ -325,7 +325,7 @@ pub(super) static ANSWERS: Table = Table {
 };
 
 /// Events that have a place.
-pub(super) static EVENTS: Table = Table {
+pub(in crate::store) static EVENTS: Table = Table {
     name: "events",
     key: 1,
     columns: &["sequence", "id", "at", "subject", "version", "change"],

@@ -7,10 +7,10 @@
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection as _, Row as _};
 
-use super::super::history::EVENT_COLUMNS;
+use super::super::event_rows::EVENT_COLUMNS;
 use super::super::value::Value;
+use super::commit_transaction::execute;
 use super::row::bound;
-use super::steps::execute;
 use crate::store::PageLimit;
 
 /// Events that get a place at a time; more than a page has.

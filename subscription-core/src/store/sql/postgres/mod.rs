@@ -2,13 +2,13 @@
 
 mod amount;
 mod announce;
+mod commit_one_statement;
+mod commit_transaction;
 mod feed;
 mod listen;
 mod open;
 mod row;
-mod steps;
 mod transfer;
-mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use super::pool::{Pool, is_lost};
 use super::read::store_over_sql;
 use super::table::{Table, key_values};
 use super::value::{Columns as _, Value};
+use commit_one_statement::{Whole, whole};
 pub use open::PostgresOptions;
 use open::Readiness;
 use row::bound;
-use whole::{Whole, whole};
 
 use crate::store::{CacheInvalidator, ChangeSet, PageLimit, StoreError};
 use crate::values::clock::Timestamp;
@@ -113,13 +113,13 @@ impl PostgresStore {
         connection.finish(rows)
     }
 
-    async fn take(&self, changes: ChangeSet) -> Result<(), StoreError> {
+    async fn commit_changes(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.readiness.check()?;
         let mut attempt = 1;
         loop {
             let outcome = match whole(&changes) {
-                Some(whole) => self.take_whole(whole, &changes).await,
-                None => self.take_steps(&changes).await,
+                Some(whole) => self.commit_one_statement(whole, &changes).await,
+                None => self.commit_transaction(&changes).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
@@ -138,7 +138,7 @@ impl PostgresStore {
         }
     }
 
-    async fn take_whole(&self, whole: Whole, changes: &ChangeSet) -> Result<(), Refusal> {
+    async fn commit_one_statement(&self, whole: Whole, changes: &ChangeSet) -> Result<(), Refusal> {
         let mut connection = self.pool.get().await?;
         let Whole { statement: Statement { text, values }, checked } = whole;
         let query = bound(sqlx::query(AssertSqlSafe(text)), values);
@@ -152,11 +152,11 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn take_steps(&self, changes: &ChangeSet) -> Result<(), Refusal> {
+    async fn commit_transaction(&self, changes: &ChangeSet) -> Result<(), Refusal> {
         let mut connection = self.pool.get().await?;
         let outcome = async {
             let mut transaction = connection.begin().await?;
-            steps::apply(&mut transaction, changes).await?;
+            commit_transaction::apply(&mut transaction, changes).await?;
             transaction.commit().await?;
             Ok(())
         }

@@ -6,14 +6,14 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::access;
 use super::super::error::failed;
-use super::super::history::EVENT_COLUMNS;
+use super::super::event_rows::EVENT_COLUMNS;
 use super::super::page::Statement;
-use super::super::transfer::{
-    Counts, Kind, Link, Progress, Snapshot, TransferError, Users, export, import,
-};
 use super::super::value::Columns as _;
 use super::row::bound;
 use super::{PostgresStore, feed};
+use crate::store::transfer::{
+    Counts, Kind, Link, Progress, Snapshot, TransferError, Users, export, import,
+};
 
 /// # Moving
 ///

@@ -1,6 +1,6 @@
 //! Everything in one file, by SQLite.
 
-mod apply;
+mod commit;
 mod file;
 mod row;
 mod traces;
@@ -18,7 +18,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
 use super::access;
 use super::error::{OpenError, failed, unavailable};
-use super::history::EVENT_COLUMNS;
+use super::event_rows::EVENT_COLUMNS;
 use super::migrations;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
@@ -125,7 +125,7 @@ impl SqliteStore {
         reader.finish(rows).map_err(failed)
     }
 
-    async fn take(&self, changes: ChangeSet) -> Result<(), StoreError> {
+    async fn commit_changes(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.writer.commit(changes).await
     }
 

@@ -13,7 +13,7 @@ use sqlx::sqlite::SqliteConnection;
 use tokio::time::Instant;
 
 use super::PATIENCE;
-use super::apply::execute;
+use super::commit::execute;
 use crate::store::{ChangeSet, Key};
 
 /// How long a deleted row stays in the log.

@@ -7,13 +7,13 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use super::super::access;
 use super::super::error::{failed, unavailable};
 use super::super::page::Statement;
-use super::super::transfer::{
-    Counts, Link, Progress, Snapshot, TransferError, Users, export, import,
-};
 use super::super::value::Columns as _;
 use super::SqliteStore;
-use super::apply::execute;
+use super::commit::execute;
 use super::row::bound;
+use crate::store::transfer::{
+    Counts, Link, Progress, Snapshot, TransferError, Users, export, import,
+};
 
 /// SQLite's own time, in microseconds.
 const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";

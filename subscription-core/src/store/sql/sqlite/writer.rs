@@ -8,7 +8,7 @@ use tokio::time::timeout_at;
 use super::super::access;
 use super::super::error::{failed, unavailable};
 use super::super::page::Statement;
-use super::apply::{apply, execute};
+use super::commit::{apply, execute};
 use super::file::HeldFile;
 use super::traces::Traces;
 use crate::store::{ChangeSet, StoreError};

@@ -10,7 +10,7 @@
 //! Each part takes its rows from the one before it. So they run in this order, a lock that finds
 //! nothing stops all that follows, and an insert that finds its key or a value taken fails the whole.
 
-use super::super::history::{EVENT_COLUMNS, event_values};
+use super::super::event_rows::{EVENT_COLUMNS, event_values};
 use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;

@@ -48,8 +48,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::page::Statement;
-use super::value::Columns;
+use crate::store::sql::page::Statement;
+use crate::store::sql::value::Columns;
 pub(super) use check::Users;
 pub use error::{FileFaults, LineFault, TransferError};
 pub(super) use export::export;
@@ -147,7 +147,7 @@ pub struct Counts {
     pub sessions: u64,
     /// Clients.
     pub clients: u64,
-    /// Kept answers, expired ones too.
+    /// SqlRecord answers, expired ones too.
     pub answers: u64,
     /// Events.
     pub events: u64,

@@ -1,8 +1,8 @@
-//! Kept answers and events as rows.
+//! SqlRecord answers and events as rows.
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{ANSWERS, EVENTS, Kept, Table};
+use super::table::{ANSWERS, EVENTS, SqlRecord, Table};
 use super::value::{Cells, Columns, Value};
 use crate::events::{Event, RecordedEvent};
 use crate::payments::Payment;
@@ -14,13 +14,13 @@ use crate::values::clock::Timestamp;
 /// An answer with what its JSON for callers leaves out.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum KeptAnswer {
+enum StoredAnswer {
     Plan(Plan),
     Subscription { shown: Subscription, blocked: bool, anchor_at: Option<Timestamp> },
     Payment { shown: Payment, settled: bool },
 }
 
-impl From<&Answer> for KeptAnswer {
+impl From<&Answer> for StoredAnswer {
     fn from(answer: &Answer) -> Self {
         match answer {
             Answer::Plan(plan) => Self::Plan(plan.clone()),
@@ -36,19 +36,19 @@ impl From<&Answer> for KeptAnswer {
     }
 }
 
-impl From<KeptAnswer> for Answer {
-    fn from(answer: KeptAnswer) -> Self {
+impl From<StoredAnswer> for Answer {
+    fn from(answer: StoredAnswer) -> Self {
         match answer {
-            KeptAnswer::Plan(plan) => Self::Plan(plan),
-            KeptAnswer::Subscription { shown, blocked, anchor_at } => {
+            StoredAnswer::Plan(plan) => Self::Plan(plan),
+            StoredAnswer::Subscription { shown, blocked, anchor_at } => {
                 Self::Subscription(Subscription { blocked, anchor_at, ..shown })
             }
-            KeptAnswer::Payment { shown, settled } => Self::Payment(Payment { settled, ..shown }),
+            StoredAnswer::Payment { shown, settled } => Self::Payment(Payment { settled, ..shown }),
         }
     }
 }
 
-impl Kept for IdempotencyRecord {
+impl SqlRecord for IdempotencyRecord {
     const TABLE: &'static Table = &ANSWERS;
 
     fn values(&self) -> Vec<Value> {
@@ -58,7 +58,7 @@ impl Kept for IdempotencyRecord {
             Value::text(self.key.key.as_str()),
             Value::version(self.version),
             Value::Bytes(self.fingerprint.to_vec()),
-            Value::json(&KeptAnswer::from(&self.answer)),
+            Value::json(&StoredAnswer::from(&self.answer)),
             Value::time(self.expires_at),
         ]
     }
@@ -72,7 +72,7 @@ impl Kept for IdempotencyRecord {
             },
             version: cells.version()?,
             fingerprint: cells.bytes()?,
-            answer: cells.json::<KeptAnswer>()?.into(),
+            answer: cells.json::<StoredAnswer>()?.into(),
             expires_at: cells.time()?,
         })
     }
@@ -96,7 +96,7 @@ pub(super) fn recorded_event<R: Columns>(row: &R) -> Result<RecordedEvent, Store
     RecordedEvent::read(&mut Cells::new(row))
 }
 
-impl Kept for RecordedEvent {
+impl SqlRecord for RecordedEvent {
     const TABLE: &'static Table = &EVENTS;
 
     fn values(&self) -> Vec<Value> {

@@ -22,7 +22,7 @@ const NUMBER_MAX: u64 = 1 << 53;
 
 /// The users whose subscriptions a store may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::sql) enum Users {
+pub(in crate::store) enum Users {
     /// Of users that have an account, if there are accounts at all.
     WithAccounts,
     /// Of anybody, as a service that does not check users takes them.

@@ -4,10 +4,6 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use super::super::error::failed;
-use super::super::page::Statement;
-use super::super::table::{Kept, placeholders};
-use super::super::value::{Cells, Columns as _, Value};
 use super::line::Line;
 use super::{Counts, FORMAT, Footer, Header, Kind, Progress, Snapshot, TransferError, VERSION};
 use crate::accounts::{Client, Session, User};
@@ -15,13 +11,17 @@ use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::IdempotencyRecord;
+use crate::store::sql::error::failed;
+use crate::store::sql::page::Statement;
+use crate::store::sql::table::{SqlRecord, placeholders};
+use crate::store::sql::value::{Cells, Columns as _, Value};
 use crate::subscriptions::Subscription;
 
 /// Records that are read at a time.
 const PAGE: usize = 500;
 
 /// Writes everything that a snapshot shows.
-pub(in crate::store::sql) async fn export<S: Snapshot>(
+pub(in crate::store) async fn export<S: Snapshot>(
     from: &mut S,
     to: impl AsyncWrite + Unpin + Send,
     progress: impl FnMut(Progress) + Send,
@@ -71,7 +71,7 @@ impl<W: AsyncWrite + Unpin + Send, P: FnMut(Progress) + Send> File<W, P> {
         Self { to, progress, waiting: Vec::new(), hash, counts, bytes: 0, expected }
     }
 
-    async fn records<T: Kept, S: Snapshot>(
+    async fn records<T: SqlRecord, S: Snapshot>(
         &mut self,
         from: &mut S,
         kind: Kind,
@@ -91,7 +91,7 @@ impl<W: AsyncWrite + Unpin + Send, P: FnMut(Progress) + Send> File<W, P> {
     }
 
     /// Adds a line for each row. Tells the key of the last.
-    fn rows<T: Kept, S: Snapshot>(
+    fn rows<T: SqlRecord, S: Snapshot>(
         &mut self,
         rows: &[S::Row],
         kind: Kind,
@@ -139,7 +139,7 @@ impl Footer {
 }
 
 /// Reads records by their keys, from after this one on.
-fn page<T: Kept>(after: Vec<Value>) -> Statement {
+fn page<T: SqlRecord>(after: Vec<Value>) -> Statement {
     let table = T::TABLE;
     let key: Vec<_> = table.columns.iter().copied().take(table.key).collect();
     let key = key.join(", ");

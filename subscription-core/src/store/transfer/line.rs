@@ -16,9 +16,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::super::table::{Kept, Table};
-use super::super::value::{Cells, Columns, Value};
 use super::Kind;
+use crate::store::sql::table::{SqlRecord, Table};
+use crate::store::sql::value::{Cells, Columns, Value};
 use crate::store::{Source, StoreError};
 use crate::values::clock::Timestamp;
 
@@ -30,7 +30,7 @@ pub(super) struct Line<'v> {
 }
 
 impl<'v> Line<'v> {
-    pub(super) fn new<T: Kept>(kind: Kind, values: &'v [Value]) -> Self {
+    pub(super) fn new<T: SqlRecord>(kind: Kind, values: &'v [Value]) -> Self {
         Self { kind, record: Named { columns: T::TABLE.columns, values } }
     }
 }
@@ -83,7 +83,7 @@ impl ReadLine<'_> {
 
     /// The record, if the line holds all its fields in their order and no other. A field that was added
     /// after a release may be missing: it has its default then.
-    pub(super) fn record<T: Kept>(&self) -> Result<T, Source> {
+    pub(super) fn record<T: SqlRecord>(&self) -> Result<T, Source> {
         let mut text = serde_json::Deserializer::from_str(self.record.get());
         let fields = Fields::of(T::TABLE).deserialize(&mut text)?;
         let read = T::read(&mut Cells::new(&fields));
@@ -237,7 +237,7 @@ impl Columns for Fields<'_> {
 mod tests {
     use std::sync::LazyLock;
 
-    use super::super::super::table::Texts;
+    use super::crate::store::sql::table::Texts;
     use super::*;
 
     static NOTES: Table = Table {
@@ -258,7 +258,7 @@ mod tests {
         seen: bool,
     }
 
-    impl Kept for Note {
+    impl SqlRecord for Note {
         const TABLE: &'static Table = &NOTES;
 
         fn values(&self) -> Vec<Value> {

@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::super::error::{conflict, failed, is_duplicate, refused};
-use super::super::history::{EVENT_COLUMNS, event_values};
+use super::super::event_rows::{EVENT_COLUMNS, event_values};
 use super::super::table::{
     EXPIRED_ANSWER, LIVE_SUBSCRIPTIONS, Table, expiry_values, key_values, placeholders, values,
 };

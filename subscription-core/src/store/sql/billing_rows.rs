@@ -1,13 +1,13 @@
 //! Plans, subscriptions and payments as rows.
 
-use super::table::{Kept, PAYMENTS, PLANS, SUBSCRIPTIONS, Table};
+use super::table::{PAYMENTS, PLANS, SUBSCRIPTIONS, SqlRecord, Table};
 use super::value::{Cells, Columns, Value};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::StoreError;
 use crate::subscriptions::Subscription;
 
-impl Kept for Plan {
+impl SqlRecord for Plan {
     const TABLE: &'static Table = &PLANS;
 
     fn values(&self) -> Vec<Value> {
@@ -55,7 +55,7 @@ impl Kept for Plan {
     }
 }
 
-impl Kept for Subscription {
+impl SqlRecord for Subscription {
     const TABLE: &'static Table = &SUBSCRIPTIONS;
 
     fn values(&self) -> Vec<Value> {
@@ -99,7 +99,7 @@ impl Kept for Subscription {
     }
 }
 
-impl Kept for Payment {
+impl SqlRecord for Payment {
     const TABLE: &'static Table = &PAYMENTS;
 
     fn values(&self) -> Vec<Value> {

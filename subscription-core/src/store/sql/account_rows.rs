@@ -1,12 +1,12 @@
 //! Users, sessions and clients as rows.
 
-use super::table::{CLIENTS, Kept, SESSIONS, Table, USERS};
+use super::table::{CLIENTS, SESSIONS, SqlRecord, Table, USERS};
 use super::value::{Cells, Columns, Value, damaged};
 use crate::accounts::{Client, ClientKey, IdentityKey, Origin, Revocation, Session, User};
 use crate::store::StoreError;
 use crate::values::clock::Timestamp;
 
-impl Kept for User {
+impl SqlRecord for User {
     const TABLE: &'static Table = &USERS;
 
     fn values(&self) -> Vec<Value> {
@@ -41,7 +41,7 @@ impl Kept for User {
     }
 }
 
-impl Kept for Session {
+impl SqlRecord for Session {
     const TABLE: &'static Table = &SESSIONS;
 
     fn values(&self) -> Vec<Value> {
@@ -106,18 +106,18 @@ fn revocation<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Option<Revocation>
 
 /// A client's key as it is kept.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct KeptKey {
+struct StoredKey {
     key_id: u8,
     hash: [u8; 32],
     created_at: Timestamp,
 }
 
-impl Kept for Client {
+impl SqlRecord for Client {
     const TABLE: &'static Table = &CLIENTS;
 
     fn values(&self) -> Vec<Value> {
         let scopes: Vec<_> = self.scopes.iter().map(|scope| scope.as_str()).collect();
-        let keys = self.keys.iter().map(|key| KeptKey {
+        let keys = self.keys.iter().map(|key| StoredKey {
             key_id: key.key_id,
             hash: key.hash,
             created_at: key.created_at,
@@ -150,9 +150,9 @@ impl Kept for Client {
                 real.map(|scope| scope.parse()).collect::<Result<_, _>>().map_err(damaged)?
             },
             keys: {
-                let keys: Vec<KeptKey> = cells.json()?;
+                let keys: Vec<StoredKey> = cells.json()?;
                 let key =
-                    |KeptKey { key_id, hash, created_at }| ClientKey { key_id, hash, created_at };
+                    |StoredKey { key_id, hash, created_at }| ClientKey { key_id, hash, created_at };
                 keys.into_iter().map(key).collect()
             },
             revoked_at: cells.time_or_null()?,

@@ -3,10 +3,6 @@
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-use super::super::error::failed;
-use super::super::page::Statement;
-use super::super::table::{Kept, Table, placeholders};
-use super::super::value::Value;
 use super::check::{Check, Users};
 use super::line::ReadLine;
 use super::{
@@ -16,6 +12,10 @@ use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
+use crate::store::sql::error::failed;
+use crate::store::sql::page::Statement;
+use crate::store::sql::table::{SqlRecord, Table, placeholders};
+use crate::store::sql::value::Value;
 use crate::store::{IdempotencyRecord, Source};
 use crate::subscriptions::Subscription;
 
@@ -25,16 +25,16 @@ const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const VALUES_MAX: usize = 2_000;
 
 /// What a whole file held.
-pub(in crate::store::sql) struct Imported {
-    pub(in crate::store::sql) counts: Counts,
+pub(in crate::store) struct Imported {
+    pub(in crate::store) counts: Counts,
     /// The number that the feed has come to.
-    pub(in crate::store::sql) feed: i64,
+    pub(in crate::store) feed: i64,
 }
 
 /// Reads a file to its end and writes what it holds. If it is refused, a part may be written.
 ///
 /// After the first fault nothing more is written, but the rest is read: all faults are told at once.
-pub(in crate::store::sql) async fn import<L: Link>(
+pub(in crate::store) async fn import<L: Link>(
     to: &mut L,
     from: impl AsyncBufRead + Unpin + Send,
     users: Users,
@@ -196,7 +196,7 @@ fn key_bytes(value: &Value) -> Vec<u8> {
     }
 }
 
-fn values<T: Kept>(line: &ReadLine<'_>, check: impl FnOnce(&T)) -> Result<Row, Source> {
+fn values<T: SqlRecord>(line: &ReadLine<'_>, check: impl FnOnce(&T)) -> Result<Row, Source> {
     let record: T = line.record()?;
     check(&record);
     Ok((T::TABLE, record.values()))

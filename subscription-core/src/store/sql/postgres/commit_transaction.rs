@@ -7,15 +7,15 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::super::error::{conflict, refused};
-use super::super::history::{EVENT_COLUMNS, event_values};
+use super::super::event_rows::{EVENT_COLUMNS, event_values};
 use super::super::table::{
     EXPIRED_ANSWER, LIVE_SUBSCRIPTIONS, Table, expiry_values, key_values, placeholders, values,
 };
 use super::super::value::{Columns as _, Value};
 use super::Refusal;
 use super::announce::{CHANNEL, announcements};
+use super::commit_one_statement::in_order;
 use super::row::bound;
-use super::whole::in_order;
 use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
 use crate::values::id::PlanId;
 use crate::values::version::Version;
