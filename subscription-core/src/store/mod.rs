@@ -36,12 +36,12 @@ pub use query::{
     SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::error::OpenError;
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use sql::{SqlStore, error::OpenError};
 
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::RecordedEvent;

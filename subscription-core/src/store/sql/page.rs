@@ -17,7 +17,7 @@ use crate::subscriptions::Subscription;
 /// A statement and what is bound to it.
 ///
 /// Its text is made of the names of this module's tables alone. Whatever a caller gave is bound.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::store) struct Statement {
     pub(in crate::store) text: Cow<'static, str>,
     pub(in crate::store) values: Vec<Value>,
@@ -35,7 +35,7 @@ impl Statement {
 
     /// Reads records of a kind.
     pub(in crate::store) fn select<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
-        Self::new(format!("{} {rest}", T::TABLE.select()), values)
+        Self::new(format!("{} {rest}", T::TABLE.texts.select), values)
     }
 
     /// The placeholder of a value.
@@ -154,7 +154,7 @@ pub(in crate::store) fn plans(query: &PlanQuery) -> Statement {
     };
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, column, query.direction, after, query.limit);
-    statement.text = window.close(&Plan::TABLE.select(), conditions).into();
+    statement.text = window.close(&Plan::TABLE.texts.select, conditions).into();
     statement
 }
 
@@ -164,7 +164,7 @@ pub(in crate::store) fn payments(query: &PaymentQuery) -> Statement {
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
     let conditions = vec![format!("subscription_id = {subscription}")];
-    statement.text = window.close(&Payment::TABLE.select(), conditions).into();
+    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
     statement
 }
 
@@ -202,9 +202,8 @@ impl Branch {
     }
 }
 
-/// Adapts one branch of a UNION to the planner of the database. A branch whose tests (conditions on no row
-/// in particular) do not hold is skipped without reading its rows.
-pub(in crate::store) type Fit = fn(&mut Branch, there_is: &[String]);
+/// [`Dialect::fit`](super::Dialect::fit).
+pub(in crate::store) type Fit = fn(&mut Branch, tests: &[String]);
 
 /// A page of subscriptions; `None` if none can be on it.
 pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
@@ -333,5 +332,5 @@ impl<'q> Span<'q> {
 /// Selects a table's columns, and after them the one that is sorted by.
 fn select_with(table: &Table, column: Option<&str>) -> String {
     let column = column.map(|column| format!(", {column}")).unwrap_or_default();
-    format!("SELECT {}{column} FROM {}", table.columns.join(", "), table.name)
+    format!("SELECT {}{column} FROM {}", table.columns().join(", "), table.name)
 }

@@ -3,7 +3,11 @@
 use std::sync::LazyLock;
 
 use super::value::{Cells, Columns, Value};
-use crate::store::{Guard, Key, StoreError, Unique, Write};
+use crate::accounts::{Client, Session, User};
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{IdempotencyRecord, Key, StoreError, Unique, Write};
+use crate::subscriptions::Subscription;
 
 /// A record that has a table.
 pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
@@ -21,7 +25,8 @@ pub(in crate::store) struct Table {
     pub(in crate::store) name: &'static str,
     /// The first so many columns name the record.
     pub(in crate::store) key: usize,
-    pub(in crate::store) columns: &'static [&'static str],
+    /// The columns of each field.
+    fields: &'static [&'static [&'static str]],
     /// The columns that exports of an earlier release lack, and what they hold then, as JSON. A migration
     /// that adds a column adds it here too, with the default that it gives to the rows that are there.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
@@ -35,6 +40,9 @@ pub(in crate::store) struct Table {
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
 pub(in crate::store) struct Texts {
+    columns: Vec<&'static str>,
+    /// `SELECT id, name, … FROM plans`
+    pub(in crate::store) select: String,
     pub(in crate::store) select_one: String,
     pub(in crate::store) select_version: String,
     pub(in crate::store) insert: String,
@@ -44,55 +52,101 @@ pub(in crate::store) struct Texts {
 
 impl Texts {
     pub(in crate::store) fn of(table: &Table) -> Self {
-        let (name, columns, named) = (table.name, table.columns.join(", "), table.named(1));
-        let values = placeholders(1, table.columns.len());
+        let (name, key) = (table.name, table.key);
+        let columns = table.fields.concat();
+        let named = assignments(columns.iter().take(key), 1).join(" AND ");
+        let (list, values) = (columns.join(", "), placeholders(1, columns.len()));
+        let select = format!("SELECT {list} FROM {name}");
         Self {
-            select_one: format!("{} WHERE {named}", table.select()),
+            select_one: format!("{select} WHERE {named}"),
             select_version: format!("SELECT version FROM {name} WHERE {named}"),
-            insert: format!("INSERT INTO {name} ({columns}) VALUES ({values})"),
-            update: table.update(1),
-            delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", table.key + 1),
+            insert: format!("INSERT INTO {name} ({list}) VALUES ({values})"),
+            update: update(table, &columns, 1),
+            delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", key + 1),
+            select,
+            columns,
         }
     }
 }
 
 impl Table {
+    pub(in crate::store) const fn new(
+        name: &'static str,
+        key: usize,
+        fields: &'static [&'static [&'static str]],
+        texts: LazyLock<Texts>,
+    ) -> Self {
+        Self { name, key, fields, defaults: &[], reset: "", unique: &[], texts }
+    }
+
+    pub(in crate::store) const fn defaults(
+        mut self,
+        defaults: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    pub(super) const fn reset(mut self, reset: &'static str) -> Self {
+        self.reset = reset;
+        self
+    }
+
+    pub(super) const fn unique(
+        mut self,
+        unique: &'static [(&'static str, &'static str, Unique)],
+    ) -> Self {
+        self.unique = unique;
+        self
+    }
+
     pub(in crate::store) const fn of(key: &Key) -> &'static Self {
         match key {
-            Key::Plan(_) => &PLANS,
-            Key::Subscription(_) => &SUBSCRIPTIONS,
-            Key::Payment(_) => &PAYMENTS,
-            Key::User(_) => &USERS,
-            Key::Session(_) => &SESSIONS,
-            Key::Client(_) => &CLIENTS,
-            Key::Idempotency(_) => &ANSWERS,
+            Key::Plan(_) => Plan::TABLE,
+            Key::Subscription(_) => Subscription::TABLE,
+            Key::Payment(_) => Payment::TABLE,
+            Key::User(_) => User::TABLE,
+            Key::Session(_) => Session::TABLE,
+            Key::Client(_) => Client::TABLE,
+            Key::Idempotency(_) => IdempotencyRecord::TABLE,
         }
     }
 
-    /// `SELECT id, name, … FROM plans`
-    pub(in crate::store) fn select(&self) -> String {
-        format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
+    pub(in crate::store) fn columns(&self) -> &[&'static str] {
+        &self.texts.columns
+    }
+
+    /// The columns of the key.
+    pub(in crate::store) fn key_columns(&self) -> &[&'static str] {
+        self.columns().get(..self.key).unwrap_or_default()
     }
 
     /// `id = $1`, the key from parameter `from` on.
-    pub(in crate::store) fn named(&self, from: usize) -> String {
-        let columns = self.columns.iter().take(self.key).zip(from..);
-        columns.map(|(column, at)| format!("{column} = ${at}")).collect::<Vec<_>>().join(" AND ")
+    pub(super) fn named(&self, from: usize) -> String {
+        assignments(self.key_columns().iter(), from).join(" AND ")
     }
 
-    /// Takes the columns from parameter `from` on; the version before comes last.
-    pub(in crate::store) fn update(&self, from: usize) -> String {
-        let columns = self.columns.iter().zip(from..).skip(self.key);
-        let columns: Vec<_> = columns.map(|(column, at)| format!("{column} = ${at}")).collect();
-        let version = from + self.columns.len();
-        format!(
-            "UPDATE {} SET {}{} WHERE {} AND version = ${version}",
-            self.name,
-            columns.join(", "),
-            self.reset,
-            self.named(from),
-        )
+    /// An UPDATE with the columns from parameter `from` on; the version before the write comes last.
+    pub(super) fn update(&self, from: usize) -> String {
+        update(self, self.columns(), from)
     }
+}
+
+fn update(table: &Table, columns: &[&str], from: usize) -> String {
+    let (key, others) = columns.split_at_checked(table.key).unwrap_or_default();
+    format!(
+        "UPDATE {} SET {}{} WHERE {} AND version = ${}",
+        table.name,
+        assignments(others.iter(), from + table.key).join(", "),
+        table.reset,
+        assignments(key.iter(), from).join(" AND "),
+        from + columns.len(),
+    )
+}
+
+/// `id = $1` for each column.
+fn assignments<'c>(columns: impl Iterator<Item = &'c &'c str>, from: usize) -> Vec<String> {
+    columns.zip(from..).map(|(column, at)| format!("{column} = ${at}")).collect()
 }
 
 /// `$1, $2, $3`
@@ -113,19 +167,6 @@ pub(in crate::store) fn values(write: &Write) -> Vec<Value> {
     }
 }
 
-/// Finds an idempotency record that has expired: its key, and then the moment.
-pub(in crate::store) const EXPIRED_ANSWER: &str = "SELECT 1 FROM answers \
-    WHERE operation = $1 AND client = $2 AND request_key = $3 AND expires_at <= $4";
-
-/// The idempotency record of a guard, and what is bound to [`EXPIRED_ANSWER`] for it.
-pub(in crate::store) fn expiry_values(guard: &Guard) -> Option<(Key, Vec<Value>)> {
-    let Guard::Expired { key, by } = guard else { return None };
-    let key = Key::Idempotency(key.clone());
-    let mut values = key_values(&key);
-    values.push(Value::time(*by));
-    Some((key, values))
-}
-
 /// What names the record, as its key columns have it.
 pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
     match key {
@@ -142,195 +183,3 @@ pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
         ],
     }
 }
-
-/// The subscriptions of a user that are not expired.
-pub(in crate::store) const LIVE_SUBSCRIPTIONS: &str =
-    "SELECT id FROM subscriptions WHERE user_id = $1 AND status <> 'expired'";
-
-pub(in crate::store) static PLANS: Table = Table {
-    name: "plans",
-    key: 1,
-    columns: &[
-        "id",
-        "name",
-        "product_id",
-        "variants",
-        "slug",
-        "price",
-        "href",
-        "billing_cycle",
-        "description",
-        "node_quota",
-        "features",
-        "most_popular",
-        "tier",
-        "is_active",
-        "created_at",
-        "updated_at",
-        "version",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[("plans_slug", "plans.slug", Unique::PlanSlug)],
-    texts: LazyLock::new(|| Texts::of(&PLANS)),
-};
-
-pub(in crate::store) static SUBSCRIPTIONS: Table = Table {
-    name: "subscriptions",
-    key: 1,
-    columns: &[
-        "id",
-        "user_id",
-        "subscription_plan_id",
-        "external_subscription_id",
-        "billing_cycle",
-        "status",
-        "is_active",
-        "renews_at",
-        "starts_at",
-        "ends_at",
-        "created_at",
-        "updated_at",
-        "version",
-        "blocked",
-        "anchor_at",
-    ],
-    defaults: &[],
-    // `is_over` is read by the release before this one.
-    reset: ", is_over = FALSE, access_phase = 0",
-    unique: &[(
-        "subscriptions_external_id",
-        "subscriptions.external_subscription_id",
-        Unique::ExternalSubscription,
-    )],
-    texts: LazyLock::new(|| Texts::of(&SUBSCRIPTIONS)),
-};
-
-pub(in crate::store) static PAYMENTS: Table = Table {
-    name: "payments",
-    key: 1,
-    columns: &[
-        "id",
-        "subscription_id",
-        "amount",
-        "currency",
-        "external_payment_id",
-        "status",
-        "created_at",
-        "updated_at",
-        "version",
-        "settled",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)],
-    texts: LazyLock::new(|| Texts::of(&PAYMENTS)),
-};
-
-pub(in crate::store) static USERS: Table = Table {
-    name: "users",
-    key: 1,
-    columns: &[
-        "id",
-        "issuer",
-        "subject",
-        "email",
-        "email_key",
-        "closing",
-        "created_at",
-        "updated_at",
-        "version",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[
-        ("users_identity", "users.issuer", Unique::UserIdentity),
-        ("users_email", "users.email_key", Unique::UserEmail),
-    ],
-    texts: LazyLock::new(|| Texts::of(&USERS)),
-};
-
-pub(in crate::store) static SESSIONS: Table = Table {
-    name: "sessions",
-    key: 1,
-    columns: &[
-        "id",
-        "user_id",
-        "client_id",
-        "issuer",
-        "opened_with",
-        "key_id",
-        "salt",
-        "generation",
-        "rotated_at",
-        "successor_used",
-        "auth_time",
-        "last_seen_at",
-        "expires_at",
-        "idle_expires_at",
-        "revoked_at",
-        "revocation_reason",
-        "ip",
-        "user_agent",
-        "created_at",
-        "updated_at",
-        "version",
-        "ended_at",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&SESSIONS)),
-};
-
-pub(in crate::store) static CLIENTS: Table = Table {
-    name: "clients",
-    key: 1,
-    columns: &[
-        "id",
-        "name",
-        "kind",
-        "scopes",
-        "keys",
-        "revoked_at",
-        "origins",
-        "source",
-        "left_at",
-        "created_at",
-        "updated_at",
-        "version",
-    ],
-    defaults: &[("origins", "[]"), ("source", "\"command\""), ("left_at", "null")],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&CLIENTS)),
-};
-
-pub(in crate::store) static ANSWERS: Table = Table {
-    name: "answers",
-    key: 3,
-    columns: &[
-        "operation",
-        "client",
-        "request_key",
-        "version",
-        "fingerprint",
-        "answer",
-        "expires_at",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&ANSWERS)),
-};
-
-/// Events that have a place.
-pub(in crate::store) static EVENTS: Table = Table {
-    name: "events",
-    key: 1,
-    columns: &["sequence", "id", "at", "subject", "version", "change"],
-    defaults: &[],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&EVENTS)),
-};

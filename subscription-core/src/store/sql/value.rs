@@ -1,7 +1,5 @@
 //! Values on their way into a statement and out of a row, whatever the database.
 
-use std::str::FromStr;
-
 use rust_decimal::Decimal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -31,10 +29,6 @@ pub(in crate::store) enum Value {
 impl Value {
     pub(in crate::store) fn text(text: impl AsRef<str>) -> Self {
         Self::Text(Some(text.as_ref().to_owned()))
-    }
-
-    pub(in crate::store) fn text_or_null(text: Option<&(impl AsRef<str> + ?Sized)>) -> Self {
-        Self::Text(text.map(|text| text.as_ref().to_owned()))
     }
 
     pub(in crate::store) const fn time(time: Timestamp) -> Self {
@@ -96,19 +90,8 @@ impl<'r, R: Columns> Cells<'r, R> {
         self.row.text(at).map_err(damaged)?.ok_or_else(|| damaged(format!("column {at} is null")))
     }
 
-    pub(in crate::store) fn parsed<T: FromStr>(&mut self) -> Result<T, StoreError>
-    where
-        T::Err: Into<Source>,
-    {
-        self.text()?.parse().map_err(damaged)
-    }
-
-    pub(in crate::store) fn parsed_or_null<T: FromStr>(&mut self) -> Result<Option<T>, StoreError>
-    where
-        T::Err: Into<Source>,
-    {
-        let text = self.row.text(self.step()).map_err(damaged)?;
-        text.map(str::parse).transpose().map_err(damaged)
+    pub(super) fn text_or_null(&mut self) -> Result<Option<&'r str>, StoreError> {
+        self.row.text(self.step()).map_err(damaged)
     }
 
     pub(in crate::store) fn count(&mut self) -> Result<u64, StoreError> {
@@ -122,10 +105,6 @@ impl<'r, R: Columns> Cells<'r, R> {
         T::Error: Into<Source>,
     {
         T::try_from(self.count()?).map_err(damaged)
-    }
-
-    pub(in crate::store) fn version(&mut self) -> Result<Version, StoreError> {
-        self.count().map(Version::from)
     }
 
     pub(in crate::store) fn bool(&mut self) -> Result<bool, StoreError> {

@@ -141,8 +141,7 @@ impl Footer {
 /// Reads records by their keys, from after this one on.
 fn page<T: SqlRecord>(after: Vec<Value>) -> Statement {
     let table = T::TABLE;
-    let key: Vec<_> = table.columns.iter().copied().take(table.key).collect();
-    let key = key.join(", ");
+    let key = table.key_columns().join(", ");
     let begin = match after.len() {
         0 => String::new(),
         values => format!("WHERE ({key}) > ({}) ", placeholders(1, values)),

@@ -5,13 +5,12 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
 use super::check::{Check, Users};
 use super::line::ReadLine;
-use super::{
-    Counts, FORMAT, FileFaults, Footer, Header, Kind, Link, Progress, TransferError, VERSION,
-};
+use super::{Counts, FORMAT, FileFaults, Footer, Header, Kind, Progress, TransferError, VERSION};
 use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
+use crate::store::sql::SqlConnection;
 use crate::store::sql::error::failed;
 use crate::store::sql::page::Statement;
 use crate::store::sql::table::{SqlRecord, Table, placeholders};
@@ -34,7 +33,7 @@ pub(in crate::store) struct Imported {
 /// Reads a file to its end and writes what it holds. If it is refused, a part may be written.
 ///
 /// After the first fault nothing more is written, but the rest is read: all faults are told at once.
-pub(in crate::store) async fn import<L: Link>(
+pub(in crate::store) async fn import<L: SqlConnection>(
     to: &mut L,
     from: impl AsyncBufRead + Unpin + Send,
     users: Users,
@@ -59,7 +58,7 @@ pub(in crate::store) async fn import<L: Link>(
 }
 
 /// Reads all lines after the first, and writes their records as long as none has a fault.
-async fn read<L: Link, R: AsyncBufRead + Unpin + Send>(
+async fn read<L: SqlConnection, R: AsyncBufRead + Unpin + Send>(
     file: &mut File<R>,
     records: &mut Records,
     to: &mut L,
@@ -93,7 +92,7 @@ async fn read<L: Link, R: AsyncBufRead + Unpin + Send>(
     Ok(())
 }
 
-async fn expect_empty(store: &mut impl Link) -> Result<(), TransferError> {
+async fn expect_empty(store: &mut impl SqlConnection) -> Result<(), TransferError> {
     for kind in Kind::ALL {
         let text = format!("SELECT 1 FROM {} LIMIT 1", kind.plural());
         let found = store.rows(Statement::new(text, Vec::new())).await.map_err(failed)?;
@@ -172,7 +171,7 @@ impl Records {
         }
         let key: Vec<_> = values.iter().take(table.key).map(key_bytes).collect();
         if key <= self.key {
-            let of = table.columns.iter().copied().take(table.key).collect::<Vec<_>>().join(", ");
+            let of = table.key_columns().join(", ");
             self.check.note(number, format!("{of} must be greater than that of the line before"));
         }
         self.key = key;
@@ -310,7 +309,7 @@ struct Batch {
 impl Batch {
     fn has_room_for(&self, table: &'static Table) -> bool {
         self.table.is_none_or(|present| {
-            present.name == table.name && self.values.len() + table.columns.len() <= VALUES_MAX
+            present.name == table.name && self.values.len() + table.columns().len() <= VALUES_MAX
         })
     }
 
@@ -325,7 +324,11 @@ impl Batch {
     }
 
     /// Writes what has gathered. What the store does not take for its values is a fault of the file.
-    async fn write(&mut self, to: &mut impl Link, check: &mut Check) -> Result<(), TransferError> {
+    async fn write(
+        &mut self,
+        to: &mut impl SqlConnection,
+        check: &mut Check,
+    ) -> Result<(), TransferError> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let rows = std::mem::take(&mut self.rows);
         if !check.faults.is_empty() {
@@ -361,8 +364,13 @@ impl Batch {
 
 /// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`
 fn insert(table: &Table, rows: usize) -> String {
-    let columns = table.columns.len();
+    let columns = table.columns().len();
     let row = |number: usize| format!("({})", placeholders(1 + number * columns, columns));
     let rows: Vec<_> = (0..rows).map(row).collect();
-    format!("INSERT INTO {} ({}) VALUES {}", table.name, table.columns.join(", "), rows.join(", "))
+    format!(
+        "INSERT INTO {} ({}) VALUES {}",
+        table.name,
+        table.columns().join(", "),
+        rows.join(", ")
+    )
 }

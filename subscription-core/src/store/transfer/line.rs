@@ -31,7 +31,7 @@ pub(super) struct Line<'v> {
 
 impl<'v> Line<'v> {
     pub(super) fn new<T: SqlRecord>(kind: Kind, values: &'v [Value]) -> Self {
-        Self { kind, record: Named { columns: T::TABLE.columns, values } }
+        Self { kind, record: Named { columns: T::TABLE.columns(), values } }
     }
 }
 
@@ -122,7 +122,7 @@ impl<'l> Field<'l> {
 
 impl Fields<'_> {
     fn of(table: &'static Table) -> Self {
-        Self { table, fields: Vec::with_capacity(table.columns.len()) }
+        Self { table, fields: Vec::with_capacity(table.columns().len()) }
     }
 
     /// The value of a column that the line lacks.
@@ -135,14 +135,14 @@ impl Fields<'_> {
     }
 
     fn field(&self, at: usize) -> Result<&Field<'_>, sqlx::Error> {
-        let columns = self.table.columns.len();
+        let columns = self.table.columns().len();
         self.fields.get(at).ok_or(sqlx::Error::ColumnIndexOutOfBounds { index: at, len: columns })
     }
 
     /// What a column holds, or what it should.
     fn told<T>(&self, at: usize, expected: &str, found: Option<T>) -> Result<T, sqlx::Error> {
         found.ok_or_else(|| {
-            let column = self.table.columns.get(at).copied().unwrap_or_default();
+            let column = self.table.columns().get(at).copied().unwrap_or_default();
             sqlx::Error::Decode(format!("{column} must be {expected}").into())
         })
     }
@@ -174,7 +174,7 @@ impl<'de> Visitor<'de> for Fields<'de> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
         let mut key = map.next_key::<Cow<'_, str>>()?;
-        for column in self.table.columns {
+        for column in self.table.columns() {
             let raw: &RawValue = if key.as_deref() == Some(column) {
                 let raw = map.next_value()?;
                 key = map.next_key()?;
@@ -237,18 +237,16 @@ impl Columns for Fields<'_> {
 mod tests {
     use std::sync::LazyLock;
 
-    use super::crate::store::sql::table::Texts;
     use super::*;
+    use crate::store::sql::table::Texts;
 
-    static NOTES: Table = Table {
-        name: "notes",
-        key: 1,
-        columns: &["id", "tags", "text", "seen"],
-        defaults: &[("tags", "[]"), ("seen", "false")],
-        reset: "",
-        unique: &[],
-        texts: LazyLock::new(|| Texts::of(&NOTES)),
-    };
+    static NOTES: Table = Table::new(
+        "notes",
+        1,
+        &[&["id"], &["tags"], &["text"], &["seen"]],
+        LazyLock::new(|| Texts::of(&NOTES)),
+    )
+    .defaults(&[("tags", "[]"), ("seen", "false")]);
 
     #[derive(Debug, PartialEq)]
     struct Note {

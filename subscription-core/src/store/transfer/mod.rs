@@ -47,9 +47,9 @@ mod line;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufRead, AsyncWrite};
 
-use crate::store::sql::page::Statement;
-use crate::store::sql::value::Columns;
+use super::sql::{Dialect, SqlConnection, SqlStore};
 pub(super) use check::Users;
 pub use error::{FileFaults, LineFault, TransferError};
 pub(super) use export::export;
@@ -147,7 +147,7 @@ pub struct Counts {
     pub sessions: u64,
     /// Clients.
     pub clients: u64,
-    /// SqlRecord answers, expired ones too.
+    /// Idempotency records, expired ones too.
     pub answers: u64,
     /// Events.
     pub events: u64,
@@ -201,22 +201,72 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// A connection in a transaction.
-pub(super) trait Link: Send {
-    type Row: Columns;
-
-    fn rows(
-        &mut self,
-        statement: Statement,
-    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
-}
-
 /// A connection that sees a store as it was at one moment.
-pub(super) trait Snapshot: Link {
-    /// The number that the feed has come to.
+pub(super) trait Snapshot: SqlConnection {
+    /// The number that the feed has reached.
     fn feed(&mut self) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
 
-    /// The events of that moment that had no place then, with the places that they have since: after
-    /// all others.
+    /// The events of that moment that had no number then, with the numbers that they have since: after all
+    /// others.
     fn late_events(&mut self) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
+}
+
+/// A database that can be exported and imported.
+pub(super) trait Transfer: Dialect {
+    async fn export(
+        &self,
+        to: impl AsyncWrite + Unpin + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError>;
+
+    async fn import(
+        &self,
+        from: impl AsyncBufRead + Unpin + Send,
+        users: Users,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError>;
+}
+
+/// # Transfer
+///
+/// See [`transfer`](crate::store::transfer) for the file.
+#[expect(private_bounds, reason = "callers name the two stores, not the trait that they share")]
+impl<D: Transfer> SqlStore<D> {
+    /// Writes every record that the store holds at this moment. Readers and writers go on beside it; the
+    /// log of an SQLite file grows by their changes until the export is done.
+    ///
+    /// The file holds personal data and hashes: see [`transfer`](crate::store::transfer).
+    pub async fn export<W, P>(&self, to: W, progress: P) -> Result<Counts, TransferError>
+    where
+        W: AsyncWrite + Unpin + Send,
+        P: FnMut(Progress) + Send,
+    {
+        self.0.export(to, progress).await
+    }
+
+    /// Writes all records of an export into the store, if it is empty, or none of them. Other writers wait
+    /// until then.
+    ///
+    /// Where the file has users, every subscription that is not expired must belong to one of them.
+    pub async fn import<R, P>(&self, from: R, progress: P) -> Result<Counts, TransferError>
+    where
+        R: AsyncBufRead + Unpin + Send,
+        P: FnMut(Progress) + Send,
+    {
+        self.0.import(from, Users::WithAccounts, progress).await
+    }
+
+    /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
+    /// subscription may belong to any user, also where the file has users.
+    pub async fn import_for_any_user<R, P>(
+        &self,
+        from: R,
+        progress: P,
+    ) -> Result<Counts, TransferError>
+    where
+        R: AsyncBufRead + Unpin + Send,
+        P: FnMut(Progress) + Send,
+    {
+        self.0.import(from, Users::Any, progress).await
+    }
 }

@@ -1,32 +1,28 @@
-//! A change set as statements. There is one writer, so what is read here stays so until the end of the
-//! transaction.
+//! Commits a change set on the writer's connection. There is one writer, so the records that are read here
+//! stay as they are until the end of the transaction.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteConnection;
 
-use super::super::error::{conflict, failed, is_duplicate, refused};
-use super::super::event_rows::{EVENT_COLUMNS, event_values};
-use super::super::table::{
-    EXPIRED_ANSWER, LIVE_SUBSCRIPTIONS, Table, expiry_values, key_values, placeholders, values,
+use super::super::commit::{
+    Refusal, check_before_deletes, delete, event_columns, event_values, write_events,
 };
+use super::super::dialect::SqlConnection as _;
+use super::super::error::{conflict, is_duplicate, refused};
+use super::super::page::Statement;
+use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::{Columns as _, Value};
-use super::row::bound;
 use crate::events::Event;
-use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
-use crate::values::id::PlanId;
+use crate::store::{ChangeSet, Guard, Key, Write};
 use crate::values::version::Version;
 
 /// Checks and writes a change set. A refused one may have been written in part.
-pub(super) async fn apply(
-    to: &mut SqliteConnection,
-    changes: &ChangeSet,
-) -> Result<(), StoreError> {
+pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), Refusal> {
     if changes.is_empty() {
-        // Nobody reads this number, but it is written to the disk as records are.
-        execute(to, "PRAGMA user_version = 0", Vec::new()).await.map_err(failed)?;
+        // No release reads this number, but it is written to the disk as records are.
+        to.execute(Statement::new("PRAGMA user_version = 0", Vec::new())).await?;
         return Ok(());
     }
     for guard in &changes.guards {
@@ -34,15 +30,8 @@ pub(super) async fn apply(
             expect_version(to, key, *version).await?;
         }
     }
-    expect_no_other_live(to, changes).await?;
-    expect_expired(to, changes).await?;
-    if let ([write], [event], [], None) =
-        (&*changes.writes, &*changes.events, &*changes.deletes, changes.forget_events)
-    {
-        expect_all_unused(to, changes).await?;
-        return put(to, write, Some(event)).await;
-    }
-    // Versions come before values: with one record its own statement sees to that.
+    check_before_deletes(to, changes).await?;
+    // The statement of a single record checks its version itself.
     if changes.writes.len() + changes.deletes.len() > 1 {
         for write in &changes.writes {
             expect_version(to, &write.key(), write.version().previous()).await?;
@@ -51,102 +40,40 @@ pub(super) async fn apply(
             expect_version(to, &delete.key, delete.version).await?;
         }
     }
-    for delete in &changes.deletes {
-        remove(to, delete).await?;
+    delete(to, changes).await?;
+    if let ([write], [event], None) = (&*changes.writes, &*changes.events, changes.forget_events) {
+        return put(to, write, Some(event)).await;
     }
-    expect_all_unused(to, changes).await?;
     for write in &changes.writes {
         put(to, write, None).await?;
     }
-    for event in &changes.events {
-        let text = format!("INSERT INTO events ({EVENT_COLUMNS}) VALUES ({})", placeholders(1, 5));
-        execute(to, text, event_values(event).into()).await.map_err(failed)?;
-    }
-    if let Some(last) = changes.forget_events {
-        let text = "DELETE FROM events WHERE sequence <= $1".to_owned();
-        execute(to, text, vec![Value::count(last)]).await.map_err(failed)?;
-    }
-    Ok(())
+    Ok(write_events(to, changes).await?)
 }
 
 async fn expect_version(
     to: &mut SqliteConnection,
     key: &Key,
     version: Version,
-) -> Result<(), StoreError> {
+) -> Result<(), Refusal> {
     let found = version_of(to, key).await?;
-    if found == version { Ok(()) } else { Err(conflict(key)) }
+    if found == version { Ok(()) } else { Err(conflict(key).into()) }
 }
 
-async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, StoreError> {
+async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, sqlx::Error> {
     let text = Table::of(key).texts.select_version.as_str();
-    let rows = fetch(to, text, key_values(key)).await.map_err(failed)?;
-    let Some(row) = rows.first() else { return Ok(Version::NEW) };
-    row.int(0).map(|version| Version::from(version.unsigned_abs())).map_err(failed)
-}
-
-async fn expect_all_unused(
-    to: &mut SqliteConnection,
-    changes: &ChangeSet,
-) -> Result<(), StoreError> {
-    for guard in &changes.guards {
-        if let Guard::PlanUnused(plan) = guard {
-            expect_unused(to, *plan).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn expect_no_other_live(
-    to: &mut SqliteConnection,
-    changes: &ChangeSet,
-) -> Result<(), StoreError> {
-    for guard in &changes.guards {
-        let Guard::NoOtherLiveSubscription(user) = guard else { continue };
-        let live = fetch(to, LIVE_SUBSCRIPTIONS, vec![Value::Id(user.uuid())]).await;
-        let live = live.map_err(failed)?;
-        let named = changes.subscriptions_named();
-        for row in &live {
-            if !named.contains(&row.id(0).map_err(failed)?.into()) {
-                return Err(conflict(&Key::User(*user)));
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn expect_expired(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), StoreError> {
-    for (key, values) in changes.guards.iter().filter_map(expiry_values) {
-        if fetch(to, EXPIRED_ANSWER, values).await.map_err(failed)?.is_empty() {
-            return Err(conflict(&key));
-        }
-    }
-    Ok(())
-}
-
-async fn expect_unused(to: &mut SqliteConnection, plan: PlanId) -> Result<(), StoreError> {
-    let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 LIMIT 1";
-    let users = fetch(to, text, vec![Value::Id(plan.uuid())]).await.map_err(failed)?;
-    if users.is_empty() { Ok(()) } else { Err(StoreError::PlanInUse(plan)) }
-}
-
-async fn remove(to: &mut SqliteConnection, delete: &Delete) -> Result<(), StoreError> {
-    let mut values = key_values(&delete.key);
-    values.push(Value::version(delete.version));
-    let text = Table::of(&delete.key).texts.delete.as_str();
-    match execute(to, text, values).await.map_err(failed)? {
-        0 => Err(conflict(&delete.key)),
-        _ => Ok(()),
+    match to.rows(Statement::new(text, key_values(key))).await?.first() {
+        Some(row) => row.int(0).map(|version| Version::from(version.unsigned_abs())),
+        None => Ok(Version::NEW),
     }
 }
 
-/// Writes a record, and in the same breath the event that tells of it: each statement is a trip to the
-/// thread that SQLite works on.
+/// Writes a record, and by the same statement its only event: each statement is a trip to the thread that
+/// SQLite works on.
 async fn put(
     to: &mut SqliteConnection,
     write: &Write,
     event: Option<&Event>,
-) -> Result<(), StoreError> {
+) -> Result<(), Refusal> {
     let (key, mut values) = (write.key(), values(write));
     let texts = &Table::of(&key).texts;
     let is_new = write.version() == Version::FIRST;
@@ -155,39 +82,21 @@ async fn put(
         values.push(Value::version(write.version().previous()));
     }
     if let Some(event) = event {
-        let places = placeholders(values.len() + 1, 5);
-        // Only if there was something to write.
-        let text = text.to_mut();
-        write!(text, "; INSERT INTO events ({EVENT_COLUMNS}) SELECT {places} WHERE changes() > 0")
-            .ok();
-        values.extend(event_values(event));
+        let (columns, event) = (event_columns(), event_values(event));
+        let places = placeholders(values.len() + 1, event.len());
+        // Only if the record was written.
+        let condition = "WHERE changes() > 0";
+        write!(text.to_mut(), "; INSERT INTO events ({columns}) SELECT {places} {condition}").ok();
+        values.extend(event);
     }
-    match execute(to, text, values).await {
-        Ok(0) => Err(conflict(&key)),
+    match to.execute(Statement::new(text, values)).await {
+        Ok(0) => Err(conflict(&key).into()),
         Ok(_) => Ok(()),
-        // SQLite looks at the newest index first, which is not that of the key.
+        // SQLite checks the newest index first, which is not that of the key.
         Err(error) if is_new && is_duplicate(&error) => match version_of(to, &key).await? {
-            Version::NEW => Err(refused(error, write)),
-            _ => Err(conflict(&key)),
+            Version::NEW => Err(refused(error, write).into()),
+            _ => Err(conflict(&key).into()),
         },
-        Err(error) => Err(refused(error, write)),
+        Err(error) => Err(refused(error, write).into()),
     }
-}
-
-async fn fetch(
-    from: &mut SqliteConnection,
-    text: &'static str,
-    values: Vec<Value>,
-) -> Result<Vec<SqliteRow>, sqlx::Error> {
-    bound(sqlx::query(text), values).fetch_all(from).await
-}
-
-/// How many rows it changed.
-pub(super) async fn execute(
-    to: &mut SqliteConnection,
-    text: impl Into<Cow<'static, str>>,
-    values: Vec<Value>,
-) -> Result<u64, sqlx::Error> {
-    let done = bound(sqlx::query(AssertSqlSafe(text.into())), values).execute(to).await?;
-    Ok(done.rows_affected())
 }
