@@ -243,17 +243,20 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
     };
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
-    let is_sorted = filter.is_active.is_some()
+    let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
+    // Only in the order of creation is there an index of all classes: the primary key.
+    let is_by_class = filter.is_active.is_some()
         || !filter.statuses.is_empty()
-        || filter.subscription_plan_id.is_some();
-    if !is_sorted || index.is_some() {
+        || filter.subscription_plan_id.is_some()
+        || column.is_some()
+        || renews_in_time;
+    if !is_by_class || index.is_some() {
         conditions.extend(access::row_by_row(filter, &now));
         let mut branch = Branch { index, ..window.branch(conditions) };
         fit(&mut branch, &[]);
         statement.text = window.close_branch(&select, branch).into();
         return Some(statement);
     }
-    let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
     let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
         let mut branch = window.branch(conditions.clone());
         branch.within.extend(of_plan.clone());
