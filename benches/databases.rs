@@ -12,10 +12,6 @@
 )]
 #![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "ratios, not money")]
 
-#[expect(dead_code, reason = "benches neither kill nor restart it")]
-#[path = "../tests/databases/postgres/cluster.rs"]
-mod cluster;
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -29,8 +25,7 @@ use subscription_core::{
     BillingCycle, EventId, NewSubscription, PlanId, Store, Subscription, SubscriptionId,
     SystemClock, SystemRandomness, UserId, Version,
 };
-
-use cluster::Cluster;
+use test_support::cluster::Cluster;
 
 const CALLERS: usize = 32;
 const SLICE: Duration = Duration::from_secs(2);

@@ -5,12 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
-#[expect(dead_code, reason = "lists are for other benches")]
-#[path = "../tests/databases/million.rs"]
-mod million;
-#[expect(dead_code, reason = "files are for other benches")]
-mod records;
-
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,9 +16,10 @@ use subscription_core::{
     Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
     SubscriptionStatus, SystemRandomness, UserId,
 };
+use test_support::{million, million_records as records};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::records::at;
+use records::at;
 
 const SUBSCRIPTIONS: u64 = 100_000;
 

@@ -6,11 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
-#[expect(dead_code, reason = "lists are for the tests")]
-#[path = "../tests/databases/million.rs"]
-mod million;
-mod records;
-
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
@@ -24,9 +19,10 @@ use subscription_core::store::{
 use subscription_core::{
     BillingCycle, MemoryStore, NewPlan, Plan, PlanId, Store, SubscriptionStatus, Timestamp,
 };
+use test_support::{million, million_records as records};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::records::subscription;
+use records::subscription;
 
 const SIZES: [u64; 3] = [1_000, 100_000, 1_000_000];
 /// Commits between two clearings.

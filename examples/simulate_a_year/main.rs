@@ -13,6 +13,8 @@
 
 #![expect(clippy::print_stdout, reason = "an example tells what it does")]
 
+#[cfg(test)]
+mod killed;
 mod renewals;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,26 +12,27 @@ use subscription_core::{
     Store, Subscription, SubscriptionId, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
 };
 
-use crate::dice::Dice;
 use crate::http::{CLIENT, Connection, Request, text};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
+use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const CALLERS: usize = 300;
 const KILLS: usize = 8;
 /// So many that the deletion takes several commits.
 const SUBSCRIPTIONS: usize = 4_000;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         accounts_of_callers_who_leave_are_whole_or_gone_sqlite,
         a_large_account_is_whole_or_gone_after_a_kill_sqlite,
     ]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking:
         accounts_of_callers_who_leave_are_whole_or_gone_postgres,
         a_large_account_is_whole_or_gone_after_a_kill_postgres,
     ]
@@ -189,7 +190,7 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
 }
 
 fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
-    let (mut dice, folder) = (Dice::told(story), folder());
+    let (rng, folder) = (seed::rng(story), folder());
     let server = Running::start(&folder, &place.url(), &[]);
     let plan = plan(&mut server.connect());
     server.stop();
@@ -207,7 +208,7 @@ fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
             until("the deletion has begun", || owner.refused(&mut connection).is_some());
             drop(leaving);
         }
-        std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(40)).unwrap()));
+        std::thread::sleep(Duration::from_millis(rng.below(40)));
         server.kill();
         place.check_file();
         place.look(async |store| match left(store, &owner.user).await {

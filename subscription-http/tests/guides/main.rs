@@ -6,14 +6,8 @@
 //! for word in a file that is.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
-#![expect(clippy::print_stdout, reason = "a test tells what it could not test")]
 
-#[expect(dead_code, reason = "what is logged and killed there is for others")]
-#[path = "../../../tests/databases/postgres/cluster.rs"]
-mod cluster;
 mod demo;
-#[path = "../../../tests/databases/needs.rs"]
-mod needs;
 mod page;
 mod pages;
 mod programs;
@@ -21,8 +15,9 @@ mod script;
 mod story;
 
 use libtest_mimic::{Arguments, Trial};
+use test_support::cluster;
+use test_support::needs::{self, Ignored};
 
-use self::needs::Ignored;
 use self::story::{Part, Story};
 
 /// What a reader does in another terminal, or with root's nginx, is done here in one script.

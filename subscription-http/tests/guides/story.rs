@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use sqlx::{Connection as _, PgConnection};
+use test_support::cluster::Cluster;
 
-use crate::cluster::Cluster;
 use crate::page::{Block, blocks, read};
 use crate::script::{DATABASE, Script};
 

@@ -11,15 +11,16 @@ use subscription_core::store::{
 use subscription_core::{
     Plan, Store as _, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
 };
+use test_support::cluster::Cluster;
+use test_support::trials;
+use test_support::trials::Trial;
 
-use super::cluster::Cluster;
 use super::fresh_schema;
 use super::shared;
 use crate::records::{at, plan, put, renamed, subscription};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_refused_set_lets_its_locks_go_at_once,
         a_commit_whose_caller_left_lets_its_locks_go,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
@@ -28,8 +29,8 @@ pub(crate) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(crate) fn stories_with_a_server_of_their_own() -> Vec<Story> {
-    stories![a_database_that_only_reads_still_answers_questions]
+pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
+    trials![a_database_that_only_reads_still_answers_questions]
 }
 
 /// Short, so that what is held up for good fails soon.

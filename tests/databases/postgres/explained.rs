@@ -12,16 +12,16 @@ use subscription_core::store::{
     Direction, IdempotencyKey, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
     PlanQuery, Position, PostgresOptions, PostgresStore, SortKey, SubscriptionQuery,
 };
-use uuid::Uuid;
-
-use super::cluster::Cluster;
-use crate::million::{
+use test_support::cluster::Cluster;
+use test_support::million::{
     COLUMNS, brief, further_pages, id, is_against_the_grain, lists, lists_of_few, now, row,
 };
-use crate::stories::{Story, stories};
+use test_support::trials;
+use test_support::trials::Trial;
+use uuid::Uuid;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         lists_of_a_million_subscriptions_read_little_more_than_a_page,
         every_other_read_finds_its_rows_by_an_index,
     ]

@@ -7,13 +7,14 @@ use subscription_core::Store as _;
 use subscription_core::store::{
     CachedStore, ChangeSet, Delete, Key, PostgresOptions, PostgresStore,
 };
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::{fresh_schema, shared};
 use crate::records::{plan, put, renamed};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         many_that_start_at_once_make_the_tables_once,
         a_plan_changed_by_one_is_new_on_the_other_at_once,
         a_plan_deleted_by_one_is_gone_from_the_other_at_once,

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use subscription_core::Store as _;
 use subscription_core::store::{PostgresOptions, PostgresStore, StoreError};
+use test_support::cluster::Cluster;
+use test_support::trials;
+use test_support::trials::Trial;
 
-use super::cluster::Cluster;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_restart_of_the_database_is_survived,
         a_killed_database_keeps_what_was_answered,
         a_store_opens_before_its_database_is_up,

@@ -13,17 +13,18 @@ use subscription_core::store::{
     PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{Store as _, Timestamp};
+use test_support::million::{
+    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
+};
+use test_support::trials;
+use test_support::trials::Trial;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::folder::folder;
-use crate::million::{
-    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
-};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
         sessions_of_a_user_are_found_by_an_index,

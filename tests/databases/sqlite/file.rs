@@ -8,13 +8,14 @@ use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::Store as _;
 use subscription_core::auth::Scope;
 use subscription_core::store::{ChangeSet, OpenError, SqliteOptions, StoreError};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::folder::folder;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         what_was_committed_is_there_when_the_file_is_opened_again,
         a_file_in_use_is_refused_to_a_second,
         what_is_no_database_is_refused,

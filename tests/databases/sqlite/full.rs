@@ -9,13 +9,14 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::Store as _;
 use subscription_core::store::{ChangeSet, SqliteOptions, StoreError};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::folder::folder;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes,
         a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room,
         a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written,

@@ -11,14 +11,15 @@ use subscription_core::store::{
     SubscriptionQuery, Write,
 };
 use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::fresh;
 use crate::folder::folder;
 use crate::records::{at, plan, put, renamed, subscription};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_refused_set_hurts_no_neighbour,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         while_another_holds_the_file_nothing_is_written_and_all_is_read,

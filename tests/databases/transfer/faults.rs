@@ -6,15 +6,16 @@ use subscription_core::auth::User;
 use subscription_core::store::Write;
 use subscription_core::store::transfer::TransferError;
 use subscription_core::{Payment, Subscription, SubscriptionStatus};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::household::Household;
 use super::refusals::{faults, forged};
 use super::{Movable, commit};
-use crate::stories::{Story, stories};
 use crate::{postgres, sqlite};
 
-pub(super) fn stories() -> Vec<Story> {
-    stories![
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
         every_fault_of_a_file_is_told_with_its_line_and_leaves_nothing,
         each_rule_is_checked,
         numbers_that_leave_no_room_are_refused,
@@ -25,8 +26,8 @@ pub(super) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(super) fn stories_with_a_server() -> Vec<Story> {
-    stories![
+pub(super) fn trials_with_a_server() -> Vec<Trial> {
+    trials![
         every_fault_of_a_file_is_told_by_a_server_and_leaves_nothing,
         two_records_with_one_value_of_what_is_unique_are_refused_by_a_server,
     ]

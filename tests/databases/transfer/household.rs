@@ -43,7 +43,7 @@ pub(super) struct Household {
 impl Household {
     /// Of the seed to repeat, or one that nobody has tried yet.
     pub(super) fn new() -> Self {
-        Self { random: SeededRandomness::new(crate::seed::seed()), made: 0 }
+        Self { random: SeededRandomness::new(test_support::seed::seed()), made: 0 }
     }
 
     /// Another that fills the same store: what must be unique is its alone.

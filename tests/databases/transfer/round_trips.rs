@@ -3,15 +3,16 @@
 use subscription_core::Store;
 use subscription_core::store::transfer::{Kind, Progress};
 use subscription_core::store::{ChangeSet, Key, PageLimit, StoreError, Unique, Write};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::household::Household;
 use super::{Movable, commit};
 use crate::records::plan;
-use crate::stories::{Story, stories};
 use crate::{postgres, sqlite};
 
-pub(super) fn stories() -> Vec<Story> {
-    stories![
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
         a_file_is_read_and_written_alike,
         an_empty_store_moves_too,
         the_feed_goes_on_where_it_was_though_all_events_are_forgotten,
@@ -20,8 +21,8 @@ pub(super) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(super) fn stories_with_a_server() -> Vec<Story> {
-    stories![
+pub(super) fn trials_with_a_server() -> Vec<Trial> {
+    trials![
         from_a_file_to_a_server_and_back_is_the_same_to_the_byte,
         from_a_server_to_a_file_and_back_is_the_same_to_the_byte,
         every_record_reads_back_equal_from_the_other_kind,

@@ -5,10 +5,10 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 use subscription_core::ErrorKind;
+use test_support::service_world::wrong;
 
 use super::forge::{P256_PEM, Signer, Target};
 use super::world::web;
-use crate::world::wrong;
 
 /// What leads the 32 bytes of an Ed25519 public key in DER.
 const ED25519_SPKI: [u8; 12] =

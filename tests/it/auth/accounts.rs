@@ -9,9 +9,9 @@ use subscription_core::{
     BillingCycle, Error, ErrorKind, NewPayment, NewPlan, NewSubscription, SubscriptionStatus,
     Timestamp,
 };
+use test_support::service_world::{of, wrong};
 
 use super::world::{AuthWorld, web};
-use crate::world::{of, wrong};
 
 #[tokio::test]
 async fn an_account_is_made_once_and_signed_into_again() {

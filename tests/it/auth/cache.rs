@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use subscription_core::auth::{AuthSettings, Authenticated, Authentication, SignedIn};
 use subscription_core::{Error, ErrorKind, MemoryStore, Store};
+use test_support::service_world::{of, wrong};
+use test_support::spy_store::{Asked, Counting, Forgetful, Tap, Tapped};
 
-use super::tapped::{Asked, Counting, Forgetful, Tap, Tapped};
 use super::world::{AuthWorld, CACHE_LAG, SERVER_KEY, authentication, just_under, server_key, web};
-use crate::world::{of, wrong};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MICRO: Duration = Duration::from_micros(1);

@@ -9,9 +9,9 @@ use subscription_core::auth::{
 };
 use subscription_core::store::{ChangeSet, Write};
 use subscription_core::{Error, ErrorKind};
+use test_support::service_world::{faults, of, wrong};
 
 use super::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret};
-use crate::world::{faults, of, wrong};
 
 fn client(id: &str, kind: ClientKind, scopes: &[Scope]) -> NewClient {
     let scopes = scopes.iter().copied().collect();

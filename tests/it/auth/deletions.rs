@@ -14,10 +14,10 @@ use subscription_core::{
     BillingCycle, Error, ErrorKind, NewPlan, NewSubscription, PlanId, Store, Subscription,
     SubscriptionId, SubscriptionStatus, Timestamp, UserId,
 };
+use test_support::service_world::{of, wrong};
+use test_support::spy_store::{Asked, Counting, Tap, Tapped};
 
-use super::tapped::{Asked, Counting, Tap, Tapped};
 use super::world::{AuthWorld, web};
-use crate::world::{of, wrong};
 
 /// More than one commit takes, together with the sessions and the user.
 pub(crate) const MANY: usize = 1_300;

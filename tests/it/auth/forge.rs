@@ -57,7 +57,7 @@ impl Signer {
         let message = format!("{header}.{claims}");
         let signature = crypto::sign(message.as_bytes(), &self.key, self.algorithm).unwrap();
         let token = format!("{message}.{signature}");
-        crate::logs::note(&token);
+        test_support::logs::note(&token);
         token
     }
 

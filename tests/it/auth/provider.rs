@@ -9,10 +9,10 @@ use subscription_core::Timestamp;
 use subscription_core::auth::{
     Fetch, FetchFailed, FetchRequest, Identity, IdentityRefused, IdentityVerifier, Trust,
 };
+use test_support::service_world::{at, of};
 use tokio::sync::Semaphore;
 
 use super::world::{AUDIENCE, PROVIDER, seconds};
-use crate::world::{at, of};
 
 /// Answers what it was last told to, and keeps what it was asked.
 #[derive(Debug)]

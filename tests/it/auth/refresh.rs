@@ -8,10 +8,10 @@ use subscription_core::auth::{AuthSettings, RefreshWindows, RevocationReason, Se
 use subscription_core::events::{Change, Subject};
 use subscription_core::store::{ChangeSet, PageLimit, Write};
 use subscription_core::{Error, ErrorKind};
+use test_support::service_world::wrong;
+use test_support::spy_store::{Forgetful, Tapped};
 
-use super::tapped::{Forgetful, Tapped};
 use super::world::{AuthWorld, just_under, web};
-use crate::world::wrong;
 
 const DAY: Duration = Duration::from_hours(24);
 

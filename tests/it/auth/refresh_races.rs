@@ -8,17 +8,17 @@ use subscription_core::auth::{AuthSettings, Authenticated, RevocationReason, Sig
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::PageLimit;
 use subscription_core::{Error, MemoryStore, SessionId, Store, Timestamp};
+use test_support::rng::Rng;
+use test_support::service_world::wrong;
+use test_support::spy_store::{Tapped, Yielding};
 use tokio::task::JoinSet;
 
-use super::dice::Dice;
-use super::tapped::{Tapped, Yielding};
 use super::world::{AuthWorld, web};
-use crate::world::wrong;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_refreshes_with_one_token_agree_on_its_successor() {
     for seed in 0..20 {
-        let store = Tapped::by(Yielding(Dice::seeded(seed)));
+        let store = Tapped::by(Yielding(Rng::new(seed)));
         let world = Arc::new(AuthWorld::over(store, AuthSettings::default()));
         let first = world.sign_up("ada").await;
 
@@ -113,8 +113,8 @@ impl Race {
     async fn run(self) -> Vec<String> {
         let mut acts = vec![Act::Refresh, Act::Refresh, Act::SignIn, Act::Check, Act::CheckCached];
         acts.push(Act::End);
-        let dice = Dice::seeded(self.seed);
-        acts.sort_by_cached_key(|_| dice.number());
+        let rng = Rng::new(self.seed);
+        acts.sort_by_cached_key(|_| rng.number());
         let race = Arc::new(self);
         let mut tasks = JoinSet::new();
         for act in acts {
@@ -252,7 +252,7 @@ fn checked<T>(result: Result<T, Error>) -> Done {
 }
 
 fn yielding(seed: u64) -> Arc<dyn Store> {
-    Tapped::by(Yielding(Dice::seeded(seed)))
+    Tapped::by(Yielding(Rng::new(seed)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

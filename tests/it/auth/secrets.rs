@@ -16,6 +16,7 @@ use subscription_core::auth::{
 };
 use subscription_core::store::{ChangeSet, PageLimit, Write};
 use subscription_core::{Error, FaultCode, Text};
+use test_support::service_world::of;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -23,7 +24,6 @@ use super::world::{
     AUDIENCE, AuthWorld, PROVIDER, PROVIDER_SECRET, SERVER_KEY, SIGNING_SEED, secret, server_key,
     web,
 };
-use crate::world::of;
 
 const ADDRESS: &str = "203.0.113.77";
 const USER_AGENT: &str = "Peculiar/1.0";

@@ -6,10 +6,10 @@ use std::time::Duration;
 use subscription_core::auth::{AuthSettings, SignIn, SignedIn};
 use subscription_core::store::{ChangeSet, PageLimit};
 use subscription_core::{Timestamp, UserId};
+use test_support::service_world::of;
+use test_support::spy_store::{Counting, Tapped};
 
-use super::tapped::{Counting, Tapped};
 use super::world::{AuthWorld, web};
-use crate::world::of;
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use subscription_core::auth::{AuthSettings, RevocationReason, SignIn, SignedIn};
 use subscription_core::store::PageLimit;
 use subscription_core::{ErrorKind, SessionId, Timestamp};
+use test_support::service_world::{of, wrong};
+use test_support::spy_store::{Counting, Tapped};
 
-use super::tapped::{Counting, Tapped};
 use super::world::{AuthWorld, just_under, web};
-use crate::world::{of, wrong};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);

@@ -7,10 +7,10 @@ use subscription_core::{
     BillingCycle, NewPlan, NewSubscription, Plan, SubscriptionChanges, SubscriptionStatus,
     Timestamp, UserId,
 };
+use test_support::service_world::{faults, of};
 use uuid::Uuid;
 
 use super::world::AuthWorld;
-use crate::world::{faults, of};
 
 async fn plan(world: &AuthWorld) -> Arc<Plan> {
     let new = NewPlan::new(of("Pro"), of("pro"), of("5"), BillingCycle::MONTHLY);

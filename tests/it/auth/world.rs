@@ -15,8 +15,7 @@ use subscription_core::{
     Error, ManualClock, MemoryStore, SeededRandomness, Slug, Store, SubscriptionService, Timestamp,
     UserId,
 };
-
-use crate::world::{at, of};
+use test_support::service_world::{at, of};
 
 pub(crate) const PROVIDER: &str = "https://id.example.com";
 pub(crate) const AUDIENCE: &str = "our-app";
@@ -43,7 +42,7 @@ impl AuthWorld {
     }
 
     pub(crate) fn over(store: Arc<dyn Store>, settings: AuthSettings) -> Self {
-        crate::logs::listen();
+        test_support::logs::listen();
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::clone(&store))
             .clock(clock.clone())
@@ -69,7 +68,7 @@ impl AuthWorld {
         change(&mut claims);
         let key = EncodingKey::from_secret(PROVIDER_SECRET);
         let token = encode(&Header::default(), &claims, &key).unwrap();
-        crate::logs::note(&token);
+        test_support::logs::note(&token);
         token.into()
     }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use subscription_core::auth::ClientKind;
+use test_support::service_world::of;
 
 use super::moods::{DAMAGED, HANGS, UNAVAILABLE, moody};
 use super::world::{Answer, HttpWorld, WEB, problem, text};
-use crate::world::of;
 
 const SHOP: &str = "https://shop.example";
 const BLOG: &str = "https://blog.example";

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, Waker};
 
 use secrecy::ExposeSecret as _;
 use subscription_http::Timeouts;
+use test_support::spy_store::Tapped;
 
 use super::world::HttpWorld;
 use crate::auth::deletions::{Account, Hesitant, MANY, State};
-use crate::auth::tapped::Tapped;
 
 /// More turns than a deletion takes.
 const TURNS: usize = 1_000;

@@ -95,7 +95,7 @@ async fn who_calls_is_told_apart_from_who_does_not() {
     let world = HttpWorld::new().await;
     let wrong_key = format!("{}A", &world.server[..world.server.len() - 1]);
     let (longest, too_long) = ("a".repeat(200), "a".repeat(201));
-    world.auth.auth.revoke_client(&crate::world::of("server")).await.unwrap();
+    world.auth.auth.revoke_client(&test_support::service_world::of("server")).await.unwrap();
 
     for (id, status, code) in [
         ("", 401, "client_id_missing"),

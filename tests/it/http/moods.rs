@@ -17,11 +17,11 @@ use subscription_core::auth::{
 use subscription_core::store::{IdempotencyKey, Key, Operation, StoreError};
 use subscription_core::{Email, Timestamp};
 use subscription_http::Timeouts;
+use test_support::service_world::of;
+use test_support::spy_store::{Asked, Tap, Tapped};
 
 use super::world::HttpWorld;
-use crate::auth::tapped::{Asked, Tap, Tapped};
 use crate::auth::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret, server_key};
-use crate::world::of;
 
 /// What a store does instead of its work.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use http_body_util::Full;
 use serde_json::json;
 use subscription_core::auth::{AuthSettings, ClientKind};
 use subscription_http::{Quota, RateLimits, Timeouts};
+use test_support::spy_store::{Counting, Tapped};
 
 use super::world::{Answer, HttpWorld, Person, WEB, problem, text};
-use crate::auth::tapped::{Counting, Tapped};
 use crate::auth::world::AuthWorld;
 
 const SIGN_IN: &str = "/authentication/sign-in";

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
 use subscription_core::{MemoryStore, Store};
 use subscription_http::{Api, RateLimits, Timeouts};
+use test_support::logs;
+use test_support::service_world::of;
 
 use crate::auth::world::{AuthWorld, secret};
-use crate::logs;
-use crate::world::of;
 
 /// The client of a browser: it may authenticate and read plans, and its id is no secret.
 pub(crate) const WEB: &str = "web";

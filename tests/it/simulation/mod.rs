@@ -5,61 +5,16 @@
 //!
 //!     SUBSCRIPTION_TEST_SEED=7 SUBSCRIPTION_TEST_STEPS=20000 cargo test --test it simulation
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a simulation that fails panics")]
-
-pub(crate) mod accounts;
-mod actors;
-mod broken;
-mod concurrent;
-mod faults;
-mod feed;
-mod invariants;
-mod model;
-mod operation;
+mod accounts;
 mod regressions;
-mod renewals;
-mod rng;
-mod snapshot;
-mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use subscription_core::{MemoryStore, Store};
-
-use self::broken::{Breakage, BrokenStore};
-use self::world::World;
-use crate::seed::seeds;
-
-fn steps(by_default: u32) -> u32 {
-    u32::try_from(crate::seed::steps(by_default.into())).unwrap_or(u32::MAX)
-}
-
-/// Random lives, each over a store of its own; a failure prints the seed that repeats it.
-pub(crate) async fn random_lives<F: Future<Output = Arc<dyn Store>>>(
-    open: impl Fn() -> F,
-    fixed: u64,
-    by_default: u32,
-) {
-    for seed in seeds(fixed) {
-        if let Err(failure) = World::over(open().await, seed).run(steps(by_default)).await {
-            panic!("{failure}");
-        }
-    }
-}
-
-/// Actors that run at once, in each run over a store of its own.
-pub(crate) async fn actors_at_once<F: Future<Output = Arc<dyn Store>>>(
-    open: impl Fn() -> F,
-    fixed: u64,
-    by_default: u32,
-) {
-    for seed in seeds(fixed) {
-        if let Err(failure) = concurrent::run(open().await, seed, steps(by_default)).await {
-            panic!("{failure}");
-        }
-    }
-}
+use test_support::simulation::broken::{Breakage, BrokenStore};
+use test_support::simulation::world::World;
+use test_support::simulation::{actors_at_once, concurrent, random_lives};
 
 /// How many runs look for a breakage. Whether they meet it, and which invariant it breaks first, is a
 /// matter of chance.

@@ -8,12 +8,11 @@ use subscription_core::{
     BillingCycle, Clock, MemoryStore, NewPlan, NewSubscription, PlanId, Store, SubscriptionChanges,
     SubscriptionStatus, UserId,
 };
+use test_support::simulation::faults::{Disturbance, Fault};
+use test_support::simulation::model::{Model, Seen};
+use test_support::simulation::operation::{Operation, Record, Reply};
+use test_support::simulation::world::service_over;
 use uuid::Uuid;
-
-use super::faults::{Disturbance, Fault};
-use super::model::{Model, Seen};
-use super::operation::{Operation, Record, Reply};
-use super::world::service_over;
 
 #[tokio::test]
 async fn a_record_is_never_told_that_it_has_its_own_external_id() {

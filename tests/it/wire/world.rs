@@ -12,12 +12,11 @@ use subscription_core::auth::{
 };
 use subscription_core::{MemoryStore, Store, SubscriptionService};
 use subscription_http::{Api, Limits, Server, Timeouts};
+use test_support::spy_store::{Asked, Tap, Tapped};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-
-use crate::auth::tapped::{Asked, Tap, Tapped};
 
 /// Far more than anything here takes, on however busy a machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -46,7 +45,7 @@ impl Wire {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>, limits: Limits, timeouts: Timeouts) -> Self {
-        crate::logs::listen();
+        test_support::logs::listen();
         let service = SubscriptionService::new(store);
         let keys = KeyRing::new(SigningKey::ed25519(&vec![7; 32].into()).unwrap());
         let server_keys = ServerKeys::new(1, vec![8; 32].into()).unwrap();

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
-use super::value::{Cells, Columns, Value, damaged};
+use super::value::{Cells, Value, damaged};
 use crate::accounts::{
     ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason, Scope,
     WebOrigin,
@@ -14,7 +15,10 @@ use crate::accounts::{
 use crate::events::{Change, Event, Subject};
 use crate::payments::{Currency, Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, Plan};
-use crate::store::{Answer, IdempotencyKey, Operation, RequestKey, Source, StoreError};
+use crate::store::{
+    Answer, Collection, DocumentId, DocumentKey, IdempotencyKey, Label, Operation, RequestKey,
+    Source, StoreError,
+};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::decimal::{Amount, Bounded};
@@ -26,7 +30,7 @@ use crate::values::version::Version;
 pub(super) trait Field: Sized {
     fn write(&self, to: &mut Vec<Value>);
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError>;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
 }
 
 /// Fields of one column: the value to bind, and the reader.
@@ -38,7 +42,7 @@ macro_rules! one_column {
                 to.push($value);
             }
 
-            fn read<R: Columns>($cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+            fn read($cells: &mut Cells<'_>) -> Result<Self, StoreError> {
                 $read
             }
         }
@@ -48,6 +52,7 @@ macro_rules! one_column {
 one_column! {
     PlanId, SubscriptionId, PaymentId, UserId, SessionId, EventId =>
         |id, cells| Value::Id(id.uuid()), cells.id();
+    Option<Uuid> => |id, cells| Value::IdOrNull(*id), cells.id_or_null();
     bool => |yes, cells| Value::Bool(*yes), cells.bool();
     u8, u32 => |number, cells| Value::Int((*number).into()), cells.number();
     u64 => |number, cells| Value::count(*number), cells.count();
@@ -60,7 +65,7 @@ one_column! {
         |json, cells| Value::json(json), cells.json();
     Answer => |answer, cells| Value::json(&StoredAnswer::from(answer)),
         cells.json::<StoredAnswer>().map(Self::from);
-    String => |text, cells| Value::text(text), cells.text().map(Self::from);
+    String, Box<str> => |text, cells| Value::text(text), cells.text().map(Self::from);
     // There was a scope that no endpoint asked for; clients that have it lack nothing.
     BTreeSet<Scope> => |scopes, cells|
         Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
@@ -79,7 +84,7 @@ impl<const MAX: u64> Field for Bounded<MAX> {
         to.push(Value::count(self.get()));
     }
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         cells.number()
     }
 }
@@ -103,7 +108,8 @@ text! {
     Slug => as_str, Href => as_str, Features => as_str, BillingCycle => to_string,
     SubscriptionStatus => as_str, PaymentStatus => as_str, Currency => code,
     ClientKind => as_str, ClientSource => as_str, RevocationReason => as_str, IpAddr => to_string,
-    Operation => as_str, RequestKey => as_str,
+    Operation => as_str, RequestKey => as_str, Collection => as_str, DocumentId => as_str,
+    Label => as_str,
 }
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> TextField for Text<MIN, MAX, LINES> {
@@ -117,7 +123,7 @@ impl<T: TextField> Field for T {
         to.push(Value::Text(Some(self.text())));
     }
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         cells.text()?.parse().map_err(damaged)
     }
 }
@@ -127,7 +133,7 @@ impl<T: TextField> Field for Option<T> {
         to.push(Value::Text(self.as_ref().map(TextField::text)));
     }
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         cells.text_or_null()?.map(str::parse).transpose().map_err(damaged)
     }
 }
@@ -140,7 +146,7 @@ macro_rules! columns {
                 $(self.$field.write(to);)+
             }
 
-            fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+            fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
                 Ok(Self { $($field: Field::read(cells)?),+ })
             }
         }
@@ -151,6 +157,7 @@ columns! {
     IdentityKey { issuer, subject }
     Origin { ip, user_agent }
     IdempotencyKey { operation, client, key }
+    DocumentKey { collection, id }
     Event { id, at, subject, version, change }
 }
 
@@ -159,7 +166,7 @@ impl Field for Email {
         to.extend([Value::text(self.as_str()), Value::text(self.key())]);
     }
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         let email = cells.text()?.parse().map_err(damaged)?;
         // The key follows from the address.
         cells.text()?;
@@ -173,7 +180,7 @@ impl Field for Option<Revocation> {
         self.map(|revocation| revocation.reason).write(to);
     }
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         match (cells.time_or_null()?, Field::read(cells)?) {
             (Some(at), Some(reason)) => Ok(Some(Revocation { at, reason })),
             (None, None) => Ok(None),
@@ -214,14 +221,14 @@ enum StoredAnswer {
 impl From<&Answer> for StoredAnswer {
     fn from(answer: &Answer) -> Self {
         match answer {
-            Answer::Plan(plan) => Self::Plan(plan.clone()),
+            Answer::Plan(plan) => Self::Plan(Plan::clone(plan)),
             Answer::Subscription(shown) => Self::Subscription {
-                shown: shown.clone(),
+                shown: Subscription::clone(shown),
                 blocked: shown.blocked,
                 anchor_at: shown.anchor_at,
             },
             Answer::Payment(shown) => {
-                Self::Payment { shown: shown.clone(), settled: shown.settled }
+                Self::Payment { shown: Payment::clone(shown), settled: shown.settled }
             }
         }
     }
@@ -230,11 +237,13 @@ impl From<&Answer> for StoredAnswer {
 impl From<StoredAnswer> for Answer {
     fn from(answer: StoredAnswer) -> Self {
         match answer {
-            StoredAnswer::Plan(plan) => Self::Plan(plan),
+            StoredAnswer::Plan(plan) => Self::Plan(plan.into()),
             StoredAnswer::Subscription { shown, blocked, anchor_at } => {
-                Self::Subscription(Subscription { blocked, anchor_at, ..shown })
+                Self::Subscription(Subscription { blocked, anchor_at, ..shown }.into())
             }
-            StoredAnswer::Payment { shown, settled } => Self::Payment(Payment { settled, ..shown }),
+            StoredAnswer::Payment { shown, settled } => {
+                Self::Payment(Payment { settled, ..shown }.into())
+            }
         }
     }
 }

@@ -5,12 +5,10 @@ use std::borrow::Cow;
 use super::access;
 use super::table::{SqlRecord, Table, key_values};
 use super::value::Value;
-use crate::payments::Payment;
-use crate::plans::Plan;
 use crate::store::access_class::{AccessClass, Holds, classes};
 use crate::store::{
-    Direction, Key, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, SortKey,
-    SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+    Direction, Key, PageLimit, Position, SortKey, SubscriptionFilter, SubscriptionOrder,
+    SubscriptionQuery,
 };
 use crate::subscriptions::Subscription;
 
@@ -46,7 +44,7 @@ impl Statement {
 }
 
 /// Where a page begins, in which order it goes on, and how far.
-struct Window {
+pub(super) struct Window {
     /// `renews_order DESC, id DESC`
     order: String,
     /// If it does not begin at the start.
@@ -70,7 +68,7 @@ impl Place {
 }
 
 impl Window {
-    fn new(
+    pub(super) fn new(
         statement: &mut Statement,
         column: Option<&'static str>,
         direction: Direction,
@@ -99,7 +97,7 @@ impl Window {
         Self { order, begin, limit }
     }
 
-    fn close(&self, select: &str, conditions: Vec<String>) -> String {
+    pub(super) fn close(&self, select: &str, conditions: Vec<String>) -> String {
         self.close_branch(select, self.branch(conditions))
     }
 
@@ -129,43 +127,8 @@ fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::Name(name) => Some(Value::text(name)),
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
+        SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
-}
-
-pub(in crate::store) fn plans(query: &PlanQuery) -> Statement {
-    let mut statement = Statement::default();
-    let filter = &query.filter;
-    let mut conditions = Vec::new();
-    let mut equal = |column: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            conditions.push(format!("{column} = {}", statement.bind(value)));
-        }
-    };
-    equal("is_active", filter.is_active.map(Value::Bool));
-    equal("billing_cycle", filter.billing_cycle.map(|cycle| Value::text(cycle.to_string())));
-    equal("product_id", filter.product_id.as_ref().map(Value::text));
-    equal("tier", filter.tier.map(|tier| Value::count(tier.get())));
-    equal("most_popular", filter.most_popular.map(Value::Bool));
-    let column = match query.order {
-        PlanOrder::Tier => Some("tier"),
-        PlanOrder::Price => Some("price_order"),
-        PlanOrder::Name => Some("name"),
-        PlanOrder::CreatedAt => None,
-    };
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, column, query.direction, after, query.limit);
-    statement.text = window.close(&Plan::TABLE.texts.select, conditions).into();
-    statement
-}
-
-pub(in crate::store) fn payments(query: &PaymentQuery) -> Statement {
-    let mut statement = Statement::default();
-    let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, None, query.direction, after, query.limit);
-    let conditions = vec![format!("subscription_id = {subscription}")];
-    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
-    statement
 }
 
 /// A part of a statement, before it is put into words.

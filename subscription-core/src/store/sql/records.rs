@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 
 use super::field::Field;
 use super::table::{SqlRecord, Table, Texts};
-use super::value::{Cells, Columns, Value};
+use super::value::{Cells, Value};
 use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{IdempotencyRecord, StoreError, Unique};
+use crate::store::{Document, IdempotencyRecord, StoreError, Unique};
 use crate::subscriptions::Subscription;
 
 macro_rules! names {
@@ -29,14 +29,14 @@ macro_rules! record {
         $record:ident: $static:ident = $name:literal, key $key:literal
         { $($field:ident $([$($column:ident),+])?),+ $(,)? }
         $(and $derived:ident)?
-        $(, $setting:ident($value:expr))*
+        $(, $setting:ident($value:expr))* $(; holds $kind:ident)?
     ) => {
         pub(super) static $static: Table = Table::new(
             $name,
             $key,
             &[$(names!($field $([$($column)+])?),)+ $(names!($derived),)?],
             LazyLock::new(|| Texts::of(&$static)),
-        )$(.$setting($value))*;
+        )$(.$setting($value))*$(.holds::<$kind>())?;
 
         impl SqlRecord for $record {
             const TABLE: &'static Table = &$static;
@@ -48,7 +48,7 @@ macro_rules! record {
                 values
             }
 
-            fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+            fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
                 Ok(Self { $($field: Field::read(cells)?),+ })
             }
         }
@@ -60,7 +60,8 @@ record! {
         id, name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
         features, most_popular, tier, is_active, created_at, updated_at, version,
     },
-    unique(&[("plans_slug", "plans.slug", Unique::PlanSlug)])
+    unique(&[("plans_slug", "plans.slug", Unique::PlanSlug)]);
+    holds Plan
 }
 
 record! {
@@ -73,7 +74,8 @@ record! {
         "subscriptions_external_id",
         "subscriptions.external_subscription_id",
         Unique::ExternalSubscription,
-    )])
+    )]);
+    holds Subscription
 }
 
 record! {
@@ -81,7 +83,8 @@ record! {
         id, subscription_id, amount, currency, external_payment_id, status, created_at, updated_at,
         version, settled,
     },
-    unique(&[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)])
+    unique(&[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)]);
+    holds Payment
 }
 
 record! {
@@ -92,7 +95,8 @@ record! {
     unique(&[
         ("users_identity", "users.issuer", Unique::UserIdentity),
         ("users_email", "users.email_key", Unique::UserEmail),
-    ])
+    ]);
+    holds User
 }
 
 record! {
@@ -101,7 +105,8 @@ record! {
         successor_used, auth_time, last_seen_at, expires_at, idle_expires_at,
         revoked [revoked_at, revocation_reason], origin [ip, user_agent], created_at, updated_at,
         version,
-    } and ended_at
+    } and ended_at;
+    holds Session
 }
 
 record! {
@@ -109,16 +114,25 @@ record! {
         id, name, kind, scopes, keys, revoked_at, origins, source, left_at, created_at, updated_at,
         version,
     },
-    defaults(&[("origins", "[]"), ("source", "\"command\""), ("left_at", "null")])
+    defaults(&[("origins", "[]"), ("source", "\"command\""), ("left_at", "null")]);
+    holds Client
 }
 
 record! {
     IdempotencyRecord: ANSWERS = "answers", key 3 {
         key [operation, client, request_key], version, fingerprint, answer, expires_at,
-    }
+    };
+    holds IdempotencyRecord
 }
 
-// An event that has its place in the feed.
+record! {
+    Document: DOCUMENTS = "documents", key 2 {
+        key [collection, id], version, owner, label, due_at, body,
+    };
+    holds Document
+}
+
+// Events that have a sequence.
 record! {
     RecordedEvent: EVENTS = "events", key 1 {
         sequence, event [id, at, subject, version, change],

@@ -1,12 +1,12 @@
 //! The tables, and the statements that each of them needs.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use super::value::{Cells, Columns, Value};
+use super::value::{Cells, Columns, Value, damaged};
 use crate::accounts::{Client, Session, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{IdempotencyRecord, Key, StoreError, Unique, Write};
+use crate::store::{Document, IdempotencyRecord, Key, Kind, Record, StoreError, Unique};
 use crate::subscriptions::Subscription;
 
 /// A record that has a table.
@@ -16,7 +16,7 @@ pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     /// Its columns, in the table's order.
     fn values(&self) -> Vec<Value>;
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError>;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
 }
 
 /// A kind of record as the database keeps it.
@@ -34,8 +34,12 @@ pub(in crate::store) struct Table {
     pub(in crate::store) reset: &'static str,
     /// Its unique indexes, and a column of each.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
+    /// Reads a row of the table's columns.
+    pub(super) read: Reader,
     pub(in crate::store) texts: LazyLock<Texts>,
 }
+
+type Reader = fn(&dyn Columns) -> Result<Record, StoreError>;
 
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
@@ -76,7 +80,8 @@ impl Table {
         fields: &'static [&'static [&'static str]],
         texts: LazyLock<Texts>,
     ) -> Self {
-        Self { name, key, fields, defaults: &[], reset: "", unique: &[], texts }
+        let read: Reader = |_| Err(damaged("the rows of this table are no records"));
+        Self { name, key, fields, defaults: &[], reset: "", unique: &[], read, texts }
     }
 
     pub(in crate::store) const fn defaults(
@@ -84,6 +89,12 @@ impl Table {
         defaults: &'static [(&'static str, &'static str)],
     ) -> Self {
         self.defaults = defaults;
+        self
+    }
+
+    /// The table holds records of a kind.
+    pub(super) const fn holds<T: SqlRecord + Kind>(mut self) -> Self {
+        self.read = |row| T::read(&mut Cells::new(row)).map(|read| Arc::new(read).into_record());
         self
     }
 
@@ -109,6 +120,7 @@ impl Table {
             Key::Session(_) => Session::TABLE,
             Key::Client(_) => Client::TABLE,
             Key::Idempotency(_) => IdempotencyRecord::TABLE,
+            Key::Document(_) => Document::TABLE,
         }
     }
 
@@ -154,16 +166,17 @@ pub(in crate::store) fn placeholders(from: usize, count: usize) -> String {
     (from..from + count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The columns of the record that is to be written.
-pub(in crate::store) fn values(write: &Write) -> Vec<Value> {
-    match write {
-        Write::Plan(plan) => plan.values(),
-        Write::Subscription(subscription) => subscription.values(),
-        Write::Payment(payment) => payment.values(),
-        Write::User(user) => user.values(),
-        Write::Session(session) => session.values(),
-        Write::Client(client) => client.values(),
-        Write::Idempotency(record) => record.values(),
+/// The values of a record's columns.
+pub(in crate::store) fn values(record: &Record) -> Vec<Value> {
+    match record {
+        Record::Plan(plan) => plan.values(),
+        Record::Subscription(subscription) => subscription.values(),
+        Record::Payment(payment) => payment.values(),
+        Record::User(user) => user.values(),
+        Record::Session(session) => session.values(),
+        Record::Client(client) => client.values(),
+        Record::Idempotency(record) => record.values(),
+        Record::Document(document) => document.values(),
     }
 }
 
@@ -176,6 +189,7 @@ pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
         Key::User(id) => vec![Value::Id(id.uuid())],
         Key::Session(id) => vec![Value::Id(id.uuid())],
         Key::Client(id) => vec![Value::text(id)],
+        Key::Document(key) => vec![Value::text(key.collection.as_str()), Value::text(&key.id)],
         Key::Idempotency(key) => vec![
             Value::text(key.operation.as_str()),
             Value::text(&key.client),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::store::{Source, StoreError};
+use crate::store::{PageLimit, Source, StoreError};
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
@@ -13,6 +13,7 @@ use crate::values::version::Version;
 #[derive(Debug, Clone)]
 pub(in crate::store) enum Value {
     Id(Uuid),
+    IdOrNull(Option<Uuid>),
     Text(Option<String>),
     Int(i64),
     Bool(bool),
@@ -40,6 +41,10 @@ impl Value {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
+    pub(super) fn limit(limit: PageLimit) -> Self {
+        Self::count(limit.get() as u64)
+    }
+
     pub(in crate::store) fn version(version: Version) -> Self {
         Self::count(version.get())
     }
@@ -56,6 +61,7 @@ pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 /// What a row gives, by the place of the column.
 pub(in crate::store) trait Columns: Send + Sync {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error>;
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
     fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error>;
     fn int(&self, at: usize) -> Result<i64, sqlx::Error>;
     fn bool(&self, at: usize) -> Result<bool, sqlx::Error>;
@@ -66,13 +72,13 @@ pub(in crate::store) trait Columns: Send + Sync {
 }
 
 /// The columns of a row, one after the other.
-pub(in crate::store) struct Cells<'r, R> {
-    row: &'r R,
+pub(in crate::store) struct Cells<'r> {
+    row: &'r dyn Columns,
     next: usize,
 }
 
-impl<'r, R: Columns> Cells<'r, R> {
-    pub(in crate::store) const fn new(row: &'r R) -> Self {
+impl<'r> Cells<'r> {
+    pub(in crate::store) const fn new(row: &'r dyn Columns) -> Self {
         Self { row, next: 0 }
     }
 
@@ -83,6 +89,10 @@ impl<'r, R: Columns> Cells<'r, R> {
 
     pub(in crate::store) fn id<T: From<Uuid>>(&mut self) -> Result<T, StoreError> {
         self.row.id(self.step()).map(T::from).map_err(damaged)
+    }
+
+    pub(super) fn id_or_null(&mut self) -> Result<Option<Uuid>, StoreError> {
+        self.row.id_or_null(self.step()).map_err(damaged)
     }
 
     pub(in crate::store) fn text(&mut self) -> Result<&'r str, StoreError> {

@@ -5,12 +5,14 @@
 
 use std::collections::HashSet;
 
+use serde::de::IgnoredAny;
+
 use super::error::FileFaults;
 use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Answer, IdempotencyRecord, Operation};
+use crate::store::{Answer, Document, IdempotencyRecord, Operation};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::faults::Faults;
 use crate::values::id::{PlanId, UserId};
@@ -122,6 +124,15 @@ impl Check {
         };
         if record.key.operation != operation {
             self.note(line, format!("operation must be {operation}, by its answer"));
+        }
+    }
+
+    pub(super) fn document(&mut self, line: u64, document: &Document) {
+        self.version(line, document.version);
+        if document.body.len() > Document::BODY_BYTES_MAX {
+            self.note(line, format!("body must have at most {} bytes", Document::BODY_BYTES_MAX));
+        } else if serde_json::from_str::<IgnoredAny>(&document.body).is_err() {
+            self.note(line, "body must be JSON");
         }
     }
 

@@ -10,11 +10,11 @@ use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::IdempotencyRecord;
 use crate::store::sql::error::failed;
 use crate::store::sql::page::Statement;
 use crate::store::sql::table::{SqlRecord, placeholders};
 use crate::store::sql::value::{Cells, Columns as _, Value};
+use crate::store::{Document, IdempotencyRecord};
 use crate::subscriptions::Subscription;
 
 /// Records that are read at a time.
@@ -36,6 +36,7 @@ pub(in crate::store) async fn export<S: Snapshot>(
     file.records::<Session, S>(from, Kind::Session).await?;
     file.records::<Client, S>(from, Kind::Client).await?;
     file.records::<IdempotencyRecord, S>(from, Kind::Answer).await?;
+    file.records::<Document, S>(from, Kind::Document).await?;
     file.records::<RecordedEvent, S>(from, Kind::Event).await?;
     let late = from.late_events().await.map_err(failed)?;
     file.rows::<RecordedEvent, S>(&late, Kind::Event)?;

@@ -15,7 +15,7 @@ use crate::store::sql::error::failed;
 use crate::store::sql::page::Statement;
 use crate::store::sql::table::{SqlRecord, Table, placeholders};
 use crate::store::sql::value::Value;
-use crate::store::{IdempotencyRecord, Source};
+use crate::store::{Document, IdempotencyRecord, Source};
 use crate::subscriptions::Subscription;
 
 /// Far beyond the longest record. Whatever is longer is not read to its end.
@@ -157,6 +157,7 @@ impl Records {
             Kind::Answer => {
                 values(&line, |record: &IdempotencyRecord| check.answer(number, record))
             }
+            Kind::Document => values(&line, |document: &Document| check.document(number, document)),
             Kind::Event => values(&line, |event: &RecordedEvent| check.event(number, event)),
         }?;
         self.expect_order(&values, table, number);
@@ -185,6 +186,7 @@ fn key_bytes(value: &Value) -> Vec<u8> {
         Value::Text(text) => text.clone().unwrap_or_default().into_bytes(),
         // No key has one of these.
         Value::Int(_)
+        | Value::IdOrNull(_)
         | Value::Bool(_)
         | Value::Time(_)
         | Value::Amount(_)

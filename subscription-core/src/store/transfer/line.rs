@@ -47,6 +47,7 @@ impl Serialize for Named<'_> {
             map.serialize_key(column)?;
             match value {
                 Value::Id(id) => map.serialize_value(id),
+                Value::IdOrNull(id) => map.serialize_value(id),
                 Value::Text(text) => map.serialize_value(text),
                 Value::Int(number) => map.serialize_value(number),
                 Value::Bool(yes) => map.serialize_value(yes),
@@ -196,6 +197,10 @@ impl Columns for Fields<'_> {
         self.parsed(at, "a UUID")
     }
 
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
+        if self.text(at)?.is_none() { Ok(None) } else { self.id(at).map(Some) }
+    }
+
     fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error> {
         let field = self.field(at)?;
         if field.raw.get() == "null" {
@@ -263,7 +268,7 @@ mod tests {
             Vec::new()
         }
 
-        fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
+        fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
             Ok(Self {
                 id: cells.count()?,
                 tags: cells.json()?,

@@ -1,11 +1,11 @@
-//! Moving house: everything that a store holds as one file, and from it into an empty store, also of
-//! another kind.
+//! Export and import: all records of a store as one file, and from it into an empty store, also in the other
+//! database.
 //!
-//! A store that has taken such a file writes the same file again, byte for byte.
+//! A store that has imported a file exports the same file again, byte for byte.
 //!
-//! **The file holds personal data**: addresses, identities, where people signed in from. It also holds
-//! the hashes of clients' keys and the salts of sessions. Make it readable by its owner alone (mode
-//! 0600) before anything is written to it, and delete it when the move is done.
+//! **The file holds personal data**: addresses, identities, the places that people signed in from. It also
+//! holds the hashes of clients' keys and the salts of sessions. Make it readable by its owner alone (mode
+//! 0600) before anything is written to it, and delete it when it is imported.
 //!
 //! # The format
 //!
@@ -20,23 +20,24 @@
 //! {"kind":"end","counts":{"plans":1,"subscriptions":1,…,"events":1},"sha256":"9f86d081…"}
 //! ```
 //!
-//! - The first line names the format, its version, and the number that the feed has come to: whoever
-//!   follows the feed goes on from where they are, even if all events were forgotten.
-//! - Then each record is a line: plans, subscriptions, payments, users, sessions, clients and kept
-//!   answers, in this order and each [`Kind`] in the order of its keys, byte by byte. Last come the
-//!   events by their sequence. All fields of a record are there, those too that callers never see, in
-//!   a fixed order; what is not set is `null`.
+//! - The first line names the format, its version, and the sequence that the feed has reached: readers of
+//!   the feed go on from their position, even if all events were deleted.
+//! - Then each record is a line: plans, subscriptions, payments, users, sessions, clients, idempotency
+//!   records and documents, in this order, and each [`Kind`] in the order of its keys, byte by byte. Last
+//!   come the events by their sequence. A line has all fields of its record, also those that callers never
+//!   see, in a fixed order; a field that is not set is `null`.
 //! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their
-//!   digits, ids are UUIDs as text, hashes and salts are base64. What is a structure is JSON.
-//! - The last line tells how many lines there are of each kind, and the SHA-256 of all lines before it
-//!   in hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
-//! - The records must go together as those of a service do: a subscription that is not expired has its
+//!   digits, ids are UUIDs as text, hashes and salts are base64. Structures are JSON; the body of a document
+//!   is text.
+//! - The last line has the number of lines of each kind, and the SHA-256 of all lines before it in
+//!   hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
+//! - The records must fit each other as those of a service do: a subscription that is not expired has its
 //!   plan, and, where the file has users, its user; a session has its user; no end lies before a start.
-//!   Numbers of versions and of the feed are at most 2^53. A file with any fault is refused as a whole,
-//!   and every fault is told with its line.
+//!   Versions and sequences are at most 2^53. A file with any fault is refused as a whole, and every fault
+//!   is reported with its line.
 //! - A field that was added by a later release may be missing from a record. It has its default then.
 //!
-//! Nothing in it depends on the store that it came from or on the time of the export.
+//! Nothing in it depends on the database that it came from or on the time of the export.
 
 mod check;
 mod error;
@@ -75,53 +76,82 @@ struct Footer {
     sha256: String,
 }
 
-/// What a line holds, in the order of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A plan.
-    Plan,
-    /// A subscription.
-    Subscription,
-    /// A payment.
-    Payment,
-    /// A user.
-    User,
-    /// A session.
-    Session,
-    /// A client.
-    Client,
-    /// The answer to a request that may be repeated.
-    Answer,
-    /// An event, with its place in the feed.
-    Event,
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $plural:ident $([$($attribute:tt)+])?;)+) => {
+        /// The kind of a line, in the order of the file.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Kind {
+            $($(#[$doc])* $kind),+
+        }
+
+        impl Kind {
+            /// Every kind, in the order of the file.
+            pub const ALL: [Self; [$(stringify!($kind)),+].len()] = [$(Self::$kind),+];
+
+            /// Many of it: `plans`.
+            pub const fn plural(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($plural)),+
+                }
+            }
+        }
+
+        /// The number of lines of each [`Kind`].
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Counts {
+            $($(#[$doc])* $(#[$($attribute)+])? pub $plural: u64),+
+        }
+
+        impl Counts {
+            /// The number of lines of this kind.
+            pub const fn of(&self, kind: Kind) -> u64 {
+                match kind {
+                    $(Kind::$kind => self.$plural),+
+                }
+            }
+
+            const fn of_mut(&mut self, kind: Kind) -> &mut u64 {
+                match kind {
+                    $(Kind::$kind => &mut self.$plural),+
+                }
+            }
+        }
+    };
 }
 
-impl Kind {
-    /// Every kind, in the order of the file.
-    pub const ALL: [Self; 8] = [
-        Self::Plan,
-        Self::Subscription,
-        Self::Payment,
-        Self::User,
-        Self::Session,
-        Self::Client,
-        Self::Answer,
-        Self::Event,
-    ];
+kinds! {
+    /// Plans.
+    Plan: plans;
+    /// Subscriptions.
+    Subscription: subscriptions;
+    /// Payments.
+    Payment: payments;
+    /// Users.
+    User: users;
+    /// Sessions, ended ones too.
+    Session: sessions;
+    /// Clients.
+    Client: clients;
+    /// Idempotency records, expired ones too.
+    Answer: answers;
+    /// Documents. A file of a store that has none does not name them, so that releases without documents
+    /// read it.
+    Document: documents [serde(default, skip_serializing_if = "is_zero")];
+    /// Events, with their sequences.
+    Event: events;
+}
 
-    /// Many of it: `plans`.
-    pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Plan => "plans",
-            Self::Subscription => "subscriptions",
-            Self::Payment => "payments",
-            Self::User => "users",
-            Self::Session => "sessions",
-            Self::Client => "clients",
-            Self::Answer => "answers",
-            Self::Event => "events",
-        }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Counts {
+    /// The number of lines of all kinds.
+    pub fn total(&self) -> u64 {
+        Kind::ALL.into_iter().map(|kind| self.of(kind)).sum()
     }
 }
 
@@ -131,71 +161,15 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How many there are of each [`Kind`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Counts {
-    /// Plans.
-    pub plans: u64,
-    /// Subscriptions.
-    pub subscriptions: u64,
-    /// Payments.
-    pub payments: u64,
-    /// Users.
-    pub users: u64,
-    /// Sessions, ended ones too.
-    pub sessions: u64,
-    /// Clients.
-    pub clients: u64,
-    /// Idempotency records, expired ones too.
-    pub answers: u64,
-    /// Events.
-    pub events: u64,
-}
-
-impl Counts {
-    /// How many there are of this kind.
-    pub const fn of(&self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Plan => self.plans,
-            Kind::Subscription => self.subscriptions,
-            Kind::Payment => self.payments,
-            Kind::User => self.users,
-            Kind::Session => self.sessions,
-            Kind::Client => self.clients,
-            Kind::Answer => self.answers,
-            Kind::Event => self.events,
-        }
-    }
-
-    /// All together.
-    pub fn total(&self) -> u64 {
-        Kind::ALL.into_iter().map(|kind| self.of(kind)).sum()
-    }
-
-    const fn of_mut(&mut self, kind: Kind) -> &mut u64 {
-        match kind {
-            Kind::Plan => &mut self.plans,
-            Kind::Subscription => &mut self.subscriptions,
-            Kind::Payment => &mut self.payments,
-            Kind::User => &mut self.users,
-            Kind::Session => &mut self.sessions,
-            Kind::Client => &mut self.clients,
-            Kind::Answer => &mut self.answers,
-            Kind::Event => &mut self.events,
-        }
-    }
-}
-
-/// How far a move has come. Told every few hundred records.
+/// How far an export or import has come. Reported every few hundred records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being moved.
+    /// The kind of the last record.
     pub kind: Kind,
     /// Lines written or read so far, of all kinds.
     pub records: u64,
-    /// How many there will be, as far as it is known: an export knows, an import has the length of
-    /// its file to go by.
+    /// The number of lines in the end, which only an export knows. For an import there is the length of the
+    /// file.
     pub of: Option<u64>,
     /// Bytes written or read so far.
     pub bytes: u64,

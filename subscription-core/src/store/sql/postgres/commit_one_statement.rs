@@ -15,7 +15,7 @@ use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
 use super::notify::{CHANNEL, notifications};
-use crate::store::{ChangeSet, Guard, Key, Write};
+use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
 /// A change set with more writes or events than this is committed by a transaction.
@@ -35,7 +35,7 @@ struct Lock<'c> {
     key: Key,
     version: Version,
     /// `None` if the record is only guarded.
-    write: Option<&'c Write>,
+    write: Option<&'c Record>,
 }
 
 /// The change set as one statement, if it can be one.
@@ -90,21 +90,21 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
 
 /// True if no table has two writes, so that an error that names a table names a write, and if at most one
 /// write has unique values: it comes last, when all versions have been checked.
-fn is_one_a_table(writes: &[Write]) -> bool {
+fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
     let distinct = tables.windows(2).all(|pair| matches!(pair, [a, b] if a != b));
     distinct && writes.iter().filter(|write| has_unique_values(write)).count() <= 1
 }
 
-fn has_unique_values(write: &Write) -> bool {
+fn has_unique_values(write: &Record) -> bool {
     !Table::of(&write.key()).unique.is_empty()
 }
 
 /// The order in which records are written. It is the same for every set, so that no two commits wait for
 /// each other to release a key or a unique value. Records without unique values come first: of two requests
 /// with the same idempotency key the second then fails at that key, not at a unique value.
-pub(super) fn in_order(writes: &[Write]) -> Vec<&Write> {
+pub(super) fn in_order(writes: &[Record]) -> Vec<&Record> {
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_cached_key(|write| {
         let key = write.key();
@@ -113,15 +113,17 @@ pub(super) fn in_order(writes: &[Write]) -> Vec<&Write> {
     writes
 }
 
-fn unique_value(write: &Write) -> Option<String> {
+fn unique_value(write: &Record) -> Option<String> {
     match write {
-        Write::Plan(plan) => Some(plan.slug.to_string()),
-        Write::Subscription(subscription) => {
+        Record::Plan(plan) => Some(plan.slug.to_string()),
+        Record::Subscription(subscription) => {
             subscription.external_subscription_id.as_ref().map(ToString::to_string)
         }
-        Write::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
-        Write::User(user) => Some(user.email.key().to_owned()),
-        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
+        Record::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
+        Record::User(user) => Some(user.email.key().to_owned()),
+        Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
+            None
+        }
     }
 }
 
@@ -154,7 +156,7 @@ impl Building {
         self.last = Some(part);
     }
 
-    fn write(&mut self, write: &Write, alone: bool) {
+    fn write(&mut self, write: &Record, alone: bool) {
         let key = write.key();
         let table = Table::of(&key);
         let from = self.statement.values.len() + 1;

@@ -14,7 +14,7 @@ use super::super::value::{Columns as _, Value};
 use super::commit_one_statement::in_order;
 use super::is_transient;
 use super::notify::{CHANNEL, notifications};
-use crate::store::{ChangeSet, Guard, Key, Write};
+use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
 /// Checks and writes a change set inside a transaction.
@@ -87,7 +87,7 @@ async fn lock(
     Ok(stored)
 }
 
-async fn put(to: &mut PgConnection, write: &Write) -> Result<(), Refusal> {
+async fn put(to: &mut PgConnection, write: &Record) -> Result<(), Refusal> {
     let (key, mut values) = (write.key(), values(write));
     let texts = &Table::of(&key).texts;
     let is_new = write.version() == Version::FIRST;

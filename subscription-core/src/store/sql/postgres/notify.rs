@@ -19,7 +19,8 @@ pub(super) fn notifications(changes: &ChangeSet) -> impl Iterator<Item = String>
         | Key::Payment(_)
         | Key::User(_)
         | Key::Session(_)
-        | Key::Idempotency(_) => None,
+        | Key::Idempotency(_)
+        | Key::Document(_) => None,
     })
 }
 

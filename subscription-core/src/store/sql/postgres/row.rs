@@ -30,6 +30,7 @@ fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
     let query = sqlx::query(AssertSqlSafe(statement.text));
     statement.values.into_iter().fold(query, |query, value| match value {
         Value::Id(id) => query.bind(id),
+        Value::IdOrNull(id) => query.bind(id),
         Value::Text(text) => query.bind(text),
         Value::Int(number) => query.bind(number),
         Value::Bool(yes) => query.bind(yes),
@@ -47,6 +48,10 @@ fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
 
 impl Columns for PgRow {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }
 

@@ -15,7 +15,7 @@ use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::{Columns as _, Value};
 use crate::events::Event;
-use crate::store::{ChangeSet, Guard, Key, Write};
+use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
 /// Checks and writes a change set. A refused one may have been written in part.
@@ -71,7 +71,7 @@ async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, sql
 /// SQLite works on.
 async fn put(
     to: &mut SqliteConnection,
-    write: &Write,
+    write: &Record,
     event: Option<&Event>,
 ) -> Result<(), Refusal> {
     let (key, mut values) = (write.key(), values(write));
