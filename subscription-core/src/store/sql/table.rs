@@ -35,7 +35,7 @@ pub(in crate::store) struct Table {
     /// Its unique indexes, and a column of each.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
     /// Reads a row of the table's columns.
-    pub(super) read: Reader,
+    pub(in crate::store) read: Reader,
     pub(in crate::store) texts: LazyLock<Texts>,
 }
 

@@ -1,22 +1,19 @@
-//! Reading a file.
+//! Reads an export into an empty store.
 
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
 use super::check::{Check, Users};
 use super::line::ReadLine;
-use super::{Counts, FORMAT, FileFaults, Footer, Header, Kind, Progress, TransferError, VERSION};
-use crate::accounts::{Client, Session, User};
-use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
+use super::{
+    Content, Counts, FORMAT, FileFaults, Footer, Header, Kind, Progress, TransferError, VERSION,
+};
 use crate::store::sql::SqlConnection;
 use crate::store::sql::error::failed;
 use crate::store::sql::page::Statement;
-use crate::store::sql::table::{SqlRecord, Table, placeholders};
+use crate::store::sql::table::{Table, placeholders};
 use crate::store::sql::value::Value;
-use crate::store::{Document, IdempotencyRecord, Source};
-use crate::subscriptions::Subscription;
+use crate::store::{Record, Source};
 
 /// Far beyond the longest record. Whatever is longer is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -141,25 +138,19 @@ impl Records {
         }
         self.kind = line.kind;
         *self.counts.of_mut(line.kind) += 1;
-        let check = &mut self.check;
-        let (table, values) = match line.kind {
-            Kind::Plan => values(&line, |plan: &Plan| check.plan(number, plan)),
-            Kind::Subscription => {
-                values(&line, |found: &Subscription| check.subscription(number, found))
+        let content = line.content()?;
+        match &content {
+            Content::Record(record) => {
+                self.check.record(number, record);
+                if let Record::User(user) = record
+                    && line.text("email_key").as_deref() != Some(user.email.key())
+                {
+                    self.check.note(number, "email_key must be that of email");
+                }
             }
-            Kind::Payment => values(&line, |payment: &Payment| check.payment(number, payment)),
-            Kind::User => {
-                let email_key = line.text("email_key");
-                values(&line, |user: &User| check.user(number, user, email_key.as_deref()))
-            }
-            Kind::Session => values(&line, |session: &Session| check.session(number, session)),
-            Kind::Client => values(&line, |client: &Client| check.client(number, client)),
-            Kind::Answer => {
-                values(&line, |record: &IdempotencyRecord| check.answer(number, record))
-            }
-            Kind::Document => values(&line, |document: &Document| check.document(number, document)),
-            Kind::Event => values(&line, |event: &RecordedEvent| check.event(number, event)),
-        }?;
+            Content::Event(event) => self.check.event(number, event),
+        }
+        let (table, values) = (line.kind.table(), content.values());
         self.expect_order(&values, table, number);
         Ok((table, values))
     }
@@ -195,12 +186,6 @@ fn key_bytes(value: &Value) -> Vec<u8> {
         | Value::PriceOrder(_)
         | Value::TimeOrder(_) => Vec::new(),
     }
-}
-
-fn values<T: SqlRecord>(line: &ReadLine<'_>, check: impl FnOnce(&T)) -> Result<Row, Source> {
-    let record: T = line.record()?;
-    check(&record);
-    Ok((T::TABLE, record.values()))
 }
 
 struct File<R> {

@@ -50,7 +50,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
+use super::sql::table::{SqlRecord as _, Table, values};
+use super::sql::value::{Cells, Columns, Value};
 use super::sql::{Dialect, SqlConnection, SqlStore};
+use super::{Document, IdempotencyRecord, Record, StoreError};
+use crate::accounts::{Client, Session, User};
+use crate::events::RecordedEvent;
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::subscriptions::Subscription;
 pub(super) use check::Users;
 pub use error::{FileFaults, LineFault, TransferError};
 pub(super) use export::export;
@@ -77,7 +85,7 @@ struct Footer {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident: $plural:ident $([$($attribute:tt)+])?;)+) => {
+    ($($(#[$doc:meta])* $kind:ident: $plural:ident = $record:ty $([$($attribute:tt)+])?;)+) => {
         /// The kind of a line, in the order of the file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -93,6 +101,12 @@ macro_rules! kinds {
             pub const fn plural(self) -> &'static str {
                 match self {
                     $(Self::$kind => stringify!($plural)),+
+                }
+            }
+
+            const fn table(self) -> &'static Table {
+                match self {
+                    $(Self::$kind => <$record>::TABLE),+
                 }
             }
         }
@@ -123,24 +137,46 @@ macro_rules! kinds {
 
 kinds! {
     /// Plans.
-    Plan: plans;
+    Plan: plans = Plan;
     /// Subscriptions.
-    Subscription: subscriptions;
+    Subscription: subscriptions = Subscription;
     /// Payments.
-    Payment: payments;
+    Payment: payments = Payment;
     /// Users.
-    User: users;
+    User: users = User;
     /// Sessions, ended ones too.
-    Session: sessions;
+    Session: sessions = Session;
     /// Clients.
-    Client: clients;
+    Client: clients = Client;
     /// Idempotency records, expired ones too.
-    Answer: answers;
+    Answer: answers = IdempotencyRecord;
     /// Documents. A file of a store that has none does not name them, so that releases without documents
     /// read it.
-    Document: documents [serde(default, skip_serializing_if = "is_zero")];
+    Document: documents = Document [serde(default, skip_serializing_if = "is_zero")];
     /// Events, with their sequences.
-    Event: events;
+    Event: events = RecordedEvent;
+}
+
+/// The record or event of a line.
+enum Content {
+    Record(Record),
+    Event(RecordedEvent),
+}
+
+impl Content {
+    fn read(kind: Kind, row: &dyn Columns) -> Result<Self, StoreError> {
+        match kind {
+            Kind::Event => RecordedEvent::read(&mut Cells::new(row)).map(Self::Event),
+            _ => (kind.table().read)(row).map(Self::Record),
+        }
+    }
+
+    fn values(&self) -> Vec<Value> {
+        match self {
+            Self::Record(record) => values(record),
+            Self::Event(event) => event.values(),
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
