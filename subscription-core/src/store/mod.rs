@@ -19,6 +19,8 @@ mod record;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
 mod timed;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod transfer;
 
 use std::fmt;
 use std::pin::Pin;
@@ -44,14 +46,12 @@ pub use query::{
 pub use record::{Key, Kind, Record, UniqueValue};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::error::OpenError;
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::transfer;
+pub use sql::{SqlStore, error::OpenError};
 
 /// Stores records: four reads and one write.
 ///

@@ -11,7 +11,7 @@ pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
 }
 
 /// What an error means where no particular one is foreseen.
-pub(super) fn failed(error: sqlx::Error) -> StoreError {
+pub(in crate::store) fn failed(error: sqlx::Error) -> StoreError {
     let unreadable = matches!(
         &error,
         sqlx::Error::ColumnDecode { .. }

@@ -1,213 +1,87 @@
 //! `impl Store` for both SQL stores.
 
-use std::sync::Arc;
+use async_trait::async_trait;
 
+use super::error::failed;
+use super::lists::{self, List};
 use super::page::Statement;
-use super::table::Kept;
-use super::value::{Cells, Columns, Value};
-use crate::accounts::{Client, Session, User};
-use crate::payments::Payment;
-use crate::plans::Plan;
+use super::table::{SqlRecord as _, Table};
+use super::value::{Cells, Columns as _, Value};
+use super::{Dialect, SqlStore, access};
+use crate::events::RecordedEvent;
+use crate::store::access_class::is_by_access;
 use crate::store::{
-    ClientQuery, IdempotencyQuery, IdempotencyRecord, Key, Kind, Page, PageLimit, Position, Record,
-    SessionQuery, StoreError, UniqueValue, UserQuery,
+    ChangeSet, EventPage, EventQuery, Key, Page, PaymentQuery, Position, Query, Record, Store,
+    StoreError, UniqueValue,
 };
-use crate::subscriptions::Subscription;
+use crate::values::clock::Timestamp;
 
-/// The first of the rows as a record of the kind that `key` names.
-pub(super) fn by_key(key: &Key, rows: &[impl Columns]) -> Result<Option<Record>, StoreError> {
-    match key {
-        Key::Plan(_) => first::<Plan>(rows),
-        Key::Subscription(_) => first::<Subscription>(rows),
-        Key::Payment(_) => first::<Payment>(rows),
-        Key::User(_) => first::<User>(rows),
-        Key::Session(_) => first::<Session>(rows),
-        Key::Client(_) => first::<Client>(rows),
-        Key::Idempotency(_) => first::<IdempotencyRecord>(rows),
-        Key::Document(_) => first::<crate::store::Document>(rows),
+#[async_trait]
+impl<D: Dialect> Store for SqlStore<D> {
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        let rows = self.0.rows(Statement::one(key)).await?;
+        rows.first().map(|row| (Table::of(key).read)(row)).transpose()
     }
-}
 
-/// The first of the rows as a record of the kind that has the value.
-pub(super) fn by_value(
-    value: UniqueValue<'_>,
-    rows: &[impl Columns],
-) -> Result<Option<Record>, StoreError> {
-    match value {
-        UniqueValue::PlanSlug(_) => first::<Plan>(rows),
-        UniqueValue::ExternalSubscription(_) => first::<Subscription>(rows),
-        UniqueValue::ExternalPayment(_) => first::<Payment>(rows),
-        UniqueValue::UserIdentity(_) | UniqueValue::UserEmail(_) => first::<User>(rows),
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        let List { table, statement, .. } = lists::find(value);
+        let rows = self.0.rows(statement).await?;
+        rows.first().map(|row| (table.read)(row)).transpose()
     }
-}
 
-/// Selects the record that has the value.
-pub(super) fn find(value: UniqueValue<'_>) -> Statement {
-    match value {
-        UniqueValue::PlanSlug(slug) => {
-            Statement::select::<Plan>("WHERE slug = $1", vec![Value::text(slug)])
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        if let Query::Subscription(query) = query
+            && is_by_access(&query.filter)
+        {
+            move_due(&self.0, query.now).await?;
         }
-        UniqueValue::ExternalSubscription(id) => Statement::select::<Subscription>(
-            "WHERE external_subscription_id = $1",
-            vec![Value::text(id)],
-        ),
-        UniqueValue::ExternalPayment(id) => {
-            Statement::select::<Payment>("WHERE external_payment_id = $1", vec![Value::text(id)])
-        }
-        UniqueValue::UserIdentity(identity) => Statement::select::<User>(
-            "WHERE issuer = $1 AND subject = $2",
-            vec![Value::text(&identity.issuer), Value::text(&identity.subject)],
-        ),
-        UniqueValue::UserEmail(email) => {
-            Statement::select::<User>("WHERE email_key = $1", vec![Value::text(email.key())])
-        }
-    }
-}
-
-/// Selects the records of a list that has no positions, and reads them.
-pub(super) fn sessions(query: &SessionQuery) -> Statement {
-    match query {
-        SessionQuery::LiveOf { user, now } => Statement::select::<Session>(
-            "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC",
-            vec![Value::Id(user.uuid()), Value::time(*now)],
-        ),
-        SessionQuery::EndedOf { user, now, skip, limit } => Statement::select::<Session>(
-            "WHERE user_id = $1 AND ended_at <= $2 ORDER BY ended_at DESC, id DESC LIMIT $3 OFFSET $4",
-            vec![
-                Value::Id(user.uuid()),
-                Value::time(*now),
-                Value::count(limit.get() as u64),
-                Value::count(*skip as u64),
-            ],
-        ),
-        SessionQuery::Ended { by, limit } => Statement::select::<Session>(
-            "WHERE ended_at <= $1 ORDER BY ended_at, id LIMIT $2",
-            vec![Value::time(*by), Value::count(limit.get() as u64)],
-        ),
-    }
-}
-
-pub(super) fn users(query: &UserQuery) -> Statement {
-    let UserQuery::Closing { limit } = query;
-    let values = vec![Value::count(limit.get() as u64)];
-    Statement::select::<User>("WHERE closing ORDER BY id LIMIT $1", values)
-}
-
-pub(super) fn clients(query: &ClientQuery) -> Statement {
-    let ClientQuery::All = query;
-    Statement::select::<Client>("ORDER BY id", Vec::new())
-}
-
-pub(super) fn idempotency(query: &IdempotencyQuery) -> Statement {
-    let IdempotencyQuery::Expired { by, limit } = query;
-    Statement::select::<IdempotencyRecord>(
-        "WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2",
-        vec![Value::time(*by), Value::count(limit.get() as u64)],
-    )
-}
-
-fn first<T: Kept + Kind>(rows: &[impl Columns]) -> Result<Option<Record>, StoreError> {
-    rows.first().map(record::<T>).transpose()
-}
-
-/// Every row as a record.
-pub(super) fn all<T: Kept + Kind>(rows: &[impl Columns]) -> Result<Page<Record>, StoreError> {
-    let items = rows.iter().map(record::<T>).collect::<Result<_, _>>()?;
-    Ok(Page { items, next: None })
-}
-
-fn record<T: Kept + Kind>(row: &impl Columns) -> Result<Record, StoreError> {
-    T::read(&mut Cells::new(row)).map(|record| Arc::new(record).into_record())
-}
-
-/// A page, of rows of which one too many was asked for.
-pub(super) fn page<T: Kept + Kind>(
-    rows: &[impl Columns],
-    limit: PageLimit,
-    position: impl Fn(&T) -> Position,
-) -> Result<Page<Record>, StoreError> {
-    let more = rows.len() > limit.get();
-    let page = all::<T>(rows.get(..limit.get()).unwrap_or(rows))?;
-    let last = page.items.last().filter(|_| more).cloned().and_then(T::from_record);
-    Ok(Page { next: last.map(|last| position(&last)), ..page })
-}
-
-/// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `move_due`.
-macro_rules! store_over_sql {
-    ($store:ident, $fit:expr) => {
-        const _: () = {
-            use async_trait::async_trait;
-
-            use $crate::accounts::{Client, Session, User};
-            use $crate::store::access_class::is_by_access;
-            use $crate::store::sql::history::recorded_event;
-            use $crate::store::sql::page::{self, Statement};
-            use $crate::store::sql::read::{self, all, page};
-            use $crate::store::{
-                ChangeSet, EventPage, EventQuery, IdempotencyRecord, Key, Page, PaymentQuery,
-                Query, Record, Store, StoreError, UniqueValue,
-            };
-
-            #[async_trait]
-            impl Store for $store {
-                async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-                    read::by_key(key, &self.rows(Statement::one(key)).await?)
-                }
-
-                async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
-                    read::by_value(value, &self.rows(read::find(value)).await?)
-                }
-
-                async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-                    match query {
-                        Query::Plan(query) => {
-                            let rows = self.rows(page::plans(query)).await?;
-                            page(&rows, query.limit, |plan| query.order.position(plan))
-                        }
-                        Query::Subscription(query) => {
-                            if is_by_access(&query.filter) {
-                                self.move_due(query.now).await?;
-                            }
-                            let Some(statement) = page::subscriptions(query, $fit) else {
-                                return Ok(Page { items: Vec::new(), next: None });
-                            };
-                            let rows = self.rows(statement).await?;
-                            page(&rows, query.limit, |found| query.order.position(found))
-                        }
-                        Query::Payment(query) => {
-                            let rows = self.rows(page::payments(query)).await?;
-                            page(&rows, query.limit, PaymentQuery::position)
-                        }
-                        Query::Document(query) => {
-                            let rows = self.rows(page::documents(query)).await?;
-                            page(&rows, query.limit, |document| query.position(document))
-                        }
-                        Query::User(query) => all::<User>(&self.rows(read::users(query)).await?),
-                        Query::Session(query) => {
-                            all::<Session>(&self.rows(read::sessions(query)).await?)
-                        }
-                        Query::Client(query) => {
-                            all::<Client>(&self.rows(read::clients(query)).await?)
-                        }
-                        Query::Idempotency(query) => {
-                            all::<IdempotencyRecord>(&self.rows(read::idempotency(query)).await?)
-                        }
-                    }
-                }
-
-                async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-                    let rows = self.feed(query.after, query.limit).await?;
-                    let items = rows.iter().map(recorded_event).collect::<Result<_, _>>()?;
-                    Ok(EventPage::new(query, items))
-                }
-
-                async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-                    changes.check().map_err(StoreError::BadChangeSet)?;
-                    self.take(changes).await
-                }
-            }
+        let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
+            return Ok(Page { items: Vec::new(), next: None });
         };
-    };
+        let rows = self.0.rows(statement).await?;
+        let limit = limit.map_or(rows.len(), |limit| limit.get());
+        let items = rows.iter().take(limit).map(|row| (table.read)(row));
+        let items = items.collect::<Result<Vec<_>, _>>()?;
+        let last = items.last().filter(|_| rows.len() > limit);
+        let next = last.and_then(|last| position(query, last));
+        Ok(Page { items, next })
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.0.number_events().await?;
+        let rest = "WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+        let values = vec![Value::count(query.after), Value::limit(query.limit)];
+        let rows = self.0.rows(Statement::select::<RecordedEvent>(rest, values)).await?;
+        let events = rows.iter().map(|row| RecordedEvent::read(&mut Cells::new(row)));
+        Ok(EventPage::new(query, events.collect::<Result<_, _>>()?))
+    }
+
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        changes.check().map_err(StoreError::BadChangeSet)?;
+        self.0.commit(changes).await
+    }
 }
 
-pub(super) use store_over_sql;
+/// The position of a record in a list that has positions.
+fn position(query: &Query, record: &Record) -> Option<Position> {
+    match (query, record) {
+        (Query::Plan(query), Record::Plan(plan)) => Some(query.order.position(plan)),
+        (Query::Subscription(query), Record::Subscription(found)) => {
+            Some(query.order.position(found))
+        }
+        (Query::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
+        (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
+        _ => None,
+    }
+}
+
+/// Moves subscriptions whose access has begun or ended to their new class.
+async fn move_due(database: &impl Dialect, now: Timestamp) -> Result<(), StoreError> {
+    let rows = database.rows(access::is_behind(now)).await?;
+    let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
+    if is_behind && let Err(error) = database.move_due(now).await {
+        // Lists are correct without it, so a full or read-only database must not fail them.
+        tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
+    }
+    Ok(())
+}

@@ -1,16 +1,15 @@
-//! Telling the other instances what to forget.
+//! The notifications by which instances invalidate each other's caches (`NOTIFY`).
 //!
-//! Only what they keep in memory is told of. A commit with a notification waits for every other such
-//! commit, so those that are made all day long go without.
+//! Only changes of cached records are sent. A commit with a notification waits for every other such
+//! commit, so frequent commits go without.
 
 use crate::store::{ChangeSet, Key};
 use crate::values::version::Version;
 
 pub(super) const CHANNEL: &str = "subscription_changes";
 
-/// What the others may have in memory and must read again, with the version that they must not have
-/// less of.
-pub(super) fn announcements(changes: &ChangeSet) -> impl Iterator<Item = String> {
+/// The cached records that a change set changes, each with its new version.
+pub(super) fn notifications(changes: &ChangeSet) -> impl Iterator<Item = String> {
     let written = changes.writes.iter().map(|write| (write.key(), write.version()));
     let deleted = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version.next()));
     written.chain(deleted).filter_map(|(key, version)| match key {
@@ -25,9 +24,9 @@ pub(super) fn announcements(changes: &ChangeSet) -> impl Iterator<Item = String>
     })
 }
 
-/// What was announced, if it is something that this version knows of.
-pub(super) fn announced(text: &str) -> Option<(Key, Version)> {
-    let mut words = text.split(' ');
+/// The record of a notification and its new version; `None` if this release does not know its kind.
+pub(super) fn parse(notification: &str) -> Option<(Key, Version)> {
+    let mut words = notification.split(' ');
     let key = match (words.next()?, words.next()?) {
         ("plan", id) => Key::Plan(id.parse().ok()?),
         ("client", id) => Key::Client(id.parse().ok()?),

@@ -1,23 +1,19 @@
-//! Reading a file.
+//! Reads an export into an empty store.
 
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-use super::super::error::failed;
-use super::super::page::Statement;
-use super::super::table::{Kept, Table, placeholders};
-use super::super::value::Value;
 use super::check::{Check, Users};
 use super::line::ReadLine;
 use super::{
-    Counts, FORMAT, FileFaults, Footer, Header, Kind, Link, Progress, TransferError, VERSION,
+    Content, Counts, FORMAT, FileFaults, Footer, Header, Kind, Progress, TransferError, VERSION,
 };
-use crate::accounts::{Client, Session, User};
-use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::store::{IdempotencyRecord, Source};
-use crate::subscriptions::Subscription;
+use crate::store::sql::SqlConnection;
+use crate::store::sql::error::failed;
+use crate::store::sql::page::Statement;
+use crate::store::sql::table::{Table, placeholders};
+use crate::store::sql::value::Value;
+use crate::store::{Record, Source};
 
 /// Far beyond the longest record. Whatever is longer is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -25,16 +21,16 @@ const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const VALUES_MAX: usize = 2_000;
 
 /// What a whole file held.
-pub(in crate::store::sql) struct Imported {
-    pub(in crate::store::sql) counts: Counts,
+pub(in crate::store) struct Imported {
+    pub(in crate::store) counts: Counts,
     /// The number that the feed has come to.
-    pub(in crate::store::sql) feed: i64,
+    pub(in crate::store) feed: i64,
 }
 
 /// Reads a file to its end and writes what it holds. If it is refused, a part may be written.
 ///
 /// After the first fault nothing more is written, but the rest is read: all faults are told at once.
-pub(in crate::store::sql) async fn import<L: Link>(
+pub(in crate::store) async fn import<L: SqlConnection>(
     to: &mut L,
     from: impl AsyncBufRead + Unpin + Send,
     users: Users,
@@ -59,7 +55,7 @@ pub(in crate::store::sql) async fn import<L: Link>(
 }
 
 /// Reads all lines after the first, and writes their records as long as none has a fault.
-async fn read<L: Link, R: AsyncBufRead + Unpin + Send>(
+async fn read<L: SqlConnection, R: AsyncBufRead + Unpin + Send>(
     file: &mut File<R>,
     records: &mut Records,
     to: &mut L,
@@ -93,7 +89,7 @@ async fn read<L: Link, R: AsyncBufRead + Unpin + Send>(
     Ok(())
 }
 
-async fn expect_empty(store: &mut impl Link) -> Result<(), TransferError> {
+async fn expect_empty(store: &mut impl SqlConnection) -> Result<(), TransferError> {
     for kind in Kind::ALL {
         let text = format!("SELECT 1 FROM {} LIMIT 1", kind.plural());
         let found = store.rows(Statement::new(text, Vec::new())).await.map_err(failed)?;
@@ -142,24 +138,19 @@ impl Records {
         }
         self.kind = line.kind;
         *self.counts.of_mut(line.kind) += 1;
-        let check = &mut self.check;
-        let (table, values) = match line.kind {
-            Kind::Plan => values(&line, |plan: &Plan| check.plan(number, plan)),
-            Kind::Subscription => {
-                values(&line, |found: &Subscription| check.subscription(number, found))
+        let content = line.content()?;
+        match &content {
+            Content::Record(record) => {
+                self.check.record(number, record);
+                if let Record::User(user) = record
+                    && line.text("email_key").as_deref() != Some(user.email.key())
+                {
+                    self.check.note(number, "email_key must be that of email");
+                }
             }
-            Kind::Payment => values(&line, |payment: &Payment| check.payment(number, payment)),
-            Kind::User => {
-                let email_key = line.text("email_key");
-                values(&line, |user: &User| check.user(number, user, email_key.as_deref()))
-            }
-            Kind::Session => values(&line, |session: &Session| check.session(number, session)),
-            Kind::Client => values(&line, |client: &Client| check.client(number, client)),
-            Kind::Answer => {
-                values(&line, |record: &IdempotencyRecord| check.answer(number, record))
-            }
-            Kind::Event => values(&line, |event: &RecordedEvent| check.event(number, event)),
-        }?;
+            Content::Event(event) => self.check.event(number, event),
+        }
+        let (table, values) = (line.kind.table(), content.values());
         self.expect_order(&values, table, number);
         Ok((table, values))
     }
@@ -172,7 +163,7 @@ impl Records {
         }
         let key: Vec<_> = values.iter().take(table.key).map(key_bytes).collect();
         if key <= self.key {
-            let of = table.columns.iter().copied().take(table.key).collect::<Vec<_>>().join(", ");
+            let of = table.key_columns().join(", ");
             self.check.note(number, format!("{of} must be greater than that of the line before"));
         }
         self.key = key;
@@ -195,12 +186,6 @@ fn key_bytes(value: &Value) -> Vec<u8> {
         | Value::PriceOrder(_)
         | Value::TimeOrder(_) => Vec::new(),
     }
-}
-
-fn values<T: Kept>(line: &ReadLine<'_>, check: impl FnOnce(&T)) -> Result<Row, Source> {
-    let record: T = line.record()?;
-    check(&record);
-    Ok((T::TABLE, record.values()))
 }
 
 struct File<R> {
@@ -311,7 +296,7 @@ struct Batch {
 impl Batch {
     fn has_room_for(&self, table: &'static Table) -> bool {
         self.table.is_none_or(|present| {
-            present.name == table.name && self.values.len() + table.columns.len() <= VALUES_MAX
+            present.name == table.name && self.values.len() + table.columns().len() <= VALUES_MAX
         })
     }
 
@@ -326,7 +311,11 @@ impl Batch {
     }
 
     /// Writes what has gathered. What the store does not take for its values is a fault of the file.
-    async fn write(&mut self, to: &mut impl Link, check: &mut Check) -> Result<(), TransferError> {
+    async fn write(
+        &mut self,
+        to: &mut impl SqlConnection,
+        check: &mut Check,
+    ) -> Result<(), TransferError> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let rows = std::mem::take(&mut self.rows);
         if !check.faults.is_empty() {
@@ -362,8 +351,13 @@ impl Batch {
 
 /// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`
 fn insert(table: &Table, rows: usize) -> String {
-    let columns = table.columns.len();
+    let columns = table.columns().len();
     let row = |number: usize| format!("({})", placeholders(1 + number * columns, columns));
     let rows: Vec<_> = (0..rows).map(row).collect();
-    format!("INSERT INTO {} ({}) VALUES {}", table.name, table.columns.join(", "), rows.join(", "))
+    format!(
+        "INSERT INTO {} ({}) VALUES {}",
+        table.name,
+        table.columns().join(", "),
+        rows.join(", ")
+    )
 }

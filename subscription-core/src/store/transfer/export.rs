@@ -1,27 +1,23 @@
-//! Writing a file.
+//! Writes an export.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use super::super::error::failed;
-use super::super::page::Statement;
-use super::super::table::{Kept, placeholders};
-use super::super::value::{Cells, Columns as _, Value};
 use super::line::Line;
-use super::{Counts, FORMAT, Footer, Header, Kind, Progress, Snapshot, TransferError, VERSION};
-use crate::accounts::{Client, Session, User};
-use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::store::IdempotencyRecord;
-use crate::subscriptions::Subscription;
+use super::{
+    Content, Counts, FORMAT, Footer, Header, Kind, Progress, Snapshot, TransferError, VERSION,
+};
+use crate::store::sql::error::failed;
+use crate::store::sql::page::Statement;
+use crate::store::sql::table::placeholders;
+use crate::store::sql::value::{Columns, Value};
 
 /// Records that are read at a time.
 const PAGE: usize = 500;
 
-/// Writes everything that a snapshot shows.
-pub(in crate::store::sql) async fn export<S: Snapshot>(
+/// Writes every record of a snapshot.
+pub(in crate::store) async fn export<S: Snapshot>(
     from: &mut S,
     to: impl AsyncWrite + Unpin + Send,
     progress: impl FnMut(Progress) + Send,
@@ -29,16 +25,11 @@ pub(in crate::store::sql) async fn export<S: Snapshot>(
     let mut file = File::new(to, progress, count(from).await?);
     let feed = from.feed().await.map_err(failed)?;
     file.line(&Header { format: FORMAT.to_owned(), version: VERSION, feed })?;
-    file.records::<Plan, S>(from, Kind::Plan).await?;
-    file.records::<Subscription, S>(from, Kind::Subscription).await?;
-    file.records::<Payment, S>(from, Kind::Payment).await?;
-    file.records::<User, S>(from, Kind::User).await?;
-    file.records::<Session, S>(from, Kind::Session).await?;
-    file.records::<Client, S>(from, Kind::Client).await?;
-    file.records::<IdempotencyRecord, S>(from, Kind::Answer).await?;
-    file.records::<RecordedEvent, S>(from, Kind::Event).await?;
+    for kind in Kind::ALL {
+        file.records(from, kind).await?;
+    }
     let late = from.late_events().await.map_err(failed)?;
-    file.rows::<RecordedEvent, S>(&late, Kind::Event)?;
+    file.rows(&late, Kind::Event)?;
     file.finish().await
 }
 
@@ -71,16 +62,16 @@ impl<W: AsyncWrite + Unpin + Send, P: FnMut(Progress) + Send> File<W, P> {
         Self { to, progress, waiting: Vec::new(), hash, counts, bytes: 0, expected }
     }
 
-    async fn records<T: Kept, S: Snapshot>(
+    async fn records<S: Snapshot>(
         &mut self,
         from: &mut S,
         kind: Kind,
     ) -> Result<(), TransferError> {
-        // What has no place yet is not read here.
+        // Events without a sequence are not read here.
         let mut after = if kind == Kind::Event { vec![Value::Int(0)] } else { Vec::new() };
         loop {
-            let rows = from.rows(page::<T>(after)).await.map_err(failed)?;
-            after = self.rows::<T, S>(&rows, kind)?;
+            let rows = from.rows(page(kind, after)).await.map_err(failed)?;
+            after = self.rows(&rows, kind)?;
             self.write().await?;
             let (records, bytes) = (self.counts.total(), self.bytes);
             (self.progress)(Progress { kind, records, of: Some(self.expected), bytes });
@@ -90,19 +81,15 @@ impl<W: AsyncWrite + Unpin + Send, P: FnMut(Progress) + Send> File<W, P> {
         }
     }
 
-    /// Adds a line for each row. Tells the key of the last.
-    fn rows<T: Kept, S: Snapshot>(
-        &mut self,
-        rows: &[S::Row],
-        kind: Kind,
-    ) -> Result<Vec<Value>, TransferError> {
+    /// Adds a line for each row. Returns the key of the last.
+    fn rows(&mut self, rows: &[impl Columns], kind: Kind) -> Result<Vec<Value>, TransferError> {
         let mut values = Vec::new();
         for row in rows {
-            values = T::read(&mut Cells::new(row))?.values();
-            self.line(&Line::new::<T>(kind, &values))?;
+            values = Content::read(kind, row)?.values();
+            self.line(&Line::new(kind, &values))?;
             *self.counts.of_mut(kind) += 1;
         }
-        values.truncate(T::TABLE.key);
+        values.truncate(kind.table().key);
         Ok(values)
     }
 
@@ -138,14 +125,13 @@ impl Footer {
     }
 }
 
-/// Reads records by their keys, from after this one on.
-fn page<T: Kept>(after: Vec<Value>) -> Statement {
-    let table = T::TABLE;
-    let key: Vec<_> = table.columns.iter().copied().take(table.key).collect();
-    let key = key.join(", ");
+/// Selects records by their keys, from after this one on.
+fn page(kind: Kind, after: Vec<Value>) -> Statement {
+    let table = kind.table();
+    let (select, key) = (&table.texts.select, table.key_columns().join(", "));
     let begin = match after.len() {
         0 => String::new(),
         values => format!("WHERE ({key}) > ({}) ", placeholders(1, values)),
     };
-    Statement::select::<T>(&format!("{begin}ORDER BY {key} LIMIT {PAGE}"), after)
+    Statement::new(format!("{select} {begin}ORDER BY {key} LIMIT {PAGE}"), after)
 }

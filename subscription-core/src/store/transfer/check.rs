@@ -5,12 +5,11 @@
 
 use std::collections::HashSet;
 
+use serde::de::IgnoredAny;
+
 use super::error::FileFaults;
-use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::store::{Answer, IdempotencyRecord, Operation};
+use crate::store::{Answer, Document, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::faults::Faults;
 use crate::values::id::{PlanId, UserId};
@@ -22,7 +21,7 @@ const NUMBER_MAX: u64 = 1 << 53;
 
 /// The users whose subscriptions a store may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::sql) enum Users {
+pub(in crate::store) enum Users {
     /// Of users that have an account, if there are accounts at all.
     WithAccounts,
     /// Of anybody, as a service that does not check users takes them.
@@ -72,56 +71,49 @@ impl Check {
         self.note(line, message);
     }
 
-    pub(super) fn plan(&mut self, line: u64, plan: &Plan) {
-        self.version(line, plan.version);
-        self.plans.insert(plan.id);
+    pub(super) fn record(&mut self, line: u64, record: &Record) {
+        self.version(line, record.version());
+        match record {
+            Record::Plan(plan) => drop(self.plans.insert(plan.id)),
+            Record::Subscription(subscription) => {
+                self.rules(line, subscription.check());
+                self.subscription(line, subscription);
+            }
+            Record::Payment(payment) => self.rules(line, payment.check()),
+            Record::User(user) => drop(self.users.insert(user.id)),
+            Record::Session(session) => {
+                if !self.is_partial && !self.users.contains(&session.user_id) {
+                    self.note(line, "user_id names no user of the file");
+                }
+            }
+            Record::Client(client) => self.rules(line, client.check()),
+            Record::Idempotency(record) => {
+                let operation = match record.answer {
+                    Answer::Plan(_) => Operation::CreatePlan,
+                    Answer::Subscription(_) => Operation::CreateSubscription,
+                    Answer::Payment(_) => Operation::CreatePayment,
+                };
+                if record.key.operation != operation {
+                    self.note(line, format!("operation must be {operation}, by its answer"));
+                }
+            }
+            Record::Document(document) => {
+                let most = Document::BODY_BYTES_MAX;
+                if document.body.len() > most {
+                    self.note(line, format!("body must have at most {most} bytes"));
+                } else if serde_json::from_str::<IgnoredAny>(&document.body).is_err() {
+                    self.note(line, "body must be JSON");
+                }
+            }
+        }
     }
 
-    pub(super) fn subscription(&mut self, line: u64, subscription: &Subscription) {
-        self.version(line, subscription.version);
-        self.rules(line, subscription.check());
+    fn subscription(&mut self, line: u64, subscription: &Subscription) {
         if subscription.status != SubscriptionStatus::Expired {
             if !self.is_partial && !self.plans.contains(&subscription.subscription_plan_id) {
                 self.note(line, "subscription_plan_id names no plan of the file");
             }
             self.live.push((line, subscription.user_id));
-        }
-    }
-
-    pub(super) fn payment(&mut self, line: u64, payment: &Payment) {
-        self.version(line, payment.version);
-        self.rules(line, payment.check());
-    }
-
-    pub(super) fn user(&mut self, line: u64, user: &User, email_key: Option<&str>) {
-        self.version(line, user.version);
-        if email_key != Some(user.email.key()) {
-            self.note(line, "email_key must be that of email");
-        }
-        self.users.insert(user.id);
-    }
-
-    pub(super) fn session(&mut self, line: u64, session: &Session) {
-        self.version(line, session.version);
-        if !self.is_partial && !self.users.contains(&session.user_id) {
-            self.note(line, "user_id names no user of the file");
-        }
-    }
-
-    pub(super) fn client(&mut self, line: u64, client: &Client) {
-        self.version(line, client.version);
-        self.rules(line, client.check());
-    }
-
-    pub(super) fn answer(&mut self, line: u64, record: &IdempotencyRecord) {
-        self.version(line, record.version);
-        let operation = match record.answer {
-            Answer::Plan(_) => Operation::CreatePlan,
-            Answer::Subscription(_) => Operation::CreateSubscription,
-            Answer::Payment(_) => Operation::CreatePayment,
-        };
-        if record.key.operation != operation {
-            self.note(line, format!("operation must be {operation}, by its answer"));
         }
     }
 

@@ -1,44 +1,45 @@
-//! A change set as one statement: one round trip to the database, and one transaction by itself.
+//! Commits a change set as one statement: one round trip to the database, and one transaction by itself.
 //!
 //! ```text
 //! WITH lock_0 AS (SELECT 1 FROM plans WHERE id = $1 AND version = $2 FOR SHARE),
 //!      write_0 AS (INSERT INTO subscriptions (…) SELECT $3, … FROM lock_0 RETURNING 1),
-//!      told AS (INSERT INTO events (…) SELECT … FROM write_0)
+//!      recorded AS (INSERT INTO events (…) SELECT … FROM write_0)
 //! SELECT (SELECT count(*) FROM lock_0)
 //! ```
 //!
-//! Each part takes its rows from the one before it. So they run in this order, a lock that finds
-//! nothing stops all that follows, and an insert that finds its key or a value taken fails the whole.
+//! Each part reads the rows of the part before it. So they run in this order, a lock that finds no row
+//! stops all parts after it, and an insert that finds its key or a unique value taken fails the statement.
 
-use super::super::history::{EVENT_COLUMNS, event_values};
+use super::super::commit::{event_columns, event_values};
 use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
-use super::announce::{CHANNEL, announcements};
+use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
-/// More writes or events than these go step by step.
+/// A change set with more writes or events than this is committed by a transaction.
 const PARTS_MAX: usize = 8;
 
 /// A change set as one statement.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct OneStatement {
     pub(super) statement: Statement,
-    /// Whose version each number of the answer is about: 0 where it is another.
+    /// The records whose versions the statement checks. Its row has a number for each: 0 where the stored
+    /// record has another version.
     pub(super) checked: Vec<Key>,
 }
 
-/// What must be locked, at which version, before anything is written.
+/// A record to lock, at its version, before anything is written.
 struct Lock<'c> {
     key: Key,
     version: Version,
-    /// `None` for what is only guarded.
+    /// `None` if the record is only guarded.
     write: Option<&'c Record>,
 }
 
 /// The change set as one statement, if it can be one.
-pub(super) fn whole(changes: &ChangeSet) -> Option<Whole> {
+pub(super) fn one_statement(changes: &ChangeSet) -> Option<OneStatement> {
     let locks = locks(changes)?;
     let mut building = Building::default();
     let alone = changes.writes.len() == 1 && changes.guards.is_empty();
@@ -50,12 +51,12 @@ pub(super) fn whole(changes: &ChangeSet) -> Option<Whole> {
     for write in in_order(&changes.writes) {
         building.write(write, alone);
     }
-    building.tell(changes);
+    building.events_and_notifications(changes);
     Some(building.finish())
 }
 
-/// What is to be locked, in the order of the keys, so that no two commits wait for each other. `None` if
-/// the change set is not one for one statement.
+/// The records to lock, in the order of their keys, so that no two commits wait for each other. `None` if
+/// the change set cannot be one statement.
 fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
     let parts = changes.writes.len() + changes.guards.len();
     let few = parts <= PARTS_MAX && changes.events.len() <= PARTS_MAX;
@@ -68,7 +69,7 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
     let mut locks = Vec::new();
     for guard in &changes.guards {
         match guard {
-            // What is not there cannot be locked.
+            // A record that does not exist cannot be locked.
             Guard::Unchanged { version: Version::NEW, .. }
             | Guard::PlanUnused(_)
             | Guard::NoOtherLiveSubscription(_)
@@ -87,8 +88,8 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
     (!twice).then_some(locks)
 }
 
-/// True if an error that names a table tells which write it is about, and no more than one of them can
-/// find a value taken: that one comes last, when all versions are known to be right.
+/// True if no table has two writes, so that an error that names a table names a write, and if at most one
+/// write has unique values: it comes last, when all versions have been checked.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
@@ -100,9 +101,9 @@ fn has_unique_values(write: &Record) -> bool {
     !Table::of(&write.key()).unique.is_empty()
 }
 
-/// In which order records are written: the same for every set, so that no two wait for each other to
-/// let go of a key or of a value. What is named by its key alone comes first, so that of two requests
-/// that are twins the second finds that it was answered.
+/// The order in which records are written. It is the same for every set, so that no two commits wait for
+/// each other to release a key or a unique value. Records without unique values come first: of two requests
+/// with the same idempotency key the second then fails at that key, not at a unique value.
 pub(super) fn in_order(writes: &[Record]) -> Vec<&Record> {
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_cached_key(|write| {
@@ -131,9 +132,10 @@ struct Building {
     statement: Statement,
     parts: Vec<String>,
     checked: Vec<(Key, String)>,
-    /// The part that the next one takes its rows from.
+    /// The part whose rows the next one reads.
     last: Option<String>,
-    also: Vec<String>,
+    /// Further parts that the statement must read.
+    counted: Vec<String>,
 }
 
 impl Building {
@@ -162,58 +164,57 @@ impl Building {
         let before = self.last.as_ref().map(|last| format!(" FROM {last}")).unwrap_or_default();
         let part = format!("write_{}", self.parts.len());
         let text = if write.version() == Version::FIRST {
-            let (name, columns) = (table.name, table.columns.join(", "));
-            let values = placeholders(from, table.columns.len());
+            let (name, columns) = (table.name, table.columns().join(", "));
+            let values = placeholders(from, table.columns().len());
             format!("INSERT INTO {name} ({columns}) SELECT {values}{before}")
         } else {
             self.statement.values.push(Value::version(write.version().previous()));
             if alone {
                 self.checked.push((key, part.clone()));
             }
-            // Once more, though it is locked at it: the words of an update are the same everywhere.
+            // The version is compared again, though the row is locked: every update has the same text.
             table.update(from).replacen(" WHERE ", &format!("{before} WHERE "), 1)
         };
         self.parts.push(format!("{part} AS ({text} RETURNING 1)"));
         self.last = Some(part);
     }
 
-    fn tell(&mut self, changes: &ChangeSet) {
+    fn events_and_notifications(&mut self, changes: &ChangeSet) {
         let before = self.last.clone().unwrap_or_default();
         if !changes.events.is_empty() {
-            let rows: Vec<_> =
-                changes.events.iter().map(|event| self.row(event_values(event))).collect();
-            let rows = rows.join(", ");
+            let mut rows = Vec::new();
+            for event in &changes.events {
+                let (from, values) = (self.statement.values.len() + 1, event_values(event));
+                rows.push(format!("({})", placeholders(from, values.len())));
+                self.statement.values.extend(values);
+            }
+            let (columns, rows) = (event_columns(), rows.join(", "));
             self.parts.push(format!(
-                "told AS (INSERT INTO events ({EVENT_COLUMNS}) \
+                "recorded AS (INSERT INTO events ({columns}) \
                  SELECT event.* FROM (VALUES {rows}) AS event, {before})"
             ));
         }
-        for announcement in announcements(changes) {
-            let announcement = self.statement.bind(Value::text(announcement));
-            let number = self.also.len();
+        for notification in notifications(changes) {
+            let notification = self.statement.bind(Value::text(notification));
+            let part = format!("notify_{}", self.counted.len());
             self.parts.push(format!(
-                "announced_{number} AS (SELECT pg_notify('{CHANNEL}', {announcement}) FROM {before})"
+                "{part} AS (SELECT pg_notify('{CHANNEL}', {notification}) FROM {before})"
             ));
-            // Else nobody would look, and it would not be done.
-            self.also.push(format!("(SELECT count(*) FROM announced_{number})"));
+            // A part that nothing reads is not run.
+            self.counted.push(part);
         }
     }
 
-    fn row<const N: usize>(&mut self, values: [Value; N]) -> String {
-        let from = self.statement.values.len() + 1;
-        self.statement.values.extend(values);
-        format!("({})", placeholders(from, N))
-    }
-
-    fn finish(mut self) -> Whole {
-        let counts = self.checked.iter().map(|(_, part)| format!("(SELECT count(*) FROM {part})"));
-        let mut answer: Vec<_> = counts.chain(self.also).collect();
-        if answer.is_empty() {
-            answer.push("1".to_owned());
+    fn finish(mut self) -> OneStatement {
+        let parts = self.checked.iter().map(|(_, part)| part).chain(&self.counted);
+        let mut counts: Vec<_> =
+            parts.map(|part| format!("(SELECT count(*) FROM {part})")).collect();
+        if counts.is_empty() {
+            counts.push("1".to_owned());
         }
-        let (parts, answer) = (self.parts.join(", "), answer.join(", "));
-        self.statement.text = format!("WITH {parts} SELECT {answer}").into();
+        let (parts, counts) = (self.parts.join(", "), counts.join(", "));
+        self.statement.text = format!("WITH {parts} SELECT {counts}").into();
         let checked = self.checked.into_iter().map(|(key, _)| key).collect();
-        Whole { statement: self.statement, checked }
+        OneStatement { statement: self.statement, checked }
     }
 }

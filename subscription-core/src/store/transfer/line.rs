@@ -16,9 +16,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::super::table::{Kept, Table};
-use super::super::value::{Cells, Columns, Value};
-use super::Kind;
+use super::{Content, Kind};
+use crate::store::sql::table::Table;
+use crate::store::sql::value::{Columns, Value};
 use crate::store::{Source, StoreError};
 use crate::values::clock::Timestamp;
 
@@ -30,8 +30,8 @@ pub(super) struct Line<'v> {
 }
 
 impl<'v> Line<'v> {
-    pub(super) fn new<T: Kept>(kind: Kind, values: &'v [Value]) -> Self {
-        Self { kind, record: Named { columns: T::TABLE.columns, values } }
+    pub(super) fn new(kind: Kind, values: &'v [Value]) -> Self {
+        Self { kind, record: Named { columns: kind.table().columns(), values } }
     }
 }
 
@@ -84,15 +84,13 @@ impl ReadLine<'_> {
 
     /// The record, if the line holds all its fields in their order and no other. A field that was added
     /// after a release may be missing: it has its default then.
-    pub(super) fn record<T: Kept>(&self) -> Result<T, Source> {
+    pub(super) fn content(&self) -> Result<Content, Source> {
         let mut text = serde_json::Deserializer::from_str(self.record.get());
-        let fields = Fields::of(T::TABLE).deserialize(&mut text)?;
-        let read = T::read(&mut Cells::new(&fields));
-        read.map_err(
-            |error| {
-                if let StoreError::Damaged(source) = error { source } else { error.into() }
-            },
-        )
+        let fields = Fields::of(self.kind.table()).deserialize(&mut text)?;
+        Content::read(self.kind, &fields).map_err(|error| match error {
+            StoreError::Damaged(source) => source,
+            error => error.into(),
+        })
     }
 }
 
@@ -123,7 +121,7 @@ impl<'l> Field<'l> {
 
 impl Fields<'_> {
     fn of(table: &'static Table) -> Self {
-        Self { table, fields: Vec::with_capacity(table.columns.len()) }
+        Self { table, fields: Vec::with_capacity(table.columns().len()) }
     }
 
     /// The value of a column that the line lacks.
@@ -136,14 +134,14 @@ impl Fields<'_> {
     }
 
     fn field(&self, at: usize) -> Result<&Field<'_>, sqlx::Error> {
-        let columns = self.table.columns.len();
+        let columns = self.table.columns().len();
         self.fields.get(at).ok_or(sqlx::Error::ColumnIndexOutOfBounds { index: at, len: columns })
     }
 
     /// What a column holds, or what it should.
     fn told<T>(&self, at: usize, expected: &str, found: Option<T>) -> Result<T, sqlx::Error> {
         found.ok_or_else(|| {
-            let column = self.table.columns.get(at).copied().unwrap_or_default();
+            let column = self.table.columns().get(at).copied().unwrap_or_default();
             sqlx::Error::Decode(format!("{column} must be {expected}").into())
         })
     }
@@ -175,7 +173,7 @@ impl<'de> Visitor<'de> for Fields<'de> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
         let mut key = map.next_key::<Cow<'_, str>>()?;
-        for column in self.table.columns {
+        for column in self.table.columns() {
             let raw: &RawValue = if key.as_deref() == Some(column) {
                 let raw = map.next_value()?;
                 key = map.next_key()?;
@@ -235,86 +233,5 @@ impl Columns for Fields<'_> {
 
     fn json(&self, at: usize) -> Result<String, sqlx::Error> {
         Ok(self.field(at)?.raw.get().to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use super::super::super::table::Texts;
-    use super::*;
-
-    static NOTES: Table = Table {
-        name: "notes",
-        key: 1,
-        columns: &["id", "tags", "text", "seen"],
-        defaults: &[("tags", "[]"), ("seen", "false")],
-        reset: "",
-        unique: &[],
-        texts: LazyLock::new(|| Texts::of(&NOTES)),
-    };
-
-    #[derive(Debug, PartialEq)]
-    struct Note {
-        id: u64,
-        tags: Vec<String>,
-        text: String,
-        seen: bool,
-    }
-
-    impl Kept for Note {
-        const TABLE: &'static Table = &NOTES;
-
-        fn values(&self) -> Vec<Value> {
-            Vec::new()
-        }
-
-        fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError> {
-            Ok(Self {
-                id: cells.count()?,
-                tags: cells.json()?,
-                text: cells.text()?.into(),
-                seen: cells.bool()?,
-            })
-        }
-    }
-
-    fn read(record: &str) -> Result<Note, String> {
-        let line = format!(r#"{{"kind":"plan","record":{record}}}"#);
-        let line: ReadLine<'_> = serde_json::from_str(&line).unwrap();
-        line.record().map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_field_that_an_earlier_release_lacked_has_its_default() {
-        let whole = r#"{"id":7,"tags":["new"],"text":"hi","seen":true}"#;
-        let earlier = r#"{"id":7,"text":"hi"}"#;
-        let between = r#"{"id":7,"text":"hi","seen":true}"#;
-        let note = |tags: &[&str], seen| Note {
-            id: 7,
-            tags: tags.iter().map(ToString::to_string).collect(),
-            text: "hi".into(),
-            seen,
-        };
-
-        assert_eq!(read(whole), Ok(note(&["new"], true)));
-        assert_eq!(read(earlier), Ok(note(&[], false)));
-        assert_eq!(read(between), Ok(note(&[], true)));
-    }
-
-    #[test]
-    fn no_other_field_may_be_missing_or_out_of_its_order() {
-        let cases = [
-            (r#"{"id":7}"#, "the field text is missing"),
-            (r#"{"text":"hi"}"#, "the field id is missing"),
-            (r#"{"id":7,"text":"hi","tags":[]}"#, "there is a field too many"),
-            (r#"{"id":7,"text":"hi","more":1}"#, "there is a field too many"),
-            (r#"{"id":7,"id":7,"text":"hi"}"#, "the field text is missing"),
-        ];
-        for (record, expected) in cases {
-            let refused = read(record).unwrap_err();
-            assert!(refused.starts_with(expected), "{record}: {refused}");
-        }
     }
 }
