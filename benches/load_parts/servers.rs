@@ -39,7 +39,7 @@ pub(crate) enum Server {
 
 /// What callers need to know of the server that they ask.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct Caller {
     pub(crate) client: String,
     pub(crate) token: String,
     /// The body that makes a subscription.
@@ -78,9 +78,9 @@ impl Running {
         Self { child, address, told }
     }
 
-    pub(crate) fn world(&self) -> World {
+    pub(crate) fn caller(&self) -> Caller {
         let text = |name: &str| self.told[name].as_str().unwrap().to_owned();
-        World { client: text("client"), token: text("token"), subscription: text("subscription") }
+        Caller { client: text("client"), token: text("token"), subscription: text("subscription") }
     }
 
     /// KiB of memory that it holds.
@@ -125,7 +125,7 @@ fn start_log() {
 }
 
 async fn ours(is_cached: bool) {
-    let world = world::World::with(1_000, is_cached).await;
+    let world = world::ApiWorld::with(1_000, is_cached).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
     let server = server.await.unwrap().workers(NonZeroUsize::new(2).unwrap()).unwrap();

@@ -13,11 +13,7 @@ use subscription_core::{
 };
 
 use crate::million::{self, COLUMNS};
-
-/// Reads a moment.
-pub fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
+pub use crate::service_world::at;
 
 pub fn id(nth: u64) -> SubscriptionId {
     SubscriptionId::from(million::id(nth))

@@ -38,7 +38,7 @@ const PROBES: u32 = 2;
 
 /// One run of the simulation.
 #[derive(Debug)]
-pub struct World {
+pub struct AccountSimulation {
     seed: u64,
     rng: Rng,
     clock: ManualClock,
@@ -58,7 +58,7 @@ pub struct World {
     step: u32,
 }
 
-impl World {
+impl AccountSimulation {
     /// A world over a sound store.
     pub async fn seeded(seed: u64) -> Self {
         Self::over(Arc::new(MemoryStore::default()), seed).await
