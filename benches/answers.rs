@@ -1,4 +1,4 @@
-//! What an answer costs without a socket, by endpoint: with the checks, limits, metrics and cache that
+//! The cost of a response without a socket, by endpoint: with the checks, limits, metrics and cache that
 //! production has, over memory.
 //!
 //! `cargo bench --bench answers` times them. `benches/instructions` counts what the processor is told,
@@ -123,7 +123,7 @@ fn count(runtime: &Runtime, world: &ApiWorld, endpoints: &[Endpoint], name: &str
         for _ in 0..times {
             match endpoint {
                 Some(endpoint) => drop(black_box(endpoint.ask(world).await)),
-                // What making the request costs.
+                // The cost of making the request.
                 None => drop(black_box(endpoints.first().map(|first| first.request(world)))),
             }
         }

@@ -36,7 +36,7 @@ fn main() {
         servers::serve(&arguments[name + 1], arguments.get(name + 2));
         return;
     }
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
@@ -104,7 +104,7 @@ async fn pair(
     ratio
 }
 
-/// What a server at rest holds, and what it holds more for each connection that idles.
+/// The memory of an idle server, and of each idle connection.
 async fn memory(ours: &Running) {
     let fresh = Running::start(Server::Ours, None);
     let at_rest = fresh.resident();

@@ -45,7 +45,7 @@ pub(crate) async fn answers() {
     plot::lines("Growth over connections: a plan by its slug", "callers at once", grouped, &lines);
 }
 
-/// What idle connections hold, of ours and of a bare hyper.
+/// The memory of idle connections, of our server and of a bare hyper.
 pub(crate) async fn idle() {
     println!("\n| idle connections | ours, MiB | KiB for each | bare hyper, MiB | KiB for each |");
     println!("| ---: | ---: | ---: | ---: | ---: |");

@@ -1,4 +1,4 @@
-//! Who asks: connections that are kept alive, each with its next request as soon as it has its answer.
+//! Load: kept-alive connections, each of which sends its next request as soon as it has its response.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Who is asked: each server in a process of its own.
+//! The servers that are compared, each in a process of its own.
 
 #[expect(dead_code, unused_imports, reason = "its tests are run where it belongs")]
 #[path = "../../subscription-http/src/program/json_lines.rs"]
@@ -37,7 +37,7 @@ pub(crate) enum Server {
     Axum,
 }
 
-/// What callers need to know of the server that they ask.
+/// The credentials and the body that callers of a server need.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) client: String,

@@ -88,7 +88,7 @@ impl Account {
         self.world.store.sessions(self.user, Timestamp::MIN).await.unwrap().len()
     }
 
-    /// What is there of the account.
+    /// The stored records of the account.
     pub(crate) async fn state(&self) -> State {
         let (live, sessions) = (self.live().await, self.sessions().await);
         match self.world.store.user(self.user).await.unwrap() {

@@ -15,7 +15,7 @@ use super::world::{AuthWorld, just_under, web};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What was done with the answer to the first refresh before its token was sent once more.
+/// The use of the first refresh's tokens before the same token was sent again.
 #[derive(Debug, Clone, Copy)]
 enum Successor {
     Unused,

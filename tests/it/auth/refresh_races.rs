@@ -49,7 +49,7 @@ enum Ending {
 
 const ENDINGS: [Ending; 3] = [Ending::Logout, Ending::RevokeAll, Ending::Deletion];
 
-/// What a task does in a race.
+/// An action of a task in a race.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Refresh,
@@ -59,7 +59,7 @@ enum Act {
     End,
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Debug)]
 enum Done {
     Pair(Box<SignedIn>),
@@ -91,7 +91,7 @@ struct Race {
     refreshed: SignedIn,
     other: SignedIn,
     caller: Authenticated,
-    /// What was done, in the order in which it was over.
+    /// The actions, in the order in which they finished.
     trace: Mutex<Vec<String>>,
 }
 

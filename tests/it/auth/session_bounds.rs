@@ -28,7 +28,7 @@ async fn sign_in_at(world: &AuthWorld, client: &str) -> SignedIn {
     world.auth.sign_in(person).await.unwrap()
 }
 
-/// What a sign-in asks of the store: reads, commits, rows read and rows written.
+/// The cost of a sign-in: reads, commits, rows read and rows written.
 type Cost = ((usize, usize), (usize, usize));
 
 /// Signs in so many times, a minute apart, and gives what each sign-in cost and the most rows there

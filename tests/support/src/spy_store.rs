@@ -18,7 +18,7 @@ use subscription_core::{
 
 use crate::rng::Rng;
 
-/// What a store was asked.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// For one session.

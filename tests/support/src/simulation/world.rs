@@ -46,7 +46,7 @@ pub struct ServiceSimulation {
 /// A run that broke nothing.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// What was met: refusals by their code, replays, rivals.
+    /// The cases that occurred: refusals by their code, replays, rivals.
     pub met: BTreeSet<&'static str>,
     /// How many records the checks of all steps have read.
     pub read: usize,

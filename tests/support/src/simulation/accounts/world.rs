@@ -367,7 +367,7 @@ fn user_of(operation: &Operation) -> Option<UserId> {
     }
 }
 
-/// For whom a subscription was made.
+/// The users for whom a subscription was created.
 fn subscriber((operation, outcome): &(Operation, Outcome)) -> Option<UserId> {
     match (operation, outcome) {
         (Operation::Subscribe(user, _), Ok(_)) => Some(*user),
