@@ -1,8 +1,8 @@
 //! The servers that are compared, each in a process of its own.
 
 #[expect(dead_code, unused_imports, reason = "its tests are run where it belongs")]
-#[path = "../../subscription-http/src/program/json_lines.rs"]
-mod json_lines;
+#[path = "../../subscription-http/src/program/log_format.rs"]
+mod log_format;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use subscription_http::Limits;
 use tokio::net::TcpListener;
 
-use self::json_lines::JsonLines;
+use self::log_format::JsonLines;
 use crate::world;
 
 /// Which server.

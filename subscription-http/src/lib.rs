@@ -46,34 +46,21 @@
 //! | `program` | the binary, with both databases; on by default, and nothing that a library needs |
 
 mod api;
-mod body;
-mod call;
-mod clients;
-mod cors;
-mod error;
-mod fetch;
-mod gate;
 mod handlers;
-mod hosts;
+mod http_client;
 mod metered;
 mod metrics;
 mod openapi;
-mod query;
-mod rate;
-mod readiness;
-mod rendered;
-mod reply;
-mod routes;
 mod server;
-mod within;
 
-pub use api::{Api, ApiBuilder, Timeouts};
-pub use fetch::{FetchSettings, HttpFetch};
-pub use hosts::{AllowedHost, BadHost};
+pub use api::Api;
+pub use api::hosts::{AllowedHost, BadHost};
+pub use api::rate::{Quota, RateLimits};
+pub use api::routes::Needs;
+pub use api::state::{ApiBuilder, Timeouts};
+pub use http_client::{FetchSettings, HttpFetch};
 pub use metered::{MeteredStore, StoreMetrics};
 pub use openapi::openapi_json;
-pub use rate::{Quota, RateLimits};
-pub use routes::Needs;
 pub use server::{Limits, Server};
 
 /// The code in the guides is compiled and run as well.

@@ -2,42 +2,37 @@
 
 mod program;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tracing::level_filters::LevelFilter;
 
 use self::program::{Failure, Log, Program};
 
 fn main() -> ExitCode {
-    let program = Program::parse();
-    let is_server = program.is_server();
-    let settings = match program.settings() {
-        Ok(settings) => settings,
+    let program = match Program::read() {
+        Ok(program) => program,
         Err(failure) => return fail(&failure, false),
     };
-    let logged = is_server && settings.log != LevelFilter::OFF;
-    // Of a command only what goes wrong is of interest.
-    let level = if is_server { settings.log } else { settings.log.min(LevelFilter::WARN) };
-    // Dropped last, so that the rest of it is written.
+    let (is_server, level) = (program.is_server(), program.settings.log.0);
+    // A command logs only its problems.
+    let level = if is_server { level } else { level.min(LevelFilter::WARN) };
+    // Dropped last, so that all lines are written.
     let log = match Log::start(level) {
         Ok(log) => log,
         Err(error) => return fail(&Failure::from(error), false),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let done = runtime
-        .map_err(Failure::from)
-        .and_then(|runtime| runtime.block_on(program.run(settings, &log)));
+    let done =
+        runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(program.run(&log)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => fail(&failure, logged),
+        Err(failure) => fail(&failure, is_server && level != LevelFilter::OFF),
     }
 }
 
-/// Tells why it ends: in the log of a server, else to whoever started it.
+/// Reports why the program ends: a server in its log, a command on standard error.
 fn fail(failure: &Failure, logged: bool) -> ExitCode {
-    use std::io::Write as _;
-
     if logged {
         tracing::error!("{failure}");
     } else {

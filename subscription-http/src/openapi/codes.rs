@@ -15,7 +15,11 @@ pub(super) static CODES: [Code; 47] = [
     (400, "path_invalid", "The path has an encoded slash, a dot segment or a control character."),
     (400, "invalid_query", "A query parameter is unknown, repeated, or of the wrong form."),
     (400, "invalid_cursor", "The cursor is not one of this list with these filters."),
-    (400, "idempotency_key_invalid", "The key is not 1 to 255 visible ASCII characters."),
+    (
+        400,
+        "idempotency_key_invalid",
+        "The key is not 1 to {{idempotency_key_chars}} visible ASCII characters.",
+    ),
     (401, "client_id_missing", "Send a client-id."),
     (401, "client_unknown", "The client-id is unknown, wrong, revoked, or left the settings file."),
     (401, "token_missing", "Send an access token."),
@@ -46,8 +50,8 @@ pub(super) static CODES: [Code; 47] = [
     (409, "payment_settled", "Money has changed hands: the fields are fixed."),
     (409, "idempotency_in_progress", "A request with this key is under way: try again."),
     (412, "precondition_failed", "The record is no longer at the version of If-Match."),
-    (413, "body_too_large", "A body has at most 65,536 bytes."),
-    (414, "uri_too_long", "A URI has at most 8,192 bytes."),
+    (413, "body_too_large", "A body has at most {{body_bytes}} bytes."),
+    (414, "uri_too_long", "A URI has at most {{uri_bytes}} bytes."),
     (
         415,
         "media_type_unsupported",

@@ -23,7 +23,8 @@ use subscription_core::auth::Scope;
 
 use self::codes::CODES;
 use self::operations::{Area, Operation};
-use crate::routes::{Needs, ROUTES, Route};
+use crate::api::bounds;
+use crate::api::routes::{self, Needs, Route};
 
 pub(crate) use self::text::Prepared;
 
@@ -80,7 +81,7 @@ fn compose() -> String {
         components,
         codes: CODES.iter().map(code).collect(),
     };
-    text::without_blanks(&serde_json::to_string(&document).unwrap_or_default())
+    bounds::fill(&text::without_blanks(&serde_json::to_string(&document).unwrap_or_default()))
 }
 
 /// What is said of every route, in the order of the areas.
@@ -88,7 +89,7 @@ fn described() -> impl Iterator<Item = (&'static Area, &'static Operation, &'sta
     let operations =
         AREAS.iter().flat_map(|area| area.operations.iter().map(move |op| (*area, op)));
     operations.filter_map(|(area, operation)| {
-        let route = ROUTES.iter().find(|route| format!("{route:?}") == operation.route)?;
+        let route = routes::all().find(|route| format!("{route:?}") == operation.route)?;
         Some((area, operation, route))
     })
 }
@@ -137,7 +138,7 @@ fn security(route: &Route) -> Value {
     match route.needs {
         Needs::Nothing | Needs::Loopback => json!([]),
         Needs::Scope(scope) => json!([{ "client-id": [scope.as_str()] }]),
-        Needs::Bearer | Needs::BearerOnce => {
+        Needs::Bearer | Needs::BearerEvenExpired => {
             json!([{ "client-id": [Scope::Auth.as_str()], "bearer": [] }])
         }
     }
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_route_is_described_once_and_nothing_else_is() {
-        let mut routes: Vec<_> = ROUTES.iter().map(|route| format!("{route:?}")).collect();
+        let mut routes: Vec<_> = routes::all().map(|route| format!("{route:?}")).collect();
         let operations = AREAS.iter().flat_map(|area| area.operations);
         let mut described: Vec<_> = operations.map(|op| op.route.to_owned()).collect();
         routes.sort_unstable();
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn a_route_takes_the_body_and_the_variables_that_it_is_said_to() {
         for (_, operation, route) in described() {
-            assert_eq!(operation.body.is_some(), route.takes_body(), "{route:?}");
+            assert_eq!(operation.body.is_some(), route.body_bytes_max.is_some(), "{route:?}");
             for part in route.pattern.split('/').filter_map(|part| part.strip_prefix('{')) {
                 let name = part.trim_end_matches('}');
                 assert!(operation.parameters.contains(&name), "{route:?} {name}");

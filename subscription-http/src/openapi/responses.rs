@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::codes;
 use super::operations::{Answer, Content, Operation};
-use crate::routes::{Needs, Route};
+use crate::api::routes::{self, Needs, Route};
 
 /// Every answer by its status.
 pub(super) fn of(operation: &Operation, route: &Route) -> Value {
@@ -45,10 +45,10 @@ fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
             all.extend(["session_revoked", "session_expired"]);
         }
         // An expired token will do, and a session that has ended.
-        Needs::BearerOnce => all.extend(["token_missing", "token_invalid"]),
+        Needs::BearerEvenExpired => all.extend(["token_missing", "token_invalid"]),
         Needs::Nothing | Needs::Loopback | Needs::Scope(_) => {}
     }
-    if route.takes_body() {
+    if route.body_bytes_max.is_some() {
         all.extend(["malformed_json", "request_timeout", "body_too_large"]);
         all.extend(["media_type_unsupported", "validation_failed"]);
     }
@@ -110,14 +110,11 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
 fn headers(own: &[(&str, &str)], route: &Route) -> Value {
     let every =
         [("x-request-id", "x-request-id"), ("x-content-type-options", "x-content-type-options")];
-    let is_private = route.pattern.starts_with("/authentication");
+    let is_private = routes::is_private(route.pattern);
     let private = is_private.then_some(("cache-control", "cache-control"));
-    // Told before it is too late where there is little to use up.
-    let few = ["/sign-in", "/sign-up", "/refresh-token"];
-    let is_limited = is_private && few.iter().any(|end| route.pattern.ends_with(end));
-    let standing = [("RateLimit", "ratelimit"), ("RateLimit-Policy", "ratelimit-policy")];
-    let standing = standing.into_iter().filter(|_| is_limited);
-    let all = own.iter().copied().chain(every).chain(private).chain(standing);
+    let rate = [("RateLimit", "ratelimit"), ("RateLimit-Policy", "ratelimit-policy")];
+    let rate = rate.into_iter().filter(|_| route.limit.is_some());
+    let all = own.iter().copied().chain(every).chain(private).chain(rate);
     let reference =
         |component: &str| json!({ "$ref": format!("#/components/headers/{component}") });
     all.map(|(name, component)| (name.to_owned(), reference(component)))

@@ -1,7 +1,6 @@
-//! The clients that are set up: by the file of settings, or by a command.
+//! Clients: the `client` commands, and the public clients of the settings file.
 
-use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -10,75 +9,79 @@ use secrecy::ExposeSecret as _;
 use subscription_core::auth::{
     Authentication, Client, ClientKind, ClientSource, NewClient, Scope, WebOrigin,
 };
-use subscription_core::{ErrorKind, Slug};
+use subscription_core::{Error, ErrorKind, Slug};
 
-use super::settings::{ConfiguredClient, Settings};
-use super::{Failure, say};
+use super::settings::{ConfiguredClient, Mode, Settings};
+use super::{Failure, print};
+
+/// How long to wait before the clients are stored again, while the database cannot be reached.
+const RETRY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// Add a client. A confidential one gets a key, which is shown once.
+    /// Add a client. A confidential client gets a key, which is printed once.
     Add {
-        /// Its name for people; its id is made from it unless one is given.
+        /// Its name for people; its id is derived from it unless --id is given.
         #[arg(long)]
         name: String,
-        /// What it calls itself: 1 to 64 of a-z, 0-9 and -.
+        /// Its id: 1 to 64 of a-z, 0-9 and -.
         #[arg(long)]
         id: Option<Slug>,
-        /// What it may do; may be given several times.
+        /// What it may do; can be given several times.
         #[arg(long = "scope", required = true, value_parser = scope_parser())]
         scopes: Vec<Scope>,
-        /// A browser or a mobile app, which can keep no secret: only auth and plans:read.
+        /// A browser or a mobile app, which cannot keep a secret: only auth and plans:read.
         #[arg(long)]
         public: bool,
-        /// Of a public client: where its pages come from, such as `https://shop.example`; may be
+        /// For a public client: an origin of its web pages, such as `https://shop.example`; can be
         /// given several times.
         #[arg(long = "origin", value_name = "ORIGIN")]
         origins: Vec<WebOrigin>,
     },
     /// List the clients.
     List,
-    /// Give a client a new key beside its last one, which goes with the next.
+    /// Give a client a new key. Its last key works until the next rotation.
     RotateKey {
         /// The client.
         id: Slug,
     },
-    /// Refuse a client from now on, also if the settings file names it.
+    /// Revoke a client, even if the settings file names it.
     Revoke {
         /// The client.
         id: Slug,
     },
-    /// Lift the revocation of a client.
+    /// Undo the revocation of a client.
     Restore {
         /// The client.
         id: Slug,
     },
 }
 
-/// Reads a scope, and lists them all in `--help`.
+/// Parses a scope, and lists all of them in `--help`.
 fn scope_parser() -> impl TypedValueParser<Value = Scope> {
     let help = |scope| match scope {
-        Scope::Auth => "sign people up and in, and act on their sessions",
+        Scope::Auth => "sign users up and in, and manage their sessions",
         Scope::PlansRead => "read plans",
-        Scope::PlansWrite => "make, change and delete plans",
+        Scope::PlansWrite => "create, change and delete plans",
         Scope::SubscriptionsRead => "read subscriptions",
-        Scope::SubscriptionsWrite => "make, change and delete subscriptions",
+        Scope::SubscriptionsWrite => "create, change and delete subscriptions",
         Scope::PaymentsRead => "read payments",
-        Scope::PaymentsWrite => "make, change and delete payments",
-        Scope::AssertIp => "say from which address a person came",
+        Scope::PaymentsWrite => "create, change and delete payments",
+        Scope::AssertIp => "name the address that a user calls from",
     };
     let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Scope>())
 }
 
-pub(crate) async fn run(command: ClientCommand, settings: &Settings) -> Result<(), Failure> {
-    if let ClientCommand::Add { name, id, .. } = &command {
-        let id = id.clone().map_or_else(|| slug(name), Ok)?;
-        if settings.clients.iter().any(|client| client.id == id.as_str()) {
-            return Err(Failure::new(format!("{id} is a client of the settings file")));
+pub(crate) async fn run(mut command: ClientCommand, settings: &Settings) -> Result<(), Failure> {
+    if let ClientCommand::Add { name, id, .. } = &mut command {
+        let new = id.take().map_or_else(|| slug(name), Ok)?;
+        if settings.clients.iter().any(|client| client.id == new.as_str()) {
+            return Err(Failure(format!("{new} is a client of the settings file")));
         }
+        *id = Some(new);
     }
-    let (opened, auth) = super::setup::authentication(settings).await?;
+    let (opened, auth) = super::open::authentication(settings).await?;
     let done = act(command, &auth).await;
     opened.close().await;
     done
@@ -89,178 +92,161 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
         ClientCommand::Add { name, id, scopes, public, origins } => {
             let id = id.map_or_else(|| slug(&name), Ok)?;
             let kind = if public { ClientKind::Public } else { ClientKind::Confidential };
-            let name = name.parse().map_err(|error| Failure::new(format!("the name {error}")))?;
+            let name = name.parse().map_err(|error| Failure(format!("the name {error}")))?;
             let (scopes, origins) = (scopes.into_iter().collect(), origins.into_iter().collect());
-            let made = auth.create_client(NewClient { id, name, kind, scopes, origins }).await?;
-            if kind == ClientKind::Confidential {
-                say("its client-id, shown only now:");
+            let new = auth.create_client(NewClient { id, name, kind, scopes, origins }).await?;
+            if !public {
+                print("its client-id, which is not shown again:");
             }
-            say(made.credential.expose_secret());
+            print(new.credential.expose_secret());
         }
         ClientCommand::List => {
             for client in auth.clients().await? {
-                say(&told(&client));
+                print(&line(&client));
             }
         }
         ClientCommand::RotateKey { id } => {
-            let made = auth.rotate_client_key(&id).await?;
-            say("its new client-id, shown only now:");
-            say(made.credential.expose_secret());
+            let client = auth.rotate_client_key(&id).await?;
+            print("its new client-id, which is not shown again:");
+            print(client.credential.expose_secret());
         }
         ClientCommand::Revoke { id } => {
             auth.revoke_client(&id).await?;
-            say(&format!("{id} is refused from now on"));
+            print(&format!("{id} is revoked"));
         }
         ClientCommand::Restore { id } => {
             let client = auth.restore_client(&id).await?;
-            say(&restored(&client));
+            print(&restored(&client));
         }
     }
     Ok(())
 }
 
-/// A client in a line, with all that it is refused for.
-fn told(client: &Client) -> String {
-    let scopes: Vec<_> = client.scopes.iter().map(|scope| scope.as_str()).collect();
+/// A client as one line of `client list`.
+fn line(client: &Client) -> String {
     let Client { id, name, kind, source, .. } = client;
-    let mut told = format!("{id}  {}  {name}  {}", kind.as_str(), scopes.join(" "));
+    let scopes: Vec<_> = client.scopes.iter().map(|scope| scope.as_str()).collect();
+    let mut line = format!("{id}  {}  {name}  {}", kind.as_str(), scopes.join(" "));
     for origin in &client.origins {
-        told = format!("{told} {origin}");
+        line = format!("{line} {origin}");
     }
     if *source == ClientSource::File {
-        told.push_str(", of the settings file");
+        line += ", from the settings file";
     }
     if let Some(at) = client.left_at {
-        told = format!("{told}, left it {at}");
+        line = format!("{line}, removed from it {at}");
     }
     if let Some(at) = client.revoked_at {
-        told = format!("{told}, revoked {at}");
+        line = format!("{line}, revoked {at}");
     }
-    told
+    line
 }
 
-/// A client whose revocation was lifted, and what else it needs.
+/// A client that is not revoked any more, and what else it needs.
 fn restored(client: &Client) -> String {
     let id = &client.id;
     if client.left_at.is_some() {
-        return format!("{id} is not revoked, but refused until the settings file names it again");
+        format!("{id} is not revoked, but refused until the settings file names it again")
+    } else if client.kind == ClientKind::Confidential && client.keys.is_empty() {
+        format!("{id} needs a new key: subscription-http client rotate-key {id}")
+    } else {
+        format!("{id} is not revoked")
     }
-    if client.kind == ClientKind::Confidential && client.keys.is_empty() {
-        return format!("{id} needs a new key: subscription-http client rotate-key {id}");
-    }
-    format!("{id} is not revoked")
 }
 
-/// `Web Shop` is `web-shop`.
+/// Derives an id from a name: `Web Shop` is `web-shop`.
 fn slug(name: &str) -> Result<Slug, Failure> {
     let plain = name.to_ascii_lowercase();
     let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let id = words.collect::<Vec<_>>().join("-");
-    id.parse().map_err(|_| Failure::new("no id can be made from the name: give one with --id"))
+    id.parse().map_err(|_| Failure::new("the name has no letters or digits: give an --id"))
 }
 
-/// How long until clients are set up again that could not be.
-const RETRY: Duration = Duration::from_millis(100);
-
-/// The clients of the file of settings, if they can be ones.
-pub(crate) fn configured(clients: &[ConfiguredClient]) -> Result<Vec<NewClient>, Failure> {
-    let client = |client: &ConfiguredClient| {
-        let told = |error: String| refused(&client.id, &error);
-        let scopes = client.scopes.iter().map(|scope| scope.parse());
-        let scopes: BTreeSet<Scope> =
-            scopes.collect::<Result<_, _>>().map_err(|error| told(format!("a scope {error}")))?;
-        let origin = |text: &String| {
-            text.parse::<WebOrigin>().map_err(|error| told(format!("the origin {text:?} {error}")))
-        };
-        let name = client.name.as_deref().unwrap_or(&client.id);
-        let new = NewClient {
-            id: client.id.parse().map_err(|error| told(format!("its id {error}")))?,
-            name: name.parse().map_err(|error| told(format!("its name {error}")))?,
-            kind: ClientKind::Public,
-            scopes,
-            origins: client.origins.iter().map(origin).collect::<Result<_, _>>()?,
-        };
-        new.check().map_err(|faults| told(faults.to_string()))?;
-        Ok::<_, Failure>(new)
-    };
-    let clients: Vec<_> = clients.iter().map(client).collect::<Result<_, Failure>>()?;
-    let mut ids = BTreeSet::new();
-    match clients.iter().find(|client| !ids.insert(&client.id)) {
-        Some(twice) => Err(refused(twice.id.as_str(), &"it is there twice")),
-        None => Ok(clients),
-    }
-}
-
-fn refused(id: &str, error: &dyn Display) -> Failure {
-    Failure::new(format!("client {id:?} in the file of settings: {error}"))
-}
-
-/// The clients of the settings file, and whether others that came from it are refused from now on.
-#[derive(Debug, Clone)]
+/// The clients of the settings file.
 pub(crate) struct Configured {
-    pub(crate) clients: Vec<NewClient>,
-    /// Not in development, where nobody is refused, and which must not spoil the records of production.
-    pub(crate) refuses_others: bool,
-}
-
-/// Sets up the clients of the settings file: now, or where the store is out of reach as soon as it can
-/// be asked.
-pub(crate) async fn configure(
-    configured: Configured,
-    auth: &Authentication,
-) -> Result<(), Failure> {
-    match configured.attempt(auth).await? {
-        Attempt::Done => {}
-        Attempt::OutOfReach => {
-            let auth = auth.clone();
-            tokio::spawn(async move {
-                loop {
-                    tokio::time::sleep(RETRY).await;
-                    match configured.attempt(&auth).await {
-                        Ok(Attempt::OutOfReach) => {}
-                        Ok(Attempt::Done) => return,
-                        Err(failure) => return tracing::error!("{failure}"),
-                    }
-                }
-            });
-        }
-    }
-    Ok(())
-}
-
-enum Attempt {
-    Done,
-    OutOfReach,
+    clients: Vec<NewClient>,
+    /// True if clients that left the settings file are refused. Not in development, which refuses nobody
+    /// and may run over the records of production by mistake.
+    refuses_others: bool,
 }
 
 impl Configured {
-    async fn attempt(&self, auth: &Authentication) -> Result<Attempt, Failure> {
+    /// Checks the clients of the settings file.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
+        let mut clients: Vec<NewClient> = Vec::new();
+        for client in &settings.clients {
+            let new = new_client(client).and_then(|new| {
+                let is_new = clients.iter().all(|other| other.id != new.id);
+                if is_new { Ok(new) } else { Err("it is there twice".to_owned()) }
+            });
+            clients.push(new.map_err(|error| {
+                let file = settings.config.as_deref().unwrap_or(Path::new("settings")).display();
+                Failure(format!("{file}: client {:?}: {error}", client.id))
+            })?);
+        }
+        Ok(Self { clients, refuses_others: settings.mode == Mode::Production })
+    }
+
+    /// Stores the clients: now, or as soon as the database can be reached.
+    pub(crate) async fn store(self, auth: &Authentication) -> Result<(), Failure> {
+        match self.attempt(auth).await {
+            Err(None) => {}
+            Err(Some(failure)) => return Err(failure),
+            Ok(()) => return Ok(()),
+        }
+        let auth = auth.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RETRY).await;
+                match self.attempt(&auth).await {
+                    Err(None) => {}
+                    Err(Some(failure)) => return tracing::error!("{failure}"),
+                    Ok(()) => return,
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Stores the clients. The error is `None` if the database cannot be reached.
+    async fn attempt(&self, auth: &Authentication) -> Result<(), Option<Failure>> {
+        let failed = |id: &str, error: Error| {
+            (error.kind() != ErrorKind::Unavailable)
+                .then(|| Failure(format!("client {id:?} in the settings file: {error}")))
+        };
         for client in &self.clients {
-            let id = client.id.as_str();
-            match auth.configure_client(client.clone()).await {
-                Ok(client) if client.revoked_at.is_some() => {
-                    tracing::warn!(client = id, "a client of the settings file is revoked");
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    return Ok(Attempt::OutOfReach);
-                }
-                Err(error) => return Err(refused(id, &error)),
+            let stored = auth.configure_client(client.clone()).await;
+            let client = stored.map_err(|error| failed(client.id.as_str(), error))?;
+            if client.revoked_at.is_some() {
+                tracing::warn!(client = %client.id, "a client of the settings file is revoked");
             }
         }
         if self.refuses_others {
             let named: Vec<_> = self.clients.iter().map(|client| client.id.clone()).collect();
-            match auth.refuse_unconfigured(&named).await {
-                Ok(gone) => gone.iter().for_each(|client| {
-                    let id = client.id.as_str();
-                    tracing::warn!(client = id, "a client left the settings file and is refused");
-                }),
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    return Ok(Attempt::OutOfReach);
-                }
-                Err(error) => return Err(error.into()),
+            let gone = auth.refuse_unconfigured(&named).await;
+            for client in gone.map_err(|error| failed("*", error))? {
+                let id = &client.id;
+                tracing::warn!(client = %id, "a client left the settings file and is refused");
             }
         }
-        Ok(Attempt::Done)
+        Ok(())
     }
+}
+
+fn new_client(client: &ConfiguredClient) -> Result<NewClient, String> {
+    let name = client.name.as_deref().unwrap_or(&client.id);
+    let scopes = client.scopes.iter().map(|scope| scope.parse());
+    let origins = client
+        .origins
+        .iter()
+        .map(|text| text.parse().map_err(|error| format!("the origin {text:?} {error}")));
+    let new = NewClient {
+        id: client.id.parse().map_err(|error| format!("its id {error}"))?,
+        name: name.parse().map_err(|error| format!("its name {error}"))?,
+        kind: ClientKind::Public,
+        scopes: scopes.collect::<Result<_, _>>().map_err(|error| format!("a scope {error}"))?,
+        origins: origins.collect::<Result<_, _>>()?,
+    };
+    new.check().map_err(|faults| faults.to_string())?;
+    Ok(new)
 }

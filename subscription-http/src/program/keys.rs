@@ -1,10 +1,11 @@
-//! The file of keys: those that sign access tokens, those that refresh tokens and client keys are made
-//! with, and the one that protects cursors.
+//! The key file: keys that sign access tokens, server keys for refresh tokens and client keys, and the key
+//! that authenticates cursors.
 //!
-//! Of each kind there is always one that is not used yet. `key rotate` takes it into use and makes the
-//! next: so every instance has known a key for a whole rotation before anything is signed with it, and
-//! they can be started anew one after the other.
+//! Each list begins with the next key, which is not used yet. `key rotate` starts to use it and creates
+//! another. So every instance knows a key for a whole rotation before anything is signed with it, and
+//! instances can be restarted one after the other.
 
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -19,16 +20,16 @@ use subscription_core::{Randomness as _, SystemRandomness};
 
 use super::Failure;
 
-/// Keys that have done their time and still check, of each kind.
+/// How many former keys of each kind still verify.
 const RETIRED_MAX: usize = 4;
 
 const HEAD: &str = "\
-# The keys of subscription-http. Whoever has them can be anybody: keep this file to yourself (mode 0600),
-# the same on every instance. In each list the first is the next one, the second is in use, and the
-# others only check what they signed. `subscription-http key rotate` moves all on by one.
+# The keys of subscription-http. With them anyone can sign in as any user: keep this file secret (mode 0600),
+# and the same on every instance. In each list the first key is the next one, the second is in use, and the
+# others only verify what they signed. `subscription-http key rotate` adds a key at the front.
 ";
 
-/// The keys as they are kept.
+/// The keys, as their file holds them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keys {
@@ -51,7 +52,7 @@ struct ServerKey {
 }
 
 impl Keys {
-    /// New ones, of each kind the one in use and the next.
+    /// Creates new keys, of each kind the one in use and the next.
     pub(crate) fn generate() -> Result<Self, Failure> {
         Ok(Self {
             cursor: random()?,
@@ -60,7 +61,7 @@ impl Keys {
         })
     }
 
-    /// Takes the next ones into use.
+    /// Starts to use the next keys, and creates new next ones.
     pub(crate) fn rotate(&mut self) -> Result<(), Failure> {
         self.signing.insert(0, Signing { ed25519: random()? });
         self.signing.truncate(RETIRED_MAX + 2);
@@ -70,45 +71,42 @@ impl Keys {
         Ok(())
     }
 
-    /// True if the next rotation drops the oldest, and what was made under it counts no longer.
+    /// True if the next rotation drops the oldest key, and with it all client keys made under it.
     pub(crate) fn are_full(&self) -> bool {
         self.server.len() >= RETIRED_MAX + 2
     }
 
-    /// Reads the file. `None` if there is none.
+    /// Reads the file. Returns `None` if there is none.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
-        let told = |why: String| Failure::new(format!("the keys in {}: {why}", path.display()));
+        let failure = |why: &dyn Display| Failure(format!("the keys in {}: {why}", path.display()));
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(told(error.to_string())),
+            Err(error) => return Err(failure(&error)),
         };
-        let mode = std::fs::metadata(path).map_err(|error| told(error.to_string()))?;
+        let mode = std::fs::metadata(path).map_err(|error| failure(&error))?;
         if mode.permissions().mode() & 0o077 != 0 {
-            return Err(told("others can read them: chmod 600 it, and rotate them".to_owned()));
+            return Err(failure(&"others can read them: chmod 600 the file, and rotate the keys"));
         }
-        // The parser quotes what it cannot read, which may be a key.
+        // The parser's own error quotes the text, which may be a key.
         let form = "they are not of the form that `subscription-http key rotate` writes";
-        let keys: Self = toml::from_str(&text).map_err(|_| told(form.to_owned()))?;
+        let keys: Self = toml::from_str(&text).map_err(|_| failure(&form))?;
         if keys.signing.len() < 2 || keys.server.len() < 2 {
-            return Err(told("each kind needs the next one and the one in use".to_owned()));
+            return Err(failure(&"each list needs the next key and the one in use"));
         }
-        keys.check().map_err(|failure| told(failure.to_string()))?;
+        let usable = keys.cursor().and(keys.ring().map(drop)).and(keys.server_keys().map(drop));
+        usable.map_err(|error| failure(&error))?;
         Ok(Some(keys))
     }
 
-    /// Writes the file, whole or not at all, for the owner's eyes only.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        self.prepare(path)?.replace()
-    }
-
-    /// Writes all of a new file but its name, so that hardly anything can go wrong any more.
+    /// Writes a new file beside its final name, so that little can fail when it is put in place. Only its
+    /// owner can read it.
     pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
-        let text = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
+        let text = toml::to_string(self)?;
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         let new = NewKeys { path: path.to_owned(), beside: beside.into() };
-        // A file that was left half written is of no use to anybody.
+        // One may be left over from a process that was killed.
         std::fs::remove_file(&new.beside).ok();
         let written = || {
             let mut file =
@@ -117,13 +115,8 @@ impl Keys {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         };
-        written().map_err(|error| new.told(&error))?;
+        written().map_err(|error| new.failure(&error))?;
         Ok(new)
-    }
-
-    /// Checks that all of them can be used.
-    fn check(&self) -> Result<(), Failure> {
-        self.cursor().and(self.ring().map(drop)).and(self.server_keys().map(drop))
     }
 
     pub(crate) fn cursor(&self) -> Result<SecretSlice<u8>, Failure> {
@@ -131,9 +124,7 @@ impl Keys {
     }
 
     pub(crate) fn ring(&self) -> Result<KeyRing, Failure> {
-        let key = |signing: &Signing| {
-            SigningKey::ed25519(&decoded(&signing.ed25519)?).map_err(Failure::from)
-        };
+        let key = |key: &Signing| Ok::<_, Failure>(SigningKey::ed25519(&decoded(&key.ed25519)?)?);
         let [next, current, retired @ ..] = self.signing.as_slice() else { return Err(bad()) };
         let ring = KeyRing::new(key(current)?).and_checks(key(next)?)?;
         retired.iter().try_fold(ring, |ring, retired| Ok(ring.and_checks(key(retired)?)?))
@@ -149,41 +140,41 @@ impl Keys {
     }
 }
 
-/// Keys whose file is written, beside its place. Dropped, it is gone.
+/// A key file that is written but not in place yet. Dropping it deletes it.
 pub(crate) struct NewKeys {
     path: PathBuf,
     beside: PathBuf,
 }
 
 impl NewKeys {
-    /// Puts the file in its place if there is none. Of several that do so at once, all get the keys of
-    /// the first.
+    /// Puts the file in place unless there is one, and reads it: of several processes that do so at once,
+    /// all get the keys of the first.
     pub(crate) fn create(self) -> Result<Keys, Failure> {
         let linked = match std::fs::hard_link(&self.beside, &self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                // Not every file system can give a file two names.
+                // Not every file system has hard links.
                 std::fs::rename(&self.beside, &self.path)
             }
             _ => Ok(()),
         };
-        linked.and_then(|()| self.sync()).map_err(|error| self.told(&error))?;
-        Keys::read(&self.path)?.ok_or_else(|| self.told(&io::ErrorKind::NotFound.into()))
+        linked.and_then(|()| self.sync()).map_err(|error| self.failure(&error))?;
+        Keys::read(&self.path)?.ok_or_else(|| self.failure(&io::ErrorKind::NotFound.into()))
     }
 
-    /// Puts the file in the place of the last one.
-    fn replace(self) -> Result<(), Failure> {
+    /// Replaces the file that there is.
+    pub(crate) fn replace(self) -> Result<(), Failure> {
         let renamed = std::fs::rename(&self.beside, &self.path).and_then(|()| self.sync());
-        renamed.map_err(|error| self.told(&error))
+        renamed.map_err(|error| self.failure(&error))
     }
 
-    /// Makes the name of the file survive a power cut.
+    /// Flushes the directory, so that the file's name survives a power cut.
     fn sync(&self) -> io::Result<()> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 
-    fn told(&self, error: &io::Error) -> Failure {
-        Failure::new(format!("cannot write the keys to {}: {error}", self.path.display()))
+    fn failure(&self, error: &io::Error) -> Failure {
+        Failure(format!("cannot write the keys to {}: {error}", self.path.display()))
     }
 }
 
@@ -204,7 +195,7 @@ fn decoded(text: &str) -> Result<SecretSlice<u8>, Failure> {
 }
 
 fn bad() -> Failure {
-    Failure::new("one of them is no key")
+    Failure::new("one of them is not a valid key")
 }
 
 #[cfg(test)]
@@ -221,10 +212,10 @@ mod tests {
 
         assert_eq!(keys.signing.get(1).unwrap().ed25519, next);
         assert_eq!(keys.server_keys().unwrap().current(), current + 1);
+        // The ids of server keys wrap around at 255.
         for _ in 0..600 {
             keys.rotate().unwrap();
-            keys.server_keys().unwrap();
-            keys.ring().unwrap();
+            keys.server_keys().and(keys.ring()).unwrap();
         }
         assert_eq!(keys.signing.len(), RETIRED_MAX + 2);
     }

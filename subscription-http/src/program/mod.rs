@@ -1,108 +1,88 @@
-//! The program: what it is told, and what it does about it.
+//! The program: its commands, and the command line that they are read from.
 
 mod clients;
-mod database;
 mod demo;
-mod environment;
-mod file_keys;
-mod identity;
-mod json_lines;
 mod keys;
 mod log;
+mod log_format;
+mod open;
 mod serve;
 mod settings;
-mod setup;
 mod signals;
-mod spelling;
-mod store;
 mod transfer;
-mod values;
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::clients::ClientCommand;
 use self::demo::Demo;
 use self::keys::Keys;
 pub(crate) use self::log::Log;
-use self::settings::{Flags, KEYS_FILE, Settings};
+use self::open::Opened;
+pub(crate) use self::settings::Settings;
 
-/// The settings that have no flag, for the end of `--help`.
-const IN_THE_FILE: &str = r#"Settings in the file of --config alone:
-  [[clients]]           a public client: a browser or an app, which can keep no secret
-    id                  its client-id: 1 to 64 of a-z, 0-9 and -
-    name                its name for people [default: its id]
-    scopes              what it may do: "auth", "plans:read"
-    origins             where its pages come from, such as ["https://shop.example"] [default: none]
-  [limits]              how often one may ask, as "30/5m", or "off"; all are off in development mode
-    sign_in             sign-ins and sign-ups of an address [default: "30/5m"]
-    refresh             refreshes of an address [default: "150/5m"]
-    refresh_session     refreshes of a session [default: "10/1m"]
-    failed_clients      calls of an address with a client-id that is none [default: "20/5m"]
-    client              all calls of a confidential client [default: "10000/10s"]
-    address             all calls of an address [default: "10000/10s"]"#;
-
-/// Plans, subscriptions and payments over HTTP.
+/// A server for plans, subscriptions and payments over HTTP.
 ///
-/// With no settings it runs in development mode: every client-id and every access token is believed, so it
-/// listens on this machine only, and keeps its records in subscription.db and its keys in
-/// subscription.keys in the working folder.
-#[derive(Debug, Parser)]
-#[command(version, after_long_help = IN_THE_FILE)]
+/// Without settings it runs in development mode: it trusts every client-id and every access token, and so
+/// listens on this machine only. It stores its records in subscription.db and its keys in
+/// subscription.keys, in the working directory.
+#[derive(Parser)]
+#[command(version, after_long_help = settings::help())]
 pub(crate) struct Program {
     #[command(flatten)]
-    flags: Flags,
+    pub(crate) settings: Settings,
 
     #[command(subcommand)]
     command: Option<Command>,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Command {
-    /// Serve; what is done if no command is given.
+    /// Serve requests; the default command.
     Serve,
-    /// Bring the tables of the database up to date, and end.
+    /// Update the tables of the database, and exit.
     Migrate,
-    /// The programs that may call.
+    /// Manage the clients: the programs that may call this server.
     #[command(subcommand)]
     Client(ClientCommand),
-    /// The keys that tokens are signed with.
+    /// Manage the keys that sign tokens.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Write all that is in the database to a file, as JSON lines. People are in it: it is for its owner's
-    /// eyes only.
+    /// Write all records of the database to a file, as JSON lines. It holds personal data: only its owner
+    /// can read it.
     Export {
-        /// The file, which must not be there yet.
+        /// The file; it must not exist.
         file: PathBuf,
     },
-    /// Read such a file into a database that is empty, of whichever kind. With --users any it may hold
-    /// subscriptions of people without an account besides accounts.
+    /// Read an exported file into an empty database of any kind. With --users any it may also hold
+    /// subscriptions of users without an account.
     Import {
-        /// The file.
+        /// The exported file.
         file: PathBuf,
     },
-    /// Fill a database that is empty with two years of a small business that never was, to look around in.
+    /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
     /// Print the OpenAPI document.
     Openapi,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum KeyCommand {
-    /// Take the next keys into use and make new next ones; make the file if there is none. Instances use
-    /// them once they are started anew.
+    /// Start to use the next keys and create new next ones, or create the key file if there is none.
+    /// Restart every instance afterwards.
     Rotate,
 }
 
-/// Why the program ends, in words for who started it.
+/// The reason why the program ends, for its user.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
 impl Failure {
-    pub(crate) fn new(told: impl Into<String>) -> Self {
-        Self(told.into())
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
     }
 }
 
@@ -113,45 +93,45 @@ impl fmt::Display for Failure {
 }
 
 impl<E: std::error::Error> From<E> for Failure {
-    /// With all that led to it.
+    /// The error with all of its causes.
     fn from(error: E) -> Self {
-        let mut told = error.to_string();
+        let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
-            let cause_told = cause.to_string();
-            if !told.contains(&cause_told) {
-                told = format!("{told}: {cause_told}");
+            let text = cause.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
             }
             source = cause.source();
         }
-        Self(told)
+        Self(message)
     }
 }
 
 impl Program {
-    /// What it was told, and with what.
-    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
-        let command = Self::command();
-        let known = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str());
-        let known: Vec<_> = known.map(str::to_owned).collect();
-        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        environment::check(variables, &known)?;
-        Settings::new(self.flags.clone())
+    /// Reads the command line, the environment and the settings file. After `--help`, and after a flag
+    /// that is wrong, the process exits.
+    pub(crate) fn read() -> Result<Self, Failure> {
+        // Every setting can stand after a command too, and none is required.
+        let command = Self::command().mut_args(|setting| setting.global(true).required(false));
+        let matches = command.get_matches();
+        settings::unknown_names::check_environment()?;
+        let settings = Settings::read(&matches)?;
+        let command = matches.subcommand().map(|_| Command::from_arg_matches(&matches));
+        Ok(Self { settings, command: command.transpose()? })
     }
 
-    /// True if what is done is logged; else it is said.
     pub(crate) const fn is_server(&self) -> bool {
         matches!(self.command, None | Some(Command::Serve))
     }
 
-    /// Does what it was told.
-    pub(crate) async fn run(self, settings: Settings, log: &Log) -> Result<(), Failure> {
+    pub(crate) async fn run(self, log: &Log) -> Result<(), Failure> {
+        let settings = self.settings;
         match self.command.unwrap_or(Command::Serve) {
             Command::Serve => serve::serve(&settings, log).await,
             Command::Migrate => {
-                store::Opened::new(&settings, false).await?.close().await;
-                say(&format!("{:?} is up to date", settings.database()?));
+                Opened::new(&settings, false).await?.close().await;
+                print(&format!("{:?} is up to date", settings.database()?));
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,
@@ -160,7 +140,7 @@ impl Program {
             Command::Import { file } => transfer::import(&settings, &file).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                say(subscription_http::openapi_json());
+                print(subscription_http::openapi_json());
                 Ok(())
             }
         }
@@ -168,7 +148,7 @@ impl Program {
 }
 
 fn rotate(settings: &Settings) -> Result<(), Failure> {
-    let path = settings.keys.clone().unwrap_or_else(|| PathBuf::from(KEYS_FILE));
+    let path = settings.key_file();
     let keys = match Keys::read(&path)? {
         Some(mut keys) => {
             keys.rotate()?;
@@ -176,19 +156,18 @@ fn rotate(settings: &Settings) -> Result<(), Failure> {
         }
         None => Keys::generate()?,
     };
-    keys.write(&path)?;
-    say(&format!("wrote {}: start every instance anew to use it", path.display()));
+    keys.prepare(&path)?.replace()?;
+    print(&format!("wrote {}: restart every instance to use it", path.display()));
     if keys.are_full() {
-        say(
-            "the next rotation drops the oldest key: before it, give clients whose keys are as old \
-             new ones (subscription-http client rotate-key)",
+        print(
+            "the next rotation drops the oldest key: before it, give new keys to the clients whose \
+             keys are that old (subscription-http client rotate-key)",
         );
     }
     Ok(())
 }
 
-/// Says a line to whoever started us, if they still listen.
-pub(crate) fn say(line: &str) {
-    use std::io::Write as _;
+/// Prints a line on standard output. A closed standard output is not an error.
+pub(crate) fn print(line: &str) {
     writeln!(std::io::stdout(), "{}", line.trim_end()).ok();
 }

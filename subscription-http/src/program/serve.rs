@@ -1,4 +1,4 @@
-//! Serving, from the first connection to the last.
+//! Serves requests until a signal stops it, and deletes expired records meanwhile.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -7,116 +7,106 @@ use subscription_core::SubscriptionService;
 use subscription_core::auth::Authentication;
 use subscription_http::{Api, Limits, Server};
 
-use super::database::Database;
 use super::log::Log;
-use super::settings::{Mode, Settings};
-use super::setup::Ready;
+use super::open::Ready;
+use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
-use super::{Failure, say};
+use super::{Failure, print};
 
-/// How often what is over is cleared away.
-const CLEAR_EVERY: Duration = Duration::from_mins(1);
+/// Open files reserved for everything but connections from callers and to the database.
+const FILES_RESERVED: usize = 64;
 
-/// How many open files are neither for callers nor for connections to the database.
-const FILES_KEPT: usize = 64;
-
-/// How many open files a thread of connections has for itself.
+/// Open files that each worker thread needs for itself.
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, service, auth, keys, listener, operations_listener } =
+    let Ready { opened, service, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
-        .rate_limits(&settings.limits)
+        .rate_limits(&settings.rate_limits())
         .store_metrics(&opened.metrics)
         .lost_log_lines(log.lost());
     if settings.mode == Mode::Development {
         api = api.believe_every_client();
     }
-    let (api, limits) = (api.build(), allowed(settings));
-    let operations =
-        operations_listener.map(|listener| Server::on(api.operations(), listener, limits));
+    let (api, limits) = (api.build(), limits(settings));
+    let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
     let server = Server::on(api, listener, limits).workers(cores())?;
-    tell(settings)?;
-    // Before anybody hears of us, so that nobody can end us the hard way.
+    log_start(settings)?;
+    // Caught before the address is printed: the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
-    if let Some(operations) = &operations {
-        tracing::info!(address = %operations.address()?, "metrics are served");
+    if let Some(metrics) = &metrics {
+        tracing::info!(address = %metrics.address()?, "metrics are served");
     }
-    say(&format!("listening on http://{}", server.address()?));
-    let clearing = tokio::spawn(clear(service, auth));
+    print(&format!("listening on http://{}", server.address()?));
+    let deleting = tokio::spawn(delete_expired(service, auth));
     let (stopping, mut stopped) = tokio::sync::watch::channel(());
     let stop = async {
         signals.recv().await;
-        tracing::info!("stopping: finishing what is under way");
+        tracing::info!("stopping: waiting for requests in flight");
         drop(stopping);
     };
-    let beside = async {
-        if let Some(operations) = operations {
-            let stop = async {
-                // It never changes: it ends.
-                stopped.changed().await.ok();
-            };
-            operations.run(stop).await;
+    let serve_metrics = async {
+        if let Some(metrics) = metrics {
+            // Nothing is ever sent: `changed` returns when the sender is dropped.
+            metrics.run(async { stopped.changed().await.unwrap_or_default() }).await;
         }
     };
-    let (finished, ()) = tokio::join!(server.run(stop), beside);
+    let (finished, ()) = tokio::join!(server.run(stop), serve_metrics);
     if !finished {
-        tracing::warn!("some requests were still under way and were cut off");
+        tracing::warn!("stop timed out: requests in flight were cut off");
     }
-    clearing.abort();
+    deleting.abort();
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// As many threads as can run at once.
 fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// No more connections than the system lets us have open files, with some left for the store: one that
-/// cannot open its own would fail requests, where callers could as well have waited.
-fn allowed(settings: &Settings) -> Limits {
+/// The limits of the server, with no more connections than the system allows open files. Some files are
+/// left for the store: a store that cannot open its own fails requests, while a caller can wait.
+fn limits(settings: &Settings) -> Limits {
+    let limits = settings.server_limits();
     let workers = FILES_PER_WORKER * cores().get();
-    let (limits, kept) =
-        (settings.connections, FILES_KEPT + workers + settings.database_connections);
+    let reserved = FILES_RESERVED + workers + settings.database_connections();
     let files = std::fs::read_to_string("/proc/self/limits").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
         line.split_whitespace().next()?.parse::<usize>().ok()
     });
-    let most = files.map_or(usize::MAX, |files| files.saturating_sub(kept).max(1));
+    let most = files.map_or(usize::MAX, |files| files.saturating_sub(reserved).max(1));
     if limits.connections > most {
         tracing::warn!(
             connections = most,
-            "the system allows fewer open files (ulimit -n) than there may be connections"
+            "the system allows fewer open files (ulimit -n) than --max-connections"
         );
     }
     Limits { connections: limits.connections.min(most), ..limits }
 }
 
-fn tell(settings: &Settings) -> Result<(), Failure> {
+fn log_start(settings: &Settings) -> Result<(), Failure> {
     let database = settings.database()?;
-    let is_memory = *database == Database::Memory;
-    let database = format!("{database:?}");
+    let shown = format!("{database:?}");
     match settings.mode {
         Mode::Development => {
-            tracing::warn!(database, "DEVELOPMENT MODE: every client and every token is believed");
+            tracing::warn!(database = shown, "DEVELOPMENT MODE: every client and token is trusted");
         }
-        Mode::Production => tracing::info!(database, "production mode"),
+        Mode::Production => tracing::info!(database = shown, "production mode"),
     }
-    if is_memory {
-        tracing::warn!("nothing is kept: the records end with the process");
+    if database == Database::Memory {
+        tracing::warn!("the database is in memory: all records are lost when the process ends");
     }
     Ok(())
 }
 
-/// Clears away what is over, at the start and every minute: accounts whose deletion was interrupted,
-/// sessions that ended long ago, idempotency records that have expired.
-async fn clear(service: SubscriptionService, auth: Authentication) {
-    let mut turn = tokio::time::interval(CLEAR_EVERY);
+/// Finishes account deletions that were interrupted, and deletes sessions that ended long ago and expired
+/// idempotency records: at the start, and every minute.
+async fn delete_expired(service: SubscriptionService, auth: Authentication) {
+    let mut turn = tokio::time::interval(Duration::from_mins(1));
     loop {
         turn.tick().await;
         let accounts = auth.finish_deletions().await;
@@ -125,10 +115,10 @@ async fn clear(service: SubscriptionService, auth: Authentication) {
         match (accounts, sessions, requests) {
             (Ok(0), Ok(0), Ok(0)) => {}
             (Ok(accounts), Ok(sessions), Ok(requests)) => {
-                tracing::debug!(accounts, sessions, requests, "cleared away what is over");
+                tracing::debug!(accounts, sessions, requests, "expired records deleted");
             }
             (Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error)) => {
-                tracing::warn!(%error, "what is over could not be cleared away");
+                tracing::warn!(%error, "expired records could not be deleted");
             }
         }
     }

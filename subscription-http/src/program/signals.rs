@@ -1,4 +1,4 @@
-//! The signals that stop the server: SIGTERM, SIGINT, and SIGHUP of a terminal that is closed.
+//! The signals that stop the server: SIGTERM, SIGINT, and SIGHUP from a closed terminal.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -7,19 +7,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` if whoever started us (`nohup`) wants SIGHUP to be ignored.
+    /// `None` if the process was started to ignore SIGHUP, as `nohup` does.
     hang_up: Option<Signal>,
 }
 
 impl Signals {
-    /// From now on none of them ends the process by itself.
+    /// Catches the signals: from now on they do not end the process by themselves.
     pub(crate) fn new() -> std::io::Result<Self> {
-        let ignores_hang_up = std::fs::read_to_string("/proc/self/status")
-            .is_ok_and(|status| ignores(&status, SignalKind::hangup()));
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hang_up: if ignores_hang_up { None } else { Some(signal(SignalKind::hangup())?) },
+            hang_up: if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
 
@@ -38,23 +36,10 @@ impl Signals {
     }
 }
 
-/// True if a process with this `/proc/PID/status` ignores a signal.
-fn ignores(status: &str, kind: SignalKind) -> bool {
+/// Reads from `/proc` whether SIGHUP, signal 1 and so the lowest bit of the mask, is ignored.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| (mask >> (kind.as_raw_value() - 1)) & 1 == 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ignored_signals_are_bits_from_the_first() {
-        let status = "Name:\tx\nSigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\n";
-
-        assert!(ignores(status, SignalKind::hangup()));
-        assert!(!ignores(status, SignalKind::interrupt()));
-        assert!(!ignores("", SignalKind::hangup()));
-    }
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }

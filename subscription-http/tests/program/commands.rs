@@ -1,4 +1,4 @@
-//! What it does besides serving.
+//! The commands besides `serve`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -202,7 +202,7 @@ fn everything_moves_from_one_file_to_another_and_back_the_same() {
     let access = std::fs::metadata(file(&here, "all.jsonl")).unwrap().permissions().mode();
     assert_eq!(access & 0o777, 0o600);
     for (arguments, told) in [
-        (["export".to_owned(), file(&here, "all.jsonl")], "is there already"),
+        (["export".to_owned(), file(&here, "all.jsonl")], "exists already"),
         (["import".to_owned(), file(&here, "all.jsonl")], "empty"),
         (["import".to_owned(), file(&here, "nowhere.jsonl")], "cannot read"),
     ] {

@@ -1,4 +1,4 @@
-//! Production mode: nothing is believed that was not set up.
+//! Production mode: only known clients and verified users are trusted.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn all_that_is_missing_is_told_at_once() {
+fn all_missing_settings_are_reported_at_once() {
     let (output, errors) =
         run(command_in(&folder()).args(["--mode", "production", "--listen", "127.0.0.1:0"]));
 
@@ -55,7 +55,7 @@ fn all_that_is_missing_is_told_at_once() {
 }
 
 #[test]
-fn all_that_is_missing_beside_a_database_is_told_at_once_too() {
+fn all_missing_settings_beside_a_database_are_reported_at_once() {
     let folder = folder();
     let database = ["--mode", "production", "--database", "sqlite://records.db"];
     let (made, errors) = run(command_in(&folder).args(database).arg("migrate"));
@@ -139,7 +139,7 @@ fn a_start_that_fails_leaves_a_database_that_was_there_as_it_is() {
 }
 
 #[test]
-fn what_is_set_up_serves_and_knows_its_clients() {
+fn complete_settings_start_a_server_that_knows_its_clients() {
     let folder = folder();
     let file = settings(&folder, "");
     let config = ["--config", file.to_str().unwrap()];
@@ -211,7 +211,7 @@ fn a_client_of_the_file_that_was_revoked_is_refused_after_every_start() {
         stopped(running);
     }
     let list = client(&["list"]);
-    assert!(list.contains("auth plans:read, of the settings file, revoked "), "{list}");
+    assert!(list.contains("auth plans:read, from the settings file, revoked "), "{list}");
 
     assert_eq!(client(&["restore", "web"]), "web is not revoked\n");
     assert!(is_known(&serving(&folder, WEB), "web"));
@@ -225,14 +225,18 @@ fn a_client_that_left_the_file_is_refused_from_the_next_start_on() {
         String::from_utf8(run(command_in(&folder).args(config)).0.stdout).unwrap()
     };
     stopped(serving(&folder, &format!("{WEB}{APP}")));
-    assert!(!list().contains("left"), "{}", list());
+    assert!(!list().contains("removed"), "{}", list());
 
     let running = serving(&folder, APP);
 
     assert!(is_known(&running, "app"));
     assert!(!is_known(&running, "web"));
     stopped(running);
-    assert!(list().contains("web  public  web  auth plans:read, of the settings file, left it "));
+    assert!(
+        list().contains(
+            "web  public  web  auth plans:read, from the settings file, removed from it "
+        )
+    );
     let back = serving(&folder, &format!("{WEB}{APP}"));
     assert!(is_known(&back, "web"));
 }
@@ -265,7 +269,7 @@ fn development_mode_takes_no_client_from_production() {
     let config = ["--config", "settings.toml", "client", "list"];
     let list = String::from_utf8(run(command_in(&folder).args(config)).0.stdout).unwrap();
 
-    assert!(!list.contains("left"), "{list}");
+    assert!(!list.contains("removed"), "{list}");
 }
 
 #[test]
@@ -413,25 +417,46 @@ fn a_bad_client_in_the_file_is_told() {
 }
 
 #[test]
-fn every_key_of_a_file_that_no_setting_has_is_told_at_once() {
+fn all_unknown_keys_of_a_file_are_reported_at_once_with_a_hint() {
     let folder = folder();
     let text = "lissten = \"127.0.0.1:1\"\npassword = \"hunter2\"\n[[clients]]\nid = \"web\"\n\
-                scope = [\"auth\"]\n[limits]\nsign-in = \"30/5m\"\n";
+                scope = [\"auth\"]\n[limits]\nsign-in = \"30/5m\"\n[nonsense]\nconfig = 1\n";
     std::fs::write(folder.join("settings.toml"), text).unwrap();
 
     let (output, errors) = run(command_in(&folder).args(["--config", "settings.toml"]));
 
     assert_eq!(output.status.code(), Some(1));
     for told in [
-        "settings.toml has keys that no setting has",
-        "line 1: lissten is no key of the file; is listen meant?",
-        "line 2: password is no key of the file; it has listen,",
-        "line 5: scope is no key of [[clients]]; is scopes meant?",
-        "line 7: sign-in is no key of [limits]; is sign_in meant?",
+        "settings.toml has unknown keys",
+        "line 1: unknown key lissten; did you mean listen?",
+        "line 2: unknown key password; known keys: listen,",
+        "line 5: unknown key scope in [[clients]]; did you mean scopes?",
+        "line 7: unknown key sign-in in [limits]; did you mean sign_in?",
+        "line 8: unknown key nonsense; known keys: listen,",
     ] {
         assert!(errors.contains(told), "{told} in {errors}");
     }
     assert!(!errors.contains("hunter2"), "{errors}");
+    std::fs::write(folder.join("settings.toml"), "limits = 5\nclients = [{ scope = 1 }]\n")
+        .unwrap();
+    let (_, errors) = run(command_in(&folder).args(["--config", "settings.toml"]));
+    assert!(errors.contains("- line 2: unknown key scope in [[clients]]; did you"), "{errors}");
+}
+
+#[test]
+fn limits_are_requests_in_a_time() {
+    let folder = folder();
+    let set = |limit: &str| {
+        let text = format!("[limits]\nsign_in = \"{limit}\"\n");
+        std::fs::write(folder.join("settings.toml"), text).unwrap();
+        run(command_in(&folder).args(["--config", "settings.toml", "openapi"])).1
+    };
+    for limit in ["30/5m", "10/s", "100 / 2h", "off"] {
+        assert_eq!(set(limit), "", "{limit}");
+    }
+    for limit in ["", "30", "0/5m", "30/0s", "30/5", "30/5d", "x/5m", "30/99999999999999999999s"] {
+        assert!(set(limit).contains("such as 30/5m, or off"), "{limit}");
+    }
 }
 
 #[test]

@@ -42,6 +42,11 @@ fn help_lists_every_flag_with_its_variable_and_default() {
         "sign_in",
         "refresh_session",
         "failed_clients",
+        "sign-ins and sign-ups from one address [default: \"30/5m\"]",
+        "[default: \"150/5m\"]",
+        "[default: \"10/1m\"]",
+        "[default: \"20/5m\"]",
+        "[default: \"10000/10s\"]",
     ] {
         assert!(help.contains(text), "{text} in {help}");
     }
@@ -75,12 +80,15 @@ fn a_port_in_use_is_told() {
 }
 
 #[test]
-fn settings_that_are_none_are_told() {
+fn settings_that_cannot_be_used_are_errors() {
     let cases = [
         ("SUBSCRIPTION_LISTEN", "here", "--listen"),
         ("SUBSCRIPTION_LISTEN", "", "--listen"),
         ("SUBSCRIPTION_LISTEN", "127.0.0.1:99999", "--listen"),
-        ("SUBSCRIPTION_LISTEN", "8080", "such as 127.0.0.1:8080"),
+        ("SUBSCRIPTION_LISTEN", "8080", "such as 127.0.0.1:8080 or"),
+        ("SUBSCRIPTION_LISTEN", "example.com:443", "such as 127.0.0.1:443 or"),
+        ("SUBSCRIPTION_LISTEN", "localhost", "such as 127.0.0.1:8080 or"),
+        ("SUBSCRIPTION_LISTEN", "localhost:99999", "such as 127.0.0.1:8080 or"),
         ("SUBSCRIPTION_METRICS_LISTEN", ":9090", "such as 127.0.0.1:9090"),
         ("SUBSCRIPTION_LOG", "loud", "--log"),
     ];
@@ -99,21 +107,45 @@ fn settings_that_are_none_are_told() {
 #[test]
 fn absurd_numbers_are_refused_with_the_name_of_their_setting() {
     for flag in ["--database-connections", "--max-connections", "--max-connections-per-peer"] {
-        for number in ["0", "18446744073709551615", "2305843009213693952"] {
-            let (output, errors) = run(command().args([flag, number]));
+        for number in
+            ["0", "1000001", "18446744073709551615", "18446744073709551616", "-1", "x", ""]
+        {
+            let (output, errors) = run(command().arg(format!("{flag}={number}")));
 
             assert_eq!(output.status.code(), Some(2), "{flag} {number}: {errors}");
             assert!(errors.contains(flag), "{flag} {number}: {errors}");
             assert!(errors.contains("must be a number from 1 to"), "{flag} {number}: {errors}");
         }
     }
-    let folder = folder();
-    std::fs::write(folder.join("settings.toml"), "database_connections = 9223372036854775807")
-        .unwrap();
-    let (output, errors) = run(command_in(&folder).args(["--config", "settings.toml"]));
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("database_connections"), "{errors}");
-    assert!(errors.contains("must be a number from 1 to 10000"), "{errors}");
+    for number in ["10000", "10001", "9223372036854775807"] {
+        let folder = folder();
+        let text = format!("database_connections = {number}");
+        std::fs::write(folder.join("settings.toml"), text).unwrap();
+
+        let (output, errors) =
+            run(command_in(&folder).args(["--config", "settings.toml", "openapi"]));
+
+        assert_eq!(output.status.success(), number == "10000", "{errors}");
+        assert_eq!(errors.contains("database_connections"), number != "10000", "{errors}");
+        let bounds = errors.contains("must be a number from 1 to 10000");
+        assert_eq!(bounds, number != "10000", "{errors}");
+    }
+}
+
+#[test]
+fn databases_are_known_by_their_scheme_and_no_password_is_shown() {
+    for url in ["memory:", "sqlite:///var/x.db", "sqlite:x.db", "postgresql://me:secret@db/x"] {
+        let (output, errors) = run(command().args(["--database", url, "openapi"]));
+
+        assert!(output.status.success(), "{url}: {errors}");
+    }
+    for url in ["", "mysql://me:secret@db/x", "sqlite://", "sqlite:x.db?mode=ro", "x.db"] {
+        let (output, errors) = run(command().args(["--database", url, "openapi"]));
+
+        assert_eq!(output.status.code(), Some(1), "{url}: {errors}");
+        assert!(errors.contains("--database (DATABASE_URL): must be sqlite://FILE"), "{errors}");
+        assert!(!errors.contains("secret") && !errors.contains("x.db"), "{errors}");
+    }
 }
 
 #[test]
@@ -126,17 +158,44 @@ fn this_machine_may_be_named() {
 }
 
 #[test]
-fn misspelt_variables_are_told_at_once_with_what_was_meant() {
+fn all_misspelt_variables_are_reported_at_once_with_a_hint() {
     let (output, errors) = run(command()
         .env("SUBSCRIPTION_MOED", "production")
         .env("SUBSCRIPTION_KEY", "server.keys")
+        .env("SUBSCRIPTION_MAXCONNECTIONSPERPEER", "5")
+        .env("SUBSCRIPTION_TRUSTED-PROXIES", "10.0.0.1")
+        .env("SUBSCRIPTION_PASSWORD", "hunter2")
         .env("SUBSCRIPTION_TEST_POSTGRES", "skip")
         .arg("migrate"));
 
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors.contains("SUBSCRIPTION_MOED: is SUBSCRIPTION_MODE meant?"), "{errors}");
-    assert!(errors.contains("SUBSCRIPTION_KEY: is SUBSCRIPTION_KEYS meant?"), "{errors}");
-    assert!(!errors.contains("SUBSCRIPTION_TEST"), "{errors}");
+    for line in [
+        "SUBSCRIPTION_KEY: did you mean SUBSCRIPTION_KEYS?\n",
+        "SUBSCRIPTION_MAXCONNECTIONSPERPEER: did you mean SUBSCRIPTION_MAX_CONNECTIONS_PER_PEER?\n",
+        "SUBSCRIPTION_MOED: did you mean SUBSCRIPTION_MODE?\n",
+        "SUBSCRIPTION_PASSWORD\n",
+        "SUBSCRIPTION_TRUSTED-PROXIES: did you mean SUBSCRIPTION_TRUSTED_PROXIES?\n",
+    ] {
+        assert!(errors.contains(&format!("\n  - {line}")), "{line} in {errors}");
+    }
+    assert!(!errors.contains("SUBSCRIPTION_TEST") && !errors.contains("hunter2"), "{errors}");
+}
+
+/// Kubernetes sets them in every container, about a service that is named `subscription…`.
+#[test]
+fn variables_of_container_platforms_are_ignored() {
+    let (output, errors) = run(command()
+        .env("SUBSCRIPTION_HTTP_SERVICE_HOST", "10.0.0.1")
+        .env("SUBSCRIPTION_HTTP_SERVICE_PORT", "8080")
+        .env("SUBSCRIPTION_HTTP_SERVICE_PORT_HTTP", "8080")
+        .env("SUBSCRIPTION_HTTP_PORT", "tcp://10.0.0.1:8080")
+        .env("SUBSCRIPTION_HTTP_PORT_8080_TCP_PROTO", "tcp")
+        .env("SUBSCRIPTION_PORT_8080_TCP", "tcp://10.0.0.1:8080")
+        .arg("openapi"));
+    assert!(output.status.success(), "{errors}");
+
+    let (output, _) = run(command().env("SUBSCRIPTION_PORT", "8080").arg("openapi"));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
@@ -169,12 +228,23 @@ fn help_of_a_command_shows_its_own_options_first_and_every_scope() {
 }
 
 #[test]
-fn a_flag_goes_before_a_variable() {
-    let running = Running::start(|command| {
+fn a_flag_goes_before_a_variable_and_both_before_the_file() {
+    let folder = folder();
+    let text = "listen = \"0.0.0.0:0\"\nmax_connections_per_peer = 1\nlog = \"off\"";
+    std::fs::write(folder.join("settings.toml"), text).unwrap();
+    let running = Running::start_in(&folder, |command| {
+        command.args(["--config", "settings.toml"]);
         command.env("SUBSCRIPTION_LISTEN", "0.0.0.0:0");
+        command.env("SUBSCRIPTION_MAX_CONNECTIONS_PER_PEER", "2");
     });
 
     assert!(running.address.ip().is_loopback());
+    let _first = TcpStream::connect(running.address).unwrap();
+    assert!(running.ask(get("/health/live")).starts_with("HTTP/1.1 200 "));
+    let _second = TcpStream::connect(running.address).unwrap();
+    assert_eq!(running.try_ask(get("/health/live")), "");
+    running.signal("TERM");
+    assert_eq!(running.end(), (Some(0), String::new(), String::new()));
 }
 
 #[test]
@@ -248,6 +318,9 @@ fn the_log_is_json_one_line_for_each_request() {
     let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "answered").collect();
     assert_eq!(answered.len(), 4, "{log}");
     assert_eq!(answered[0]["route"], "/health/live");
+    assert_eq!(answered[0]["level"], "INFO");
+    assert!(answered[0]["target"].as_str().unwrap().starts_with("subscription_http"), "{log}");
+    assert!(answered[0]["timestamp"].as_str().unwrap().ends_with('Z'), "{log}");
     assert_eq!(answered[0]["status"], 200);
     assert_eq!((&answered[3]["status"], &answered[3]["request_id"]), (&404.into(), &"mine".into()));
     let loud = |line: &serde_json::Value| line.to_string().contains("DEVELOPMENT MODE");

@@ -10,7 +10,12 @@ use tokio::time::{Instant, sleep};
 use super::world::{DEADLINE, Raw, SHORT, Wire, get, plan, post, post_plan};
 
 fn impatient() -> Limits {
-    Limits { head_timeout: SHORT, ..Limits::default() }
+    Limits {
+        head_timeout: SHORT,
+        idle_timeout: SHORT,
+        send_timeout: SHORT * 2,
+        ..Limits::default()
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use subscription_http::Limits;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 use super::world::{DEADLINE, Hangs, Raw, SHORT, Wire, get, over, post_plan, within};
@@ -68,7 +68,7 @@ async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connection_rested() {
+async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connection_was_idle() {
     let mut wire = Wire::new().await;
     let mut raw = wire.connect().await;
     raw.send(get("/health/live")).await;
@@ -79,6 +79,30 @@ async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connecti
 
     assert_eq!(raw.answer().await.status, 200);
     assert_eq!(raw.closed().await, "");
+    assert!(wire.ended().await);
+}
+
+/// hyper drops the unsent part of a response when it is told to close an idle connection.
+#[tokio::test]
+async fn a_response_that_is_not_all_sent_at_the_stop_comes_whole() {
+    let mut wire = Wire::new().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut late = Raw::over(socket.connect(wire.address).await.unwrap());
+    let asked = 100;
+    late.send(get("/openapi.json").repeat(asked)).await;
+    let first = late.answer().await;
+
+    wire.stop();
+    tokio::time::sleep(SHORT).await;
+
+    let mut answered = 1;
+    while let Some(answer) = late.answer_to("GET").await {
+        assert_eq!(answer.body, first.body, "{answered}");
+        answered += 1;
+    }
+    assert!(answered > 1);
+    assert_eq!(late.closed().await, "");
     assert!(wire.ended().await);
 }
 

@@ -5,16 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use subscription_core::auth::{Client, IdentityKey, Session, User};
-use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
-    ChangeSet, IdempotencyKey, IdempotencyRecord, Page, PageLimit, PaymentQuery, PlanQuery,
-    StoreError, SubscriptionQuery,
+    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, StoreError, UniqueValue,
 };
-use subscription_core::{
-    ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
-    Subscription, SubscriptionId, Timestamp, UserId,
-};
+use subscription_core::{MemoryStore, Store};
 
 use crate::rng::Rng;
 
@@ -68,91 +62,58 @@ impl<T: Tap> Tapped<T> {
     }
 }
 
-/// Passes each method on, between the two calls of the tap.
-macro_rules! tapped {
-    ($($asked:ident $name:ident($($given:ident: $kind:ty),*) -> $found:ty;)+ => { $($also:tt)* }) => {
-        #[async_trait]
-        impl<T: Tap> Store for Tapped<T> {$(
-            async fn $name(&self, $($given: $kind),*) -> Result<$found, StoreError> {
-                self.tap.before(Asked::$asked).await;
-                if let Some(error) = self.tap.fails(Asked::$asked) {
-                    return Err(error);
-                }
-                let answer = self.store.$name($($given),*).await;
-                self.tap.read(answer.as_ref().map_or(0, Rows::rows));
-                self.tap.after(Asked::$asked).await;
-                if self.tap.loses_the_answer(Asked::$asked) {
-                    return Err(StoreError::Unavailable("the answer was lost".into()));
-                }
-                answer
-            }
-        )+
-
-            $($also)*
+impl<T: Tap> Tapped<T> {
+    /// Makes a call of the store between the two calls of the tap.
+    async fn tapped<A>(
+        &self,
+        asked: Asked,
+        call: impl Future<Output = Result<A, StoreError>> + Send,
+        rows: impl Fn(&A) -> usize + Send,
+    ) -> Result<A, StoreError> {
+        self.tap.before(asked).await;
+        if let Some(error) = self.tap.fails(asked) {
+            return Err(error);
         }
-    };
-}
-
-/// How many rows a store reads for an answer.
-trait Rows {
-    fn rows(&self) -> usize;
-}
-
-impl<T> Rows for Option<T> {
-    fn rows(&self) -> usize {
-        usize::from(self.is_some())
+        let answer = call.await;
+        if asked != Asked::Commit {
+            self.tap.read(answer.as_ref().map_or(0, rows));
+        }
+        self.tap.after(asked).await;
+        if self.tap.loses_the_answer(asked) {
+            return Err(StoreError::Unavailable("the answer was lost".into()));
+        }
+        answer
     }
 }
 
-impl<T> Rows for Vec<T> {
-    fn rows(&self) -> usize {
-        self.len()
+#[async_trait]
+impl<T: Tap> Store for Tapped<T> {
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        let asked = if matches!(key, Key::Session(_)) { Asked::Session } else { Asked::Other };
+        self.tapped(asked, self.store.get(key), |found| usize::from(found.is_some())).await
     }
-}
 
-impl<T> Rows for Page<T> {
-    fn rows(&self) -> usize {
-        self.items.len()
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        let found = self.store.find(value);
+        self.tapped(Asked::Other, found, |found| usize::from(found.is_some())).await
     }
-}
 
-tapped! {
-    Other plan(id: PlanId) -> Option<Arc<Plan>>;
-    Other plan_by_slug(slug: &Slug) -> Option<Arc<Plan>>;
-    Other plans(query: &PlanQuery) -> Page<Arc<Plan>>;
-    Other subscription(id: SubscriptionId) -> Option<Arc<Subscription>>;
-    Other subscription_by_external_id(id: &ExternalId) -> Option<Arc<Subscription>>;
-    Other subscriptions(query: &SubscriptionQuery) -> Page<Arc<Subscription>>;
-    Other payment(id: PaymentId) -> Option<Arc<Payment>>;
-    Other payment_by_external_id(id: &ExternalId) -> Option<Arc<Payment>>;
-    Other payments(query: &PaymentQuery) -> Page<Arc<Payment>>;
-    Other user(id: UserId) -> Option<Arc<User>>;
-    Other user_by_identity(identity: &IdentityKey) -> Option<Arc<User>>;
-    Other closing_users(limit: PageLimit) -> Vec<Arc<User>>;
-    Session session(id: SessionId) -> Option<Arc<Session>>;
-    Other sessions(user: UserId, now: Timestamp) -> Vec<Arc<Session>>;
-    Other ended_sessions_of(user: UserId, now: Timestamp, skip: usize, limit: PageLimit) -> Vec<Arc<Session>>;
-    Other ended_sessions(before: Timestamp, limit: PageLimit) -> Vec<Arc<Session>>;
-    Other client(id: &Slug) -> Option<Arc<Client>>;
-    Other clients() -> Vec<Arc<Client>>;
-    Other idempotency(key: &IdempotencyKey) -> Option<Arc<IdempotencyRecord>>;
-    Other expired_idempotency(now: Timestamp, limit: PageLimit) -> Vec<Arc<IdempotencyRecord>>;
-    Other events(after: u64, limit: PageLimit) -> Vec<RecordedEvent>;
-    => {
-        async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-            let written = changes.writes.len() + changes.deletes.len() + changes.events.len();
-            self.tap.before(Asked::Commit).await;
-            if let Some(error) = self.tap.fails(Asked::Commit) {
-                return Err(error);
-            }
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        self.tapped(Asked::Other, self.store.list(query), |page| page.items.len()).await
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.tapped(Asked::Other, self.store.events(query), |page| page.items.len()).await
+    }
+
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        let written = changes.writes.len() + changes.deletes.len() + changes.events.len();
+        let commit = async {
             let answer = self.store.commit(changes).await;
             self.tap.written(written);
-            self.tap.after(Asked::Commit).await;
-            if self.tap.loses_the_answer(Asked::Commit) {
-                return Err(StoreError::Unavailable("the answer was lost".into()));
-            }
             answer
-        }
+        };
+        self.tapped(Asked::Commit, commit, |()| 0).await
     }
 }
 

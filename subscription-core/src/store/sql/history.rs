@@ -23,14 +23,14 @@ enum KeptAnswer {
 impl From<&Answer> for KeptAnswer {
     fn from(answer: &Answer) -> Self {
         match answer {
-            Answer::Plan(plan) => Self::Plan(plan.clone()),
+            Answer::Plan(plan) => Self::Plan(Plan::clone(plan)),
             Answer::Subscription(shown) => Self::Subscription {
-                shown: shown.clone(),
+                shown: Subscription::clone(shown),
                 blocked: shown.blocked,
                 anchor_at: shown.anchor_at,
             },
             Answer::Payment(shown) => {
-                Self::Payment { shown: shown.clone(), settled: shown.settled }
+                Self::Payment { shown: Payment::clone(shown), settled: shown.settled }
             }
         }
     }
@@ -39,11 +39,13 @@ impl From<&Answer> for KeptAnswer {
 impl From<KeptAnswer> for Answer {
     fn from(answer: KeptAnswer) -> Self {
         match answer {
-            KeptAnswer::Plan(plan) => Self::Plan(plan),
+            KeptAnswer::Plan(plan) => Self::Plan(plan.into()),
             KeptAnswer::Subscription { shown, blocked, anchor_at } => {
-                Self::Subscription(Subscription { blocked, anchor_at, ..shown })
+                Self::Subscription(Subscription { blocked, anchor_at, ..shown }.into())
             }
-            KeptAnswer::Payment { shown, settled } => Self::Payment(Payment { settled, ..shown }),
+            KeptAnswer::Payment { shown, settled } => {
+                Self::Payment(Payment { settled, ..shown }.into())
+            }
         }
     }
 }

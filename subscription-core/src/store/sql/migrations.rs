@@ -32,6 +32,7 @@ pub(super) fn sqlite() -> Migrator {
             "origins and sources of clients",
             include_str!("../../../migrations/sqlite/0004_origins_and_sources_of_clients.sql"),
         ),
+        (5, "documents", include_str!("../../../migrations/sqlite/0005_documents.sql")),
     ])
 }
 
@@ -54,5 +55,6 @@ pub(super) fn postgres() -> Migrator {
             "origins and sources of clients",
             include_str!("../../../migrations/postgres/0004_origins_and_sources_of_clients.sql"),
         ),
+        (5, "documents", include_str!("../../../migrations/postgres/0005_documents.sql")),
     ])
 }

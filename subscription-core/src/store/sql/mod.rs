@@ -7,6 +7,7 @@
 mod access;
 mod accounts;
 mod catalogue;
+mod document_rows;
 pub(crate) mod error;
 mod history;
 mod migrations;

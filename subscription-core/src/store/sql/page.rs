@@ -9,8 +9,8 @@ use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::access_class::{AccessClass, Holds, classes};
 use crate::store::{
-    Direction, Key, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, SortKey,
-    SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+    Direction, Document, DocumentFilter, DocumentQuery, Key, PageLimit, PaymentQuery, PlanOrder,
+    PlanQuery, Position, SortKey, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use crate::subscriptions::Subscription;
 
@@ -129,6 +129,7 @@ fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::Name(name) => Some(Value::text(name)),
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
+        SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
 }
 
@@ -165,6 +166,36 @@ pub(super) fn payments(query: &PaymentQuery) -> Statement {
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
     let conditions = vec![format!("subscription_id = {subscription}")];
     statement.text = window.close(&Payment::TABLE.select(), conditions).into();
+    statement
+}
+
+pub(super) fn documents(query: &DocumentQuery) -> Statement {
+    let mut statement = Statement::default();
+    let collection = statement.bind(Value::text(query.collection.as_str()));
+    let mut conditions = vec![format!("collection = {collection}")];
+    let mut order = "id";
+    match &query.filter {
+        DocumentFilter::All => {}
+        DocumentFilter::Owner(owner) => {
+            conditions.push(format!("owner = {}", statement.bind(Value::Id(*owner))));
+        }
+        DocumentFilter::Label(label) => {
+            conditions.push(format!("label = {}", statement.bind(Value::text(label))));
+        }
+        DocumentFilter::DueBy(by) => {
+            conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
+            order = "due_at, id";
+        }
+    }
+    if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
+        let mut values: Vec<_> =
+            due_at.map(|at| statement.bind(Value::time(at))).into_iter().collect();
+        values.push(statement.bind(Value::text(id)));
+        conditions.push(format!("({order}) > ({})", values.join(", ")));
+    }
+    let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
+    let (select, conditions) = (Document::TABLE.select(), conditions.join(" AND "));
+    statement.text = format!("{select} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
     statement
 }
 

@@ -2,228 +2,203 @@
 
 use std::sync::Arc;
 
+use super::page::Statement;
 use super::table::Kept;
-use super::value::{Cells, Columns};
-use crate::store::{Page, PageLimit, Position, StoreError};
+use super::value::{Cells, Columns, Value};
+use crate::accounts::{Client, Session, User};
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{
+    ClientQuery, IdempotencyQuery, IdempotencyRecord, Key, Kind, Page, PageLimit, Position, Record,
+    SessionQuery, StoreError, UniqueValue, UserQuery,
+};
+use crate::subscriptions::Subscription;
 
-/// The first of the rows as a record.
-pub(super) fn first<T: Kept>(rows: &[impl Columns]) -> Result<Option<Arc<T>>, StoreError> {
-    rows.first().map(record).transpose()
+/// The first of the rows as a record of the kind that `key` names.
+pub(super) fn by_key(key: &Key, rows: &[impl Columns]) -> Result<Option<Record>, StoreError> {
+    match key {
+        Key::Plan(_) => first::<Plan>(rows),
+        Key::Subscription(_) => first::<Subscription>(rows),
+        Key::Payment(_) => first::<Payment>(rows),
+        Key::User(_) => first::<User>(rows),
+        Key::Session(_) => first::<Session>(rows),
+        Key::Client(_) => first::<Client>(rows),
+        Key::Idempotency(_) => first::<IdempotencyRecord>(rows),
+        Key::Document(_) => first::<crate::store::Document>(rows),
+    }
+}
+
+/// The first of the rows as a record of the kind that has the value.
+pub(super) fn by_value(
+    value: UniqueValue<'_>,
+    rows: &[impl Columns],
+) -> Result<Option<Record>, StoreError> {
+    match value {
+        UniqueValue::PlanSlug(_) => first::<Plan>(rows),
+        UniqueValue::ExternalSubscription(_) => first::<Subscription>(rows),
+        UniqueValue::ExternalPayment(_) => first::<Payment>(rows),
+        UniqueValue::UserIdentity(_) | UniqueValue::UserEmail(_) => first::<User>(rows),
+    }
+}
+
+/// Selects the record that has the value.
+pub(super) fn find(value: UniqueValue<'_>) -> Statement {
+    match value {
+        UniqueValue::PlanSlug(slug) => {
+            Statement::select::<Plan>("WHERE slug = $1", vec![Value::text(slug)])
+        }
+        UniqueValue::ExternalSubscription(id) => Statement::select::<Subscription>(
+            "WHERE external_subscription_id = $1",
+            vec![Value::text(id)],
+        ),
+        UniqueValue::ExternalPayment(id) => {
+            Statement::select::<Payment>("WHERE external_payment_id = $1", vec![Value::text(id)])
+        }
+        UniqueValue::UserIdentity(identity) => Statement::select::<User>(
+            "WHERE issuer = $1 AND subject = $2",
+            vec![Value::text(&identity.issuer), Value::text(&identity.subject)],
+        ),
+        UniqueValue::UserEmail(email) => {
+            Statement::select::<User>("WHERE email_key = $1", vec![Value::text(email.key())])
+        }
+    }
+}
+
+/// Selects the records of a list that has no positions, and reads them.
+pub(super) fn sessions(query: &SessionQuery) -> Statement {
+    match query {
+        SessionQuery::LiveOf { user, now } => Statement::select::<Session>(
+            "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC",
+            vec![Value::Id(user.uuid()), Value::time(*now)],
+        ),
+        SessionQuery::EndedOf { user, now, skip, limit } => Statement::select::<Session>(
+            "WHERE user_id = $1 AND ended_at <= $2 ORDER BY ended_at DESC, id DESC LIMIT $3 OFFSET $4",
+            vec![
+                Value::Id(user.uuid()),
+                Value::time(*now),
+                Value::count(limit.get() as u64),
+                Value::count(*skip as u64),
+            ],
+        ),
+        SessionQuery::Ended { by, limit } => Statement::select::<Session>(
+            "WHERE ended_at <= $1 ORDER BY ended_at, id LIMIT $2",
+            vec![Value::time(*by), Value::count(limit.get() as u64)],
+        ),
+    }
+}
+
+pub(super) fn users(query: &UserQuery) -> Statement {
+    let UserQuery::Closing { limit } = query;
+    let values = vec![Value::count(limit.get() as u64)];
+    Statement::select::<User>("WHERE closing ORDER BY id LIMIT $1", values)
+}
+
+pub(super) fn clients(query: &ClientQuery) -> Statement {
+    let ClientQuery::All = query;
+    Statement::select::<Client>("ORDER BY id", Vec::new())
+}
+
+pub(super) fn idempotency(query: &IdempotencyQuery) -> Statement {
+    let IdempotencyQuery::Expired { by, limit } = query;
+    Statement::select::<IdempotencyRecord>(
+        "WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2",
+        vec![Value::time(*by), Value::count(limit.get() as u64)],
+    )
+}
+
+fn first<T: Kept + Kind>(rows: &[impl Columns]) -> Result<Option<Record>, StoreError> {
+    rows.first().map(record::<T>).transpose()
 }
 
 /// Every row as a record.
-pub(super) fn all<T: Kept>(rows: &[impl Columns]) -> Result<Vec<Arc<T>>, StoreError> {
-    rows.iter().map(record).collect()
+pub(super) fn all<T: Kept + Kind>(rows: &[impl Columns]) -> Result<Page<Record>, StoreError> {
+    let items = rows.iter().map(record::<T>).collect::<Result<_, _>>()?;
+    Ok(Page { items, next: None })
 }
 
-fn record<T: Kept>(row: &impl Columns) -> Result<Arc<T>, StoreError> {
-    T::read(&mut Cells::new(row)).map(Arc::new)
+fn record<T: Kept + Kind>(row: &impl Columns) -> Result<Record, StoreError> {
+    T::read(&mut Cells::new(row)).map(|record| Arc::new(record).into_record())
 }
 
 /// A page, of rows of which one too many was asked for.
-pub(super) fn page<T: Kept>(
+pub(super) fn page<T: Kept + Kind>(
     rows: &[impl Columns],
     limit: PageLimit,
     position: impl Fn(&T) -> Position,
-) -> Result<Page<Arc<T>>, StoreError> {
+) -> Result<Page<Record>, StoreError> {
     let more = rows.len() > limit.get();
-    let items: Vec<_> = all(rows.get(..limit.get()).unwrap_or(rows))?;
-    let next = items.last().filter(|_| more).map(|last| position(last));
-    Ok(Page { items, next })
+    let page = all::<T>(rows.get(..limit.get()).unwrap_or(rows))?;
+    let last = page.items.last().filter(|_| more).cloned().and_then(T::from_record);
+    Ok(Page { next: last.map(|last| position(&last)), ..page })
 }
 
 /// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `move_due`.
 macro_rules! store_over_sql {
     ($store:ident, $fit:expr) => {
         const _: () = {
-            use std::sync::Arc;
-
             use async_trait::async_trait;
 
-            use $crate::accounts::{Client, IdentityKey, Session, User};
-            use $crate::events::RecordedEvent;
-            use $crate::payments::Payment;
-            use $crate::plans::Plan;
+            use $crate::accounts::{Client, Session, User};
             use $crate::store::access_class::is_by_access;
             use $crate::store::sql::history::recorded_event;
             use $crate::store::sql::page::{self, Statement};
-            use $crate::store::sql::read::{all, first, page};
-            use $crate::store::sql::value::Value;
+            use $crate::store::sql::read::{self, all, page};
             use $crate::store::{
-                ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
-                PlanQuery, Store, StoreError, SubscriptionQuery,
+                ChangeSet, EventPage, EventQuery, IdempotencyRecord, Key, Page, PaymentQuery,
+                Query, Record, Store, StoreError, UniqueValue,
             };
-            use $crate::subscriptions::Subscription;
-            use $crate::values::clock::Timestamp;
-            use $crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-            use $crate::values::text::{ExternalId, Slug};
 
             #[async_trait]
             impl Store for $store {
-                async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Plan(id))).await?)
+                async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+                    read::by_key(key, &self.rows(Statement::one(key)).await?)
                 }
 
-                async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
-                    let values = vec![Value::text(slug)];
-                    first(&self.rows(Statement::select::<Plan>("WHERE slug = $1", values)).await?)
+                async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+                    read::by_value(value, &self.rows(read::find(value)).await?)
                 }
 
-                async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
-                    let rows = self.rows(page::plans(query)).await?;
-                    page(&rows, query.limit, |plan| query.order.position(plan))
-                }
-
-                async fn subscription(
-                    &self,
-                    id: SubscriptionId,
-                ) -> Result<Option<Arc<Subscription>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Subscription(id))).await?)
-                }
-
-                async fn subscription_by_external_id(
-                    &self,
-                    id: &ExternalId,
-                ) -> Result<Option<Arc<Subscription>>, StoreError> {
-                    let rest = "WHERE external_subscription_id = $1";
-                    let values = vec![Value::text(id)];
-                    first(&self.rows(Statement::select::<Subscription>(rest, values)).await?)
-                }
-
-                async fn subscriptions(
-                    &self,
-                    query: &SubscriptionQuery,
-                ) -> Result<Page<Arc<Subscription>>, StoreError> {
-                    if is_by_access(&query.filter) {
-                        self.move_due(query.now).await?;
-                    }
-                    match page::subscriptions(query, $fit) {
-                        Some(statement) => {
+                async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+                    match query {
+                        Query::Plan(query) => {
+                            let rows = self.rows(page::plans(query)).await?;
+                            page(&rows, query.limit, |plan| query.order.position(plan))
+                        }
+                        Query::Subscription(query) => {
+                            if is_by_access(&query.filter) {
+                                self.move_due(query.now).await?;
+                            }
+                            let Some(statement) = page::subscriptions(query, $fit) else {
+                                return Ok(Page { items: Vec::new(), next: None });
+                            };
                             let rows = self.rows(statement).await?;
                             page(&rows, query.limit, |found| query.order.position(found))
                         }
-                        None => Ok(Page { items: Vec::new(), next: None }),
+                        Query::Payment(query) => {
+                            let rows = self.rows(page::payments(query)).await?;
+                            page(&rows, query.limit, PaymentQuery::position)
+                        }
+                        Query::Document(query) => {
+                            let rows = self.rows(page::documents(query)).await?;
+                            page(&rows, query.limit, |document| query.position(document))
+                        }
+                        Query::User(query) => all::<User>(&self.rows(read::users(query)).await?),
+                        Query::Session(query) => {
+                            all::<Session>(&self.rows(read::sessions(query)).await?)
+                        }
+                        Query::Client(query) => {
+                            all::<Client>(&self.rows(read::clients(query)).await?)
+                        }
+                        Query::Idempotency(query) => {
+                            all::<IdempotencyRecord>(&self.rows(read::idempotency(query)).await?)
+                        }
                     }
                 }
 
-                async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Payment(id))).await?)
-                }
-
-                async fn payment_by_external_id(
-                    &self,
-                    id: &ExternalId,
-                ) -> Result<Option<Arc<Payment>>, StoreError> {
-                    let rest = "WHERE external_payment_id = $1";
-                    let values = vec![Value::text(id)];
-                    first(&self.rows(Statement::select::<Payment>(rest, values)).await?)
-                }
-
-                async fn payments(
-                    &self,
-                    query: &PaymentQuery,
-                ) -> Result<Page<Arc<Payment>>, StoreError> {
-                    let rows = self.rows(page::payments(query)).await?;
-                    page(&rows, query.limit, PaymentQuery::position)
-                }
-
-                async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::User(id))).await?)
-                }
-
-                async fn user_by_identity(
-                    &self,
-                    identity: &IdentityKey,
-                ) -> Result<Option<Arc<User>>, StoreError> {
-                    let rest = "WHERE issuer = $1 AND subject = $2";
-                    let values =
-                        vec![Value::text(&identity.issuer), Value::text(&identity.subject)];
-                    first(&self.rows(Statement::select::<User>(rest, values)).await?)
-                }
-
-                async fn closing_users(
-                    &self,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<User>>, StoreError> {
-                    let rest = "WHERE closing ORDER BY id LIMIT $1";
-                    let values = vec![Value::count(limit.get() as u64)];
-                    all(&self.rows(Statement::select::<User>(rest, values)).await?)
-                }
-
-                async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Session(id))).await?)
-                }
-
-                async fn sessions(
-                    &self,
-                    user: UserId,
-                    now: Timestamp,
-                ) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC";
-                    let values = vec![Value::Id(user.uuid()), Value::time(now)];
-                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
-                }
-
-                async fn ended_sessions_of(
-                    &self,
-                    user: UserId,
-                    now: Timestamp,
-                    skip: usize,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE user_id = $1 AND ended_at <= $2 \
-                                ORDER BY ended_at DESC, id DESC LIMIT $3 OFFSET $4";
-                    let (limit, skip) = (limit.get() as u64, skip as u64);
-                    let values = vec![
-                        Value::Id(user.uuid()),
-                        Value::time(now),
-                        Value::count(limit),
-                        Value::count(skip),
-                    ];
-                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
-                }
-
-                async fn ended_sessions(
-                    &self,
-                    before: Timestamp,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE ended_at <= $1 ORDER BY ended_at, id LIMIT $2";
-                    let values = vec![Value::time(before), Value::count(limit.get() as u64)];
-                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
-                }
-
-                async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Client(id.clone()))).await?)
-                }
-
-                async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
-                    all(&self.rows(Statement::select::<Client>("ORDER BY id", Vec::new())).await?)
-                }
-
-                async fn idempotency(
-                    &self,
-                    key: &IdempotencyKey,
-                ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Idempotency(key.clone()))).await?)
-                }
-
-                async fn expired_idempotency(
-                    &self,
-                    now: Timestamp,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
-                    let rest = "WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
-                    let values = vec![Value::time(now), Value::count(limit.get() as u64)];
-                    all(&self.rows(Statement::select::<IdempotencyRecord>(rest, values)).await?)
-                }
-
-                async fn events(
-                    &self,
-                    after: u64,
-                    limit: PageLimit,
-                ) -> Result<Vec<RecordedEvent>, StoreError> {
-                    self.feed(after, limit).await?.iter().map(recorded_event).collect()
+                async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+                    let rows = self.feed(query.after, query.limit).await?;
+                    let items = rows.iter().map(recorded_event).collect::<Result<_, _>>()?;
+                    Ok(EventPage::new(query, items))
                 }
 
                 async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::value::{Cells, Columns, Value};
-use crate::store::{Guard, Key, StoreError, Unique, Write};
+use crate::store::{Guard, Key, Record, StoreError, Unique};
 
 /// A record that has a table.
 pub(super) trait Kept: Sized + Send + Sync {
@@ -66,6 +66,7 @@ impl Table {
             Key::Session(_) => &SESSIONS,
             Key::Client(_) => &CLIENTS,
             Key::Idempotency(_) => &ANSWERS,
+            Key::Document(_) => &DOCUMENTS,
         }
     }
 
@@ -101,15 +102,16 @@ pub(super) fn placeholders(from: usize, count: usize) -> String {
 }
 
 /// The columns of the record that is to be written.
-pub(super) fn values(write: &Write) -> Vec<Value> {
+pub(super) fn values(write: &Record) -> Vec<Value> {
     match write {
-        Write::Plan(plan) => plan.values(),
-        Write::Subscription(subscription) => subscription.values(),
-        Write::Payment(payment) => payment.values(),
-        Write::User(user) => user.values(),
-        Write::Session(session) => session.values(),
-        Write::Client(client) => client.values(),
-        Write::Idempotency(record) => record.values(),
+        Record::Plan(plan) => plan.values(),
+        Record::Subscription(subscription) => subscription.values(),
+        Record::Payment(payment) => payment.values(),
+        Record::User(user) => user.values(),
+        Record::Session(session) => session.values(),
+        Record::Client(client) => client.values(),
+        Record::Idempotency(record) => record.values(),
+        Record::Document(document) => document.values(),
     }
 }
 
@@ -140,6 +142,7 @@ pub(super) fn key_values(key: &Key) -> Vec<Value> {
             Value::text(&key.client),
             Value::text(key.key.as_str()),
         ],
+        Key::Document(key) => vec![Value::text(key.collection.as_str()), Value::text(&key.id)],
     }
 }
 
@@ -322,6 +325,16 @@ pub(super) static ANSWERS: Table = Table {
     reset: "",
     unique: &[],
     texts: LazyLock::new(|| Texts::of(&ANSWERS)),
+};
+
+pub(super) static DOCUMENTS: Table = Table {
+    name: "documents",
+    key: 2,
+    columns: &["collection", "id", "version", "owner", "label", "due_at", "body"],
+    defaults: &[],
+    reset: "",
+    unique: &[],
+    texts: LazyLock::new(|| Texts::of(&DOCUMENTS)),
 };
 
 /// Events that have a place.

@@ -15,6 +15,7 @@ use crate::values::version::Version;
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Id(Uuid),
+    IdOrNull(Option<Uuid>),
     Text(Option<String>),
     Int(i64),
     Bool(bool),
@@ -62,6 +63,7 @@ pub(super) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 /// What a row gives, by the place of the column.
 pub(super) trait Columns: Send + Sync {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error>;
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
     fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error>;
     fn int(&self, at: usize) -> Result<i64, sqlx::Error>;
     fn bool(&self, at: usize) -> Result<bool, sqlx::Error>;
@@ -89,6 +91,10 @@ impl<'r, R: Columns> Cells<'r, R> {
 
     pub(super) fn id<T: From<Uuid>>(&mut self) -> Result<T, StoreError> {
         self.row.id(self.step()).map(T::from).map_err(damaged)
+    }
+
+    pub(super) fn id_or_null(&mut self) -> Result<Option<Uuid>, StoreError> {
+        self.row.id_or_null(self.step()).map_err(damaged)
     }
 
     pub(super) fn text(&mut self) -> Result<&'r str, StoreError> {

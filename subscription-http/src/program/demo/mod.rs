@@ -26,13 +26,13 @@ use tokio::io::BufReader;
 
 use self::dice::Dice;
 use self::story::{Outcome, Story};
-use super::database::Database;
 use super::keys::Keys;
-use super::settings::{Mode, Settings};
-use super::setup::authenticate;
-use super::store::{Kept, Opened};
+use super::open::Opened;
+use super::open::authenticate;
+use super::settings::Database;
+use super::settings::{Mode, Settings, Users};
 use super::transfer::bar;
-use super::{Failure, say};
+use super::{Failure, print};
 
 const SECONDS_A_DAY: u64 = 86_400;
 
@@ -62,7 +62,7 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
             "nobody vouches for people who never were: fill a store in development mode",
         ));
     }
-    if *settings.database()? == Database::Memory {
+    if settings.database()? == Database::Memory {
         return Err(Failure::new(
             "what is in memory: ends with this command: name a --database that a server can open",
         ));
@@ -73,15 +73,15 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
     let (outcome, counts, begin, until) = filled?;
     let Demo { seed, subscriptions, .. } = demo;
     let day = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
-    say(&format!(
+    print(&format!(
         "seed {seed}: {subscriptions} subscriptions from {} to {}, in {:?}",
         day(begin),
         day(until),
         settings.database()?
     ));
-    say("");
+    print("");
     tell(&outcome, &counts);
-    say("");
+    print("");
     suggest(&outcome, settings);
     Ok(())
 }
@@ -177,13 +177,7 @@ async fn move_in(lived: &SqliteStore, opened: &Opened) -> Result<Counts, Failure
         progress.of.into_iter().for_each(|all| bar.set_length(all));
         bar.set_position(progress.records);
     });
-    let read = async {
-        match opened.kept() {
-            Kept::Nowhere => Ok(Counts::default()),
-            Kept::Sqlite(store) => store.import(reader, |_| {}).await,
-            Kept::Postgres(store) => store.import(reader, |_| {}).await,
-        }
-    };
+    let read = async { opened.import(Users::Accounts, reader, |_| {}).await };
     let (written, read) = tokio::join!(written, read);
     bar.finish_and_clear();
     match (written, read) {
@@ -209,23 +203,23 @@ fn tell(outcome: &Outcome, counts: &Counts) {
         (counts.payments, "payments", told(&outcome.payments)),
         (counts.events, "events", "every change has one".to_owned()),
     ] {
-        say(&format!("{count:>8} {what:<14} {more}"));
+        print(&format!("{count:>8} {what:<14} {more}"));
     }
 }
 
 /// What to look at first, with lines that work as they stand.
 fn suggest(outcome: &Outcome, settings: &Settings) {
     let call = "curl -sH client-id:demo";
-    let api = format!("http://{}", settings.listen);
-    say("Start the server with the same settings, and try:");
-    say("");
-    say(&format!("  {call} '{api}/subscriptions?status=active&sort=-created_at&limit=5'"));
+    let api = format!("http://{}", settings.listen.0);
+    print("Start the server with the same settings, and try:");
+    print("");
+    print(&format!("  {call} '{api}/subscriptions?status=active&sort=-created_at&limit=5'"));
     if let Some((email, subscription)) = &outcome.example {
         let (id, user) = (subscription.id, subscription.user_id);
-        say(&format!("  {call} {api}/subscriptions/{id}"));
-        say(&format!("  {call} '{api}/subscriptions?user_id={user}'"));
+        print(&format!("  {call} {api}/subscriptions/{id}"));
+        print(&format!("  {call} '{api}/subscriptions?user_id={user}'"));
         let body = format!(r#"{{"access_token": "any", "email": "{email}"}}"#);
-        say(&format!(
+        print(&format!(
             "  {call} -H content-type:application/json {api}/authentication/sign-in -d '{body}'"
         ));
     }

@@ -57,6 +57,8 @@ pub(in crate::stores) enum Fault {
     ListsEndedSessionsTooLate,
     LosesRevocations,
     HidesShutOutClients,
+    LosesOwners,
+    ListsDocumentsBackwards,
 
     // Faults of lists.
     IgnoresTheProductFilter,

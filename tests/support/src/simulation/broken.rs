@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use subscription_core::auth::{Client, IdentityKey, RevocationReason, Session, User};
-use subscription_core::events::{Change, RecordedEvent};
+use subscription_core::auth::RevocationReason;
+use subscription_core::events::Change;
+use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    ChangeSet, Guard, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
-    PlanQuery, StoreError, SubscriptionQuery, Write,
+    ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, UniqueValue,
 };
-use subscription_core::{
-    ExternalId, MemoryStore, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store,
-    Subscription, SubscriptionId, Timestamp, UserId, Version,
-};
+use subscription_core::{MemoryStore, Store, Version};
 
 /// How a store is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,23 +51,15 @@ pub struct BrokenStore {
 
 impl BrokenStore {
     async fn version(&self, key: &Key) -> Result<Version, StoreError> {
-        let version = match key {
-            Key::Plan(id) => self.inner.plan(*id).await?.map(|plan| plan.version),
-            Key::Subscription(id) => self.inner.subscription(*id).await?.map(|held| held.version),
-            Key::Payment(id) => self.inner.payment(*id).await?.map(|payment| payment.version),
-            Key::User(id) => self.inner.user(*id).await?.map(|user| user.version),
-            Key::Session(id) => self.inner.session(*id).await?.map(|session| session.version),
-            Key::Client(id) => self.inner.client(id).await?.map(|client| client.version),
-            Key::Idempotency(key) => self.inner.idempotency(key).await?.map(|kept| kept.version),
-        };
-        Ok(version.unwrap_or(Version::NEW))
+        Ok(self.inner.get(key).await?.map_or(Version::NEW, |record| record.version()))
     }
 
     /// Takes revocations out of a change set: their mark only, or logouts altogether.
     fn lose(&self, changes: &mut ChangeSet) {
         let whole = self.breakage == Breakage::LosesLogouts;
         for write in &mut changes.writes {
-            if let Write::Session(session) = write {
+            if let Record::Session(session) = write {
+                let session = Arc::make_mut(session);
                 let logout = RevocationReason::Logout;
                 session.revoked = session.revoked.filter(|by| whole && by.reason != logout);
             }
@@ -83,15 +72,7 @@ impl BrokenStore {
     async fn rebase(&self, changes: &mut ChangeSet) -> Result<(), StoreError> {
         for write in &mut changes.writes {
             let version = self.version(&write.key()).await?.next();
-            match write {
-                Write::Plan(plan) => plan.version = version,
-                Write::Subscription(subscription) => subscription.version = version,
-                Write::Payment(payment) => payment.version = version,
-                Write::User(user) => user.version = version,
-                Write::Session(session) => session.version = version,
-                Write::Client(client) => client.version = version,
-                Write::Idempotency(record) => record.version = version,
-            }
+            *write = at_version(write.clone(), version.get());
         }
         for delete in &mut changes.deletes {
             delete.version = self.version(&delete.key).await?;
@@ -114,7 +95,7 @@ impl Store for BrokenStore {
                 changes.guards.retain(|guard| !matches!(guard, Guard::PlanUnused(_)));
             }
             Breakage::DropsAnswers => {
-                changes.writes.retain(|write| !matches!(write, Write::Idempotency(_)));
+                changes.writes.retain(|write| !matches!(write, Record::Idempotency(_)));
             }
             Breakage::KeepsDeletedPayments => {
                 changes.deletes.retain(|delete| !matches!(delete.key, Key::Payment(_)));
@@ -122,12 +103,14 @@ impl Store for BrokenStore {
             Breakage::DropsBlocks | Breakage::DropsAnchors | Breakage::DropsSettled => {
                 for write in &mut changes.writes {
                     match (self.breakage, write) {
-                        (Breakage::DropsBlocks, Write::Subscription(held)) => held.blocked = false,
-                        (Breakage::DropsAnchors, Write::Subscription(held)) => {
-                            held.anchor_at = None;
+                        (Breakage::DropsBlocks, Record::Subscription(held)) => {
+                            Arc::make_mut(held).blocked = false;
                         }
-                        (Breakage::DropsSettled, Write::Payment(payment)) => {
-                            payment.settled = false;
+                        (Breakage::DropsAnchors, Record::Subscription(held)) => {
+                            Arc::make_mut(held).anchor_at = None;
+                        }
+                        (Breakage::DropsSettled, Record::Payment(payment)) => {
+                            Arc::make_mut(payment).settled = false;
                         }
                         _ => {}
                     }
@@ -140,127 +123,24 @@ impl Store for BrokenStore {
         self.inner.commit(changes).await
     }
 
-    async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
-        let mut page = self.inner.plans(query).await?;
-        if self.breakage == Breakage::CutsPages && page.next.is_some() {
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        let mut page = self.inner.list(query).await?;
+        let is_plans = matches!(query, Query::Plan(_));
+        if self.breakage == Breakage::CutsPages && is_plans && page.next.is_some() {
             page.items.pop();
         }
         Ok(page)
     }
 
-    async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
-        self.inner.plan(id).await
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        self.inner.get(key).await
     }
 
-    async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
-        self.inner.plan_by_slug(slug).await
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        self.inner.find(value).await
     }
 
-    async fn subscription(
-        &self,
-        id: SubscriptionId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        self.inner.subscription(id).await
-    }
-
-    async fn subscription_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        self.inner.subscription_by_external_id(id).await
-    }
-
-    async fn subscriptions(
-        &self,
-        query: &SubscriptionQuery,
-    ) -> Result<Page<Arc<Subscription>>, StoreError> {
-        self.inner.subscriptions(query).await
-    }
-
-    async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
-        self.inner.payment(id).await
-    }
-
-    async fn payment_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Payment>>, StoreError> {
-        self.inner.payment_by_external_id(id).await
-    }
-
-    async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
-        self.inner.payments(query).await
-    }
-
-    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-        self.inner.user(id).await
-    }
-
-    async fn user_by_identity(
-        &self,
-        identity: &IdentityKey,
-    ) -> Result<Option<Arc<User>>, StoreError> {
-        self.inner.user_by_identity(identity).await
-    }
-
-    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
-        self.inner.closing_users(limit).await
-    }
-
-    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-        self.inner.session(id).await
-    }
-
-    async fn sessions(
-        &self,
-        user: UserId,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.sessions(user, now).await
-    }
-
-    async fn ended_sessions_of(
-        &self,
-        user: UserId,
-        now: Timestamp,
-        skip: usize,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.ended_sessions_of(user, now, skip, limit).await
-    }
-
-    async fn ended_sessions(
-        &self,
-        before: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.ended_sessions(before, limit).await
-    }
-
-    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-        self.inner.client(id).await
-    }
-
-    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
-        self.inner.clients().await
-    }
-
-    async fn idempotency(
-        &self,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
-        self.inner.idempotency(key).await
-    }
-
-    async fn expired_idempotency(
-        &self,
-        now: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
-        self.inner.expired_idempotency(now, limit).await
-    }
-
-    async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, StoreError> {
-        self.inner.events(after, limit).await
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.inner.events(query).await
     }
 }

@@ -8,16 +8,10 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use subscription_core::auth::{Client, IdentityKey, Session, User};
-use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
-    ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery, PlanQuery,
-    StoreError, SubscriptionQuery,
+    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, StoreError, UniqueValue,
 };
-use subscription_core::{
-    ExternalId, Payment, PaymentId, Plan, PlanId, SessionId, Slug, Store, Subscription,
-    SubscriptionId, SubscriptionService, Timestamp, UserId,
-};
+use subscription_core::{Store, SubscriptionService};
 
 use super::operation::{Operation, Outcome};
 use crate::rng::Rng;
@@ -159,150 +153,29 @@ fn unavailable() -> StoreError {
 /// A record that a change set writes or deletes.
 fn named(changes: &ChangeSet) -> Option<Key> {
     let deleted = changes.deletes.iter().map(|delete| delete.key.clone());
-    changes.writes.iter().map(subscription_core::store::Write::key).chain(deleted).last()
+    changes.writes.iter().map(Record::key).chain(deleted).last()
 }
 
 #[async_trait]
 impl Store for FaultyStore {
-    async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
         self.before_read().await?;
-        self.inner.plan(id).await
+        self.inner.get(key).await
     }
 
-    async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
         self.before_read().await?;
-        self.inner.plan_by_slug(slug).await
+        self.inner.find(value).await
     }
 
-    async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
         self.before_read().await?;
-        self.inner.plans(query).await
+        self.inner.list(query).await
     }
 
-    async fn subscription(
-        &self,
-        id: SubscriptionId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         self.before_read().await?;
-        self.inner.subscription(id).await
-    }
-
-    async fn subscription_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        self.before_read().await?;
-        self.inner.subscription_by_external_id(id).await
-    }
-
-    async fn subscriptions(
-        &self,
-        query: &SubscriptionQuery,
-    ) -> Result<Page<Arc<Subscription>>, StoreError> {
-        self.before_read().await?;
-        self.inner.subscriptions(query).await
-    }
-
-    async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
-        self.before_read().await?;
-        self.inner.payment(id).await
-    }
-
-    async fn payment_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Payment>>, StoreError> {
-        self.before_read().await?;
-        self.inner.payment_by_external_id(id).await
-    }
-
-    async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
-        self.before_read().await?;
-        self.inner.payments(query).await
-    }
-
-    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-        self.before_read().await?;
-        self.inner.user(id).await
-    }
-
-    async fn user_by_identity(
-        &self,
-        identity: &IdentityKey,
-    ) -> Result<Option<Arc<User>>, StoreError> {
-        self.before_read().await?;
-        self.inner.user_by_identity(identity).await
-    }
-
-    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
-        self.before_read().await?;
-        self.inner.closing_users(limit).await
-    }
-
-    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-        self.before_read().await?;
-        self.inner.session(id).await
-    }
-
-    async fn sessions(
-        &self,
-        user: UserId,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.before_read().await?;
-        self.inner.sessions(user, now).await
-    }
-
-    async fn ended_sessions_of(
-        &self,
-        user: UserId,
-        now: Timestamp,
-        skip: usize,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.before_read().await?;
-        self.inner.ended_sessions_of(user, now, skip, limit).await
-    }
-
-    async fn ended_sessions(
-        &self,
-        before: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.before_read().await?;
-        self.inner.ended_sessions(before, limit).await
-    }
-
-    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-        self.before_read().await?;
-        self.inner.client(id).await
-    }
-
-    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
-        self.before_read().await?;
-        self.inner.clients().await
-    }
-
-    async fn idempotency(
-        &self,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
-        self.before_read().await?;
-        self.inner.idempotency(key).await
-    }
-
-    async fn expired_idempotency(
-        &self,
-        now: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
-        self.before_read().await?;
-        self.inner.expired_idempotency(now, limit).await
-    }
-
-    async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, StoreError> {
-        self.before_read().await?;
-        self.inner.events(after, limit).await
+        self.inner.events(query).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -20,7 +20,8 @@ pub(super) fn announcements(changes: &ChangeSet) -> impl Iterator<Item = String>
         | Key::Payment(_)
         | Key::User(_)
         | Key::Session(_)
-        | Key::Idempotency(_) => None,
+        | Key::Idempotency(_)
+        | Key::Document(_) => None,
     })
 }
 

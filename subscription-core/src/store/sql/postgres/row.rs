@@ -17,6 +17,7 @@ type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 pub(super) fn bound(query: PgQuery<'_>, values: Vec<Value>) -> PgQuery<'_> {
     values.into_iter().fold(query, |query, value| match value {
         Value::Id(id) => query.bind(id),
+        Value::IdOrNull(id) => query.bind(id),
         Value::Text(text) => query.bind(text),
         Value::Int(number) => query.bind(number),
         Value::Bool(yes) => query.bind(yes),
@@ -34,6 +35,10 @@ pub(super) fn bound(query: PgQuery<'_>, values: Vec<Value>) -> PgQuery<'_> {
 
 impl Columns for PgRow {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }
 

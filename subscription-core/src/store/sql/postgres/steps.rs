@@ -16,7 +16,7 @@ use super::Refusal;
 use super::announce::{CHANNEL, announcements};
 use super::row::bound;
 use super::whole::in_order;
-use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
+use crate::store::{ChangeSet, Delete, Guard, Key, Record, StoreError};
 use crate::values::id::PlanId;
 use crate::values::version::Version;
 
@@ -140,7 +140,7 @@ async fn remove(to: &mut PgConnection, delete: &Delete) -> Result<(), Refusal> {
     }
 }
 
-async fn put(to: &mut PgConnection, write: &Write) -> Result<(), Refusal> {
+async fn put(to: &mut PgConnection, write: &Record) -> Result<(), Refusal> {
     let (key, mut values) = (write.key(), values(write));
     let texts = &Table::of(&key).texts;
     let is_new = write.version() == Version::FIRST;

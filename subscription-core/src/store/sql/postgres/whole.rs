@@ -15,7 +15,7 @@ use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
 use super::announce::{CHANNEL, announcements};
-use crate::store::{ChangeSet, Guard, Key, Write};
+use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
 /// More writes or events than these go step by step.
@@ -34,7 +34,7 @@ struct Lock<'c> {
     key: Key,
     version: Version,
     /// `None` for what is only guarded.
-    write: Option<&'c Write>,
+    write: Option<&'c Record>,
 }
 
 /// The change set as one statement, if it can be one.
@@ -89,21 +89,21 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
 
 /// True if an error that names a table tells which write it is about, and no more than one of them can
 /// find a value taken: that one comes last, when all versions are known to be right.
-fn is_one_a_table(writes: &[Write]) -> bool {
+fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
     let distinct = tables.windows(2).all(|pair| matches!(pair, [a, b] if a != b));
     distinct && writes.iter().filter(|write| has_unique_values(write)).count() <= 1
 }
 
-fn has_unique_values(write: &Write) -> bool {
+fn has_unique_values(write: &Record) -> bool {
     !Table::of(&write.key()).unique.is_empty()
 }
 
 /// In which order records are written: the same for every set, so that no two wait for each other to
 /// let go of a key or of a value. What is named by its key alone comes first, so that of two requests
 /// that are twins the second finds that it was answered.
-pub(super) fn in_order(writes: &[Write]) -> Vec<&Write> {
+pub(super) fn in_order(writes: &[Record]) -> Vec<&Record> {
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_cached_key(|write| {
         let key = write.key();
@@ -112,15 +112,17 @@ pub(super) fn in_order(writes: &[Write]) -> Vec<&Write> {
     writes
 }
 
-fn unique_value(write: &Write) -> Option<String> {
+fn unique_value(write: &Record) -> Option<String> {
     match write {
-        Write::Plan(plan) => Some(plan.slug.to_string()),
-        Write::Subscription(subscription) => {
+        Record::Plan(plan) => Some(plan.slug.to_string()),
+        Record::Subscription(subscription) => {
             subscription.external_subscription_id.as_ref().map(ToString::to_string)
         }
-        Write::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
-        Write::User(user) => Some(user.email.key().to_owned()),
-        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
+        Record::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
+        Record::User(user) => Some(user.email.key().to_owned()),
+        Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
+            None
+        }
     }
 }
 
@@ -152,7 +154,7 @@ impl Building {
         self.last = Some(part);
     }
 
-    fn write(&mut self, write: &Write, alone: bool) {
+    fn write(&mut self, write: &Record, alone: bool) {
         let key = write.key();
         let table = Table::of(&key);
         let from = self.statement.values.len() + 1;

@@ -15,7 +15,7 @@ use super::super::table::{
 use super::super::value::{Columns as _, Value};
 use super::row::bound;
 use crate::events::Event;
-use crate::store::{ChangeSet, Delete, Guard, Key, StoreError, Write};
+use crate::store::{ChangeSet, Delete, Guard, Key, Record, StoreError};
 use crate::values::id::PlanId;
 use crate::values::version::Version;
 
@@ -144,7 +144,7 @@ async fn remove(to: &mut SqliteConnection, delete: &Delete) -> Result<(), StoreE
 /// thread that SQLite works on.
 async fn put(
     to: &mut SqliteConnection,
-    write: &Write,
+    write: &Record,
     event: Option<&Event>,
 ) -> Result<(), StoreError> {
     let (key, mut values) = (write.key(), values(write));

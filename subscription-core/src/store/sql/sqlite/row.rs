@@ -14,6 +14,7 @@ type SqliteQuery<'q> = Query<'q, Sqlite, SqliteArguments>;
 pub(super) fn bound(query: SqliteQuery<'_>, values: Vec<Value>) -> SqliteQuery<'_> {
     values.into_iter().fold(query, |query, value| match value {
         Value::Id(id) => query.bind(id),
+        Value::IdOrNull(id) => query.bind(id),
         Value::Text(text) => query.bind(text),
         Value::Int(number) => query.bind(number),
         Value::Bool(yes) => query.bind(yes),
@@ -35,6 +36,10 @@ fn price_order(price: Decimal) -> String {
 
 impl Columns for SqliteRow {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }
 

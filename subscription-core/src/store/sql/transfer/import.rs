@@ -186,6 +186,7 @@ fn key_bytes(value: &Value) -> Vec<u8> {
         Value::Text(text) => text.clone().unwrap_or_default().into_bytes(),
         // No key has one of these.
         Value::Int(_)
+        | Value::IdOrNull(_)
         | Value::Bool(_)
         | Value::Time(_)
         | Value::Amount(_)

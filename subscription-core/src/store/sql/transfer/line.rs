@@ -47,6 +47,7 @@ impl Serialize for Named<'_> {
             map.serialize_key(column)?;
             match value {
                 Value::Id(id) => map.serialize_value(id),
+                Value::IdOrNull(id) => map.serialize_value(id),
                 Value::Text(text) => map.serialize_value(text),
                 Value::Int(number) => map.serialize_value(number),
                 Value::Bool(yes) => map.serialize_value(yes),
@@ -194,6 +195,10 @@ impl<'de> Visitor<'de> for Fields<'de> {
 impl Columns for Fields<'_> {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
         self.parsed(at, "a UUID")
+    }
+
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
+        if self.text(at)?.is_none() { Ok(None) } else { self.id(at).map(Some) }
     }
 
     fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error> {

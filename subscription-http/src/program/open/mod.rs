@@ -1,0 +1,205 @@
+//! Opens all that a server needs, or reports everything that is missing at once.
+//!
+//! The checks that create no file come first, those of the ports too: a start that fails leaves neither a
+//! database nor keys behind.
+
+mod identity;
+mod store;
+
+use std::sync::Arc;
+
+use subscription_core::SubscriptionService;
+use subscription_core::auth::{
+    AuthSettings, Authentication, Client, ClientSource, DevelopmentIdentities, IdentityVerifier,
+};
+use subscription_http::Server;
+use tokio::net::TcpListener;
+
+pub(crate) use self::store::Opened;
+use super::Failure;
+use super::clients::Configured;
+use super::keys::{Keys, NewKeys};
+use super::settings::{DATABASE_MISSING, Database, Listen, Mode, Settings, Users};
+
+const IDENTITY_MISSING: &str = "an identity provider: --identity-issuer, --identity-audience and --identity-keys-url (or \
+     introspection, or a shared secret; see --help)";
+const KEYS_MISSING: &str = "keys: subscription-http key rotate";
+const CLIENTS_MISSING: &str = "clients: [[clients]] in the settings file, or subscription-http \
+                               client add --name server --scope plans:read …";
+
+/// A server that is ready to run.
+pub(crate) struct Ready {
+    pub(crate) opened: Opened,
+    pub(crate) service: SubscriptionService,
+    pub(crate) auth: Authentication,
+    pub(crate) keys: Keys,
+    pub(crate) listener: TcpListener,
+    pub(crate) metrics_listener: Option<TcpListener>,
+}
+
+impl Ready {
+    pub(crate) async fn new(settings: &Settings) -> Result<Self, Failure> {
+        if settings.mode == Mode::Development {
+            check_development(settings)?;
+        }
+        let verifier = identity::verifier(settings)?;
+        let clients = Configured::new(settings)?;
+        let key_file = KeyFile::find(settings)?;
+        let mut missing = missing(settings, verifier.is_some(), key_file.is_some());
+        let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
+            // Asks an existing database for its clients, so that they are in the same report. A database
+            // that cannot be opened is reported by the next start.
+            if settings.database().is_ok_and(|database| database.exists())
+                && let Ok(opened) = Opened::new(settings, false).await
+            {
+                if lacks_clients(settings, &opened).await {
+                    missing.push(CLIENTS_MISSING);
+                }
+                opened.close().await;
+            }
+            return Err(production_needs(&missing));
+        };
+        let listen = |Listen(address): Listen| {
+            let failure = |error| Failure(format!("cannot listen on {address}: {error}"));
+            Server::listener(address).map_err(failure)
+        };
+        let listener = listen(settings.listen)?;
+        let metrics_listener = settings.metrics_listen.map(listen).transpose()?;
+        let opened = Opened::new(settings, true).await?;
+        match Self::over(settings, &opened, verifier, key_file, clients).await {
+            Ok((service, auth, keys)) => {
+                Ok(Self { opened, service, auth, keys, listener, metrics_listener })
+            }
+            Err(failure) => {
+                opened.close().await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Builds the service over an open store.
+    async fn over(
+        settings: &Settings,
+        opened: &Opened,
+        verifier: Arc<dyn IdentityVerifier>,
+        key_file: KeyFile,
+        clients: Configured,
+    ) -> Result<(SubscriptionService, Authentication, Keys), Failure> {
+        if lacks_clients(settings, opened).await {
+            return Err(production_needs(&[CLIENTS_MISSING]));
+        }
+        let keys = key_file.into_keys()?;
+        let service = SubscriptionService::builder(Arc::clone(&opened.store))
+            .pause(|span| Box::pin(tokio::time::sleep(span)));
+        let service = match settings.users {
+            Users::Accounts => service.check_users().build(),
+            Users::Any => service.build(),
+        };
+        let auth = authenticate(settings, &service, verifier, &keys)?;
+        clients.store(&auth).await?;
+        Ok((service, auth, keys))
+    }
+}
+
+/// The settings that production mode lacks, as far as is known before the database is open.
+fn missing(settings: &Settings, has_verifier: bool, has_keys: bool) -> Vec<&'static str> {
+    let database = settings.database();
+    let lacks_clients = settings.mode == Mode::Production
+        && settings.clients.is_empty()
+        && !database.as_ref().is_ok_and(Database::exists);
+    [
+        (database.is_err(), DATABASE_MISSING),
+        (!has_verifier, IDENTITY_MISSING),
+        (!has_keys, KEYS_MISSING),
+        (lacks_clients, CLIENTS_MISSING),
+    ]
+    .into_iter()
+    .filter_map(|(is_missing, name)| is_missing.then_some(name))
+    .collect()
+}
+
+/// True if no client could call. A database that does not respond now may have clients.
+async fn lacks_clients(settings: &Settings, opened: &Opened) -> bool {
+    if settings.mode == Mode::Development || !settings.clients.is_empty() {
+        return false;
+    }
+    let known = opened.store.clients().await;
+    // A settings file without clients revokes those that an earlier one added.
+    let can_call = |client: &Client| client.is_live() && client.source == ClientSource::Command;
+    known.is_ok_and(|known| !known.iter().any(|client| can_call(client)))
+}
+
+fn production_needs(missing: &[&str]) -> Failure {
+    Failure(format!("production mode needs\n  - {}", missing.join("\n  - ")))
+}
+
+/// Refuses settings that would let other machines reach development mode, which trusts every caller.
+fn check_development(settings: &Settings) -> Result<(), Failure> {
+    let addresses =
+        [("--listen", Some(settings.listen)), ("--metrics-listen", settings.metrics_listen)];
+    let reachable = addresses.into_iter().find_map(|(flag, address)| {
+        let port = address.filter(|address| !address.0.ip().is_loopback())?.0.port();
+        Some(format!("listens on this machine only: use {flag} 127.0.0.1:{port}"))
+    });
+    let proxies = (!settings.trusted_proxies.is_empty())
+        .then(|| "takes no requests from proxies: leave out --trusted-proxy".to_owned());
+    reachable.or(proxies).map_or(Ok(()), |rule| {
+        let mode = "development mode trusts every caller, so it";
+        Err(Failure(format!("{mode} {rule}, or use --mode production")))
+    })
+}
+
+/// The keys: read from their file, or new and not in place yet at the first start in development.
+enum KeyFile {
+    Read(Keys),
+    New(NewKeys),
+}
+
+impl KeyFile {
+    fn find(settings: &Settings) -> Result<Option<Self>, Failure> {
+        let in_memory = settings.database().is_ok_and(|database| database == Database::Memory);
+        if in_memory && settings.keys.is_none() {
+            // Records that end with the process need no keys that outlive it.
+            return Ok(Some(Self::Read(Keys::generate()?)));
+        }
+        let path = settings.key_file();
+        match (Keys::read(&path)?, settings.mode) {
+            (Some(keys), _) => Ok(Some(Self::Read(keys))),
+            (None, Mode::Development) => Keys::generate()?.prepare(&path).map(Self::New).map(Some),
+            (None, Mode::Production) => Ok(None),
+        }
+    }
+
+    fn into_keys(self) -> Result<Keys, Failure> {
+        match self {
+            Self::Read(keys) => Ok(keys),
+            Self::New(new) => new.create(),
+        }
+    }
+}
+
+pub(crate) fn authenticate(
+    settings: &Settings,
+    service: &SubscriptionService,
+    verifier: Arc<dyn IdentityVerifier>,
+    keys: &Keys,
+) -> Result<Authentication, Failure> {
+    let name = settings.issuer.as_deref().unwrap_or("subscription").to_owned();
+    let tokens = AuthSettings { issuer: name.clone(), audience: name, ..AuthSettings::default() };
+    let auth =
+        Authentication::builder(service.clone(), verifier, keys.ring()?, keys.server_keys()?);
+    Ok(auth.settings(tokens).build())
+}
+
+/// The store and the clients, for a command. Nobody signs in, so the verifier is never called.
+pub(crate) async fn authentication(
+    settings: &Settings,
+) -> Result<(Opened, Authentication), Failure> {
+    let key_file = KeyFile::find(settings)?
+        .ok_or_else(|| Failure::new("there are no keys yet: subscription-http key rotate"))?;
+    let opened = Opened::new(settings, false).await?;
+    let keys = key_file.into_keys()?;
+    let service = SubscriptionService::new(Arc::clone(&opened.store));
+    let auth = authenticate(settings, &service, Arc::new(DevelopmentIdentities), &keys)?;
+    Ok((opened, auth))
+}

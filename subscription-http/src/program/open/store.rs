@@ -1,0 +1,125 @@
+//! Opens the store that the settings name, with its cache and its metrics.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use subscription_core::store::transfer::{Counts, Progress, TransferError};
+use subscription_core::store::{
+    CachedStore, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
+};
+use subscription_core::{MemoryStore, Store};
+use subscription_http::{MeteredStore, StoreMetrics};
+use tokio::io::{AsyncBufRead, AsyncWrite};
+
+use crate::program::Failure;
+use crate::program::settings::{Database, Settings, Users};
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The store as the service uses it: cached and measured.
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) metrics: StoreMetrics,
+    inner: Inner,
+}
+
+/// The store itself, without the cache.
+#[derive(Debug)]
+enum Inner {
+    Memory,
+    Sqlite(Arc<SqliteStore>),
+    Postgres(Arc<PostgresStore>),
+}
+
+impl Opened {
+    /// Opens the store for a server or for a command. Only a server waits until the database can be
+    /// reached, and listens for the changes of other instances.
+    pub(crate) async fn new(settings: &Settings, is_server: bool) -> Result<Self, Failure> {
+        match settings.database()? {
+            Database::Memory => {
+                let store = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
+                Ok(Self { metrics: store.metrics().clone(), store, inner: Inner::Memory })
+            }
+            Database::Sqlite(path) => {
+                let opened = SqliteOptions::file(&path).open().await;
+                let inner = Arc::new(opened.map_err(|error| not_opened(&path, error))?);
+                let (store, metrics) = cached(Arc::<SqliteStore>::clone(&inner));
+                Ok(Self { store: Arc::new(store), metrics, inner: Inner::Sqlite(inner) })
+            }
+            Database::Postgres(url) => {
+                // The error does not show the URL, which may hold a password.
+                let postgres = PostgresOptions::url(&url).map_err(|error| {
+                    let error = Failure::from(error);
+                    Failure::new(format!("--database (DATABASE_URL): {error}"))
+                })?;
+                let postgres = postgres.connections(settings.database_connections());
+                let opened = if is_server {
+                    postgres.open_once_reachable().await
+                } else {
+                    postgres.open().await
+                };
+                let inner = Arc::new(opened?);
+                let (store, metrics) = cached(Arc::<PostgresStore>::clone(&inner));
+                if is_server {
+                    inner.listen(store.memory());
+                }
+                Ok(Self { store: Arc::new(store), metrics, inner: Inner::Postgres(inner) })
+            }
+        }
+    }
+
+    /// Writes all records to a file. A store in memory has none.
+    pub(crate) async fn export(
+        &self,
+        to: impl AsyncWrite + Unpin + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
+        match &self.inner {
+            Inner::Memory => Ok(Counts::default()),
+            Inner::Sqlite(store) => store.export(to, progress).await,
+            Inner::Postgres(store) => store.export(to, progress).await,
+        }
+    }
+
+    /// Reads all records from a file, unless the store is in memory.
+    pub(crate) async fn import(
+        &self,
+        users: Users,
+        from: impl AsyncBufRead + Unpin + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
+        match (&self.inner, users) {
+            (Inner::Memory, _) => Ok(Counts::default()),
+            (Inner::Sqlite(store), Users::Accounts) => store.import(from, progress).await,
+            (Inner::Sqlite(store), Users::Any) => store.import_for_any_user(from, progress).await,
+            (Inner::Postgres(store), Users::Accounts) => store.import(from, progress).await,
+            (Inner::Postgres(store), Users::Any) => store.import_for_any_user(from, progress).await,
+        }
+    }
+
+    /// Finishes all writes and closes the database.
+    pub(crate) async fn close(&self) {
+        match &self.inner {
+            Inner::Memory => {}
+            Inner::Sqlite(store) => store.close().await,
+            Inner::Postgres(store) => store.close().await,
+        }
+    }
+}
+
+/// Puts a cache in front of a measured store.
+fn cached(store: Arc<dyn Store>) -> (CachedStore<MeteredStore>, StoreMetrics) {
+    let metered = Arc::new(MeteredStore::new(store));
+    let store = CachedStore::new(Arc::clone(&metered), CachedStore::<MeteredStore>::LAG);
+    let metrics = metered.metrics().clone().cached(store.memory());
+    (store, metrics)
+}
+
+/// Adds the name of the file to an error that lacks it.
+fn not_opened(path: &Path, error: OpenError) -> Failure {
+    let (Failure(message), name) = (Failure::from(error), path.display().to_string());
+    if message.contains(&name) {
+        return Failure(message);
+    }
+    Failure(format!("cannot open {name}: {message}; --database sqlite://FILE names another file"))
+}

@@ -1,0 +1,79 @@
+//! The settings file, and the two tables that only it has: `[[clients]]` and `[limits]`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Deserialize;
+use subscription_http::{Quota, RateLimits};
+
+use super::values::Limit;
+use super::{Settings, unknown_names};
+use crate::program::Failure;
+
+/// A public client in the settings file.
+#[derive(Deserialize)]
+pub(crate) struct ConfiguredClient {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) scopes: Vec<String>,
+    #[serde(default)]
+    pub(crate) origins: Vec<String>,
+}
+
+/// The keys of `[[clients]]`, with their help texts.
+pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
+    ("id", "its client-id: 1 to 64 of a-z, 0-9 and -"),
+    ("name", "its name for people [default: its id]"),
+    ("scopes", "what it may do: \"auth\", \"plans:read\""),
+    ("origins", "origins of its web pages, such as [\"https://shop.example\"] [default: none]"),
+];
+
+/// A key of `[limits]`, its help text, and its field.
+type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
+
+pub(super) const LIMITS: [LimitKey; 6] = [
+    ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
+    ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
+    ("refresh_session", "token refreshes of one session", |limits| &mut limits.refresh_session),
+    ("failed_clients", "calls with an unknown client-id from one address", |limits| {
+        &mut limits.failed_clients
+    }),
+    ("client", "all calls of one confidential client", |limits| &mut limits.client),
+    ("address", "all calls from one address", |limits| &mut limits.address),
+];
+
+/// The end of `--help`: the settings that have no flag.
+pub(crate) fn help() -> String {
+    let mut text = "Settings that only the settings file has:\n".to_owned();
+    text += "  [[clients]]           a public client: a browser or an app, which cannot keep a secret\n";
+    for (key, help) in CLIENT_KEYS {
+        writeln!(text, "    {key:<19} {help}").ok();
+    }
+    text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \
+             development\n";
+    for (key, help, field) in LIMITS {
+        let default = Limit(*field(&mut RateLimits::production()));
+        writeln!(text, "    {key:<19} {help} [default: \"{default}\"]").ok();
+    }
+    text
+}
+
+pub(super) fn read(path: &Path) -> Result<Settings, Failure> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+    let failure = |error: toml::de::Error| {
+        let mut message = error.to_string();
+        // The message quotes a line, which may be that of the database with its password.
+        if message.contains('@') {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            message = format!("line {}: {}", before.matches('\n').count() + 1, error.message());
+        }
+        Failure::new(format!("{shown}: {message}"))
+    };
+    let unknown = unknown_names::in_file(&text).map_err(failure)?;
+    if unknown.is_empty() {
+        return toml::from_str(&text).map_err(failure);
+    }
+    Err(Failure::new(format!("{shown} has unknown keys\n  - {}", unknown.join("\n  - "))))
+}

@@ -1,0 +1,191 @@
+//! The settings of the program: flags come first, then environment variables, then the settings file,
+//! then defaults.
+//!
+//! [`Settings`] describes each setting once: clap reads its flag, its variable and its help text, serde
+//! its key in the file. The file is read first; flags and variables then overwrite what it says.
+
+mod file;
+pub(crate) mod unknown_names;
+mod values;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde::Deserialize;
+use subscription_http::{AllowedHost, Limits, RateLimits};
+
+pub(crate) use self::file::{ConfiguredClient, help};
+use self::values::{Connections, DatabaseConnections, Level, Limit};
+pub(crate) use self::values::{Database, Listen, Mode, Users};
+use super::Failure;
+
+/// The key file, unless another is named.
+const KEYS_FILE: &str = "subscription.keys";
+
+/// How the list of missing settings names the database.
+pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://… or sqlite://FILE, or \
+                                           DATABASE_URL, or database in the settings file";
+
+/// The settings. A key in the settings file is named as its field here.
+#[derive(Default, Args, Deserialize)]
+#[command(next_help_heading = "General options")]
+#[serde(default)]
+pub(crate) struct Settings {
+    /// A settings file (TOML). Only it can hold [[clients]] and [limits].
+    #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The address to listen on, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all addresses of this
+    /// machine; port 0 takes any free port. [default: 127.0.0.1:8080]
+    #[arg(long, env = "SUBSCRIPTION_LISTEN", value_name = "ADDRESS")]
+    pub(crate) listen: Listen,
+
+    /// A second address that serves only /metrics and /health, to every caller: keep it private.
+    #[arg(long, env = "SUBSCRIPTION_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<Listen>,
+
+    /// Maximum number of open connections; more callers wait until one closes. [default: 10000]
+    #[arg(long, env = "SUBSCRIPTION_MAX_CONNECTIONS", value_name = "NUMBER")]
+    max_connections: Option<Connections>,
+
+    /// Maximum number of open connections from one address; more are closed. All callers behind a proxy
+    /// share the proxy's address. [default: 1000]
+    #[arg(long, env = "SUBSCRIPTION_MAX_CONNECTIONS_PER_PEER", value_name = "NUMBER")]
+    max_connections_per_peer: Option<Connections>,
+
+    /// The database: `sqlite://FILE`, `postgres://…`, or `memory:`, which loses everything when the
+    /// process ends. [default in development: `sqlite://subscription.db`; required in production]
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    // Text, as clap would print a value that it cannot parse, with its password.
+    database: Option<String>,
+
+    /// Maximum number of connections to PostgreSQL. [default: 16]
+    #[arg(long, env = "SUBSCRIPTION_DATABASE_CONNECTIONS", value_name = "NUMBER")]
+    database_connections: Option<DatabaseConnections>,
+
+    /// Whom to trust: every caller in development, only known clients and verified users in production.
+    /// [default: development]
+    #[arg(long, env = "SUBSCRIPTION_MODE")]
+    pub(crate) mode: Mode,
+
+    /// The log level: error, warn, info, debug, trace or off. [default: info]
+    #[arg(long, env = "SUBSCRIPTION_LOG", value_name = "LEVEL")]
+    pub(crate) log: Level,
+
+    /// The file of the keys that sign tokens; `key rotate` creates it. [default: subscription.keys]
+    #[arg(long, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
+    pub(crate) keys: Option<PathBuf>,
+
+    /// Who can have subscriptions: only users who signed up here, or any UUID, for an application that
+    /// has users of its own. [default: accounts]
+    #[arg(long, env = "SUBSCRIPTION_USERS")]
+    pub(crate) users: Users,
+
+    /// The issuer and audience of our access tokens. [default: subscription]
+    #[arg(long, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
+    pub(crate) issuer: Option<String>,
+
+    /// A proxy whose x-forwarded-for header is trusted; can be given several times.
+    #[arg(long = "trusted-proxy", env = "SUBSCRIPTION_TRUSTED_PROXIES", value_name = "IP")]
+    #[arg(value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+
+    /// A host name that requests may be sent to, with or without a port; can be given several times.
+    /// [default: any name; in development the names of this machine]
+    #[arg(long = "allowed-host", env = "SUBSCRIPTION_ALLOWED_HOSTS", value_name = "HOST")]
+    #[arg(value_delimiter = ',')]
+    pub(crate) allowed_hosts: Vec<AllowedHost>,
+
+    /// The identity provider's issuer, exactly as in the `iss` of its tokens.
+    #[arg(long, env = "SUBSCRIPTION_IDENTITY_ISSUER", value_name = "ISSUER")]
+    pub(crate) identity_issuer: Option<String>,
+
+    /// The audience (`aud`) that the identity provider's tokens must have.
+    #[arg(long, env = "SUBSCRIPTION_IDENTITY_AUDIENCE", value_name = "AUDIENCE")]
+    pub(crate) identity_audience: Option<String>,
+
+    /// OIDC: the URL of the identity provider's public keys (its `jwks_uri`).
+    #[arg(long, env = "SUBSCRIPTION_IDENTITY_KEYS_URL", value_name = "URL")]
+    pub(crate) identity_keys_url: Option<url::Url>,
+
+    /// Token introspection (RFC 7662) instead of OIDC: the URL that verifies each token.
+    #[arg(long, env = "SUBSCRIPTION_IDENTITY_INTROSPECTION_URL", value_name = "URL")]
+    pub(crate) identity_introspection_url: Option<url::Url>,
+
+    /// Our client id for introspection.
+    #[arg(long, env = "SUBSCRIPTION_IDENTITY_CLIENT_ID", value_name = "ID")]
+    pub(crate) identity_client_id: Option<String>,
+
+    /// A file with a secret: our client secret for introspection, or the secret of a host that signs its
+    /// tokens with HS256.
+    #[arg(long, env = "SUBSCRIPTION_IDENTITY_SECRET_FILE", value_name = "FILE")]
+    pub(crate) identity_secret_file: Option<PathBuf>,
+
+    #[arg(skip)]
+    pub(crate) clients: Vec<ConfiguredClient>,
+
+    #[arg(skip)]
+    limits: BTreeMap<String, Limit>,
+}
+
+impl Settings {
+    /// Reads the settings file, then the flags and variables. A database URL must be one.
+    pub(crate) fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+        let file = matches.get_one::<PathBuf>("config").map(|path| file::read(path));
+        let mut settings = file.transpose()?.unwrap_or_default();
+        settings.update_from_arg_matches(matches)?;
+        match settings.database {
+            Some(_) => settings.database().map(|_| settings),
+            None => Ok(settings),
+        }
+    }
+
+    /// The database. In production mode it must be set: a default would create an empty file.
+    pub(crate) fn database(&self) -> Result<Database, Failure> {
+        match (&self.database, self.mode) {
+            (Some(url), _) => url
+                .parse()
+                .map_err(|error| Failure::new(format!("--database (DATABASE_URL): {error}"))),
+            (None, Mode::Development) => Ok(Database::Sqlite("subscription.db".into())),
+            (None, Mode::Production) => {
+                Err(Failure::new(format!("production mode needs\n  - {DATABASE_MISSING}")))
+            }
+        }
+    }
+
+    pub(crate) fn database_connections(&self) -> usize {
+        self.database_connections.map_or(16, |number| number.0)
+    }
+
+    pub(crate) fn key_file(&self) -> PathBuf {
+        self.keys.clone().unwrap_or_else(|| PathBuf::from(KEYS_FILE))
+    }
+
+    pub(crate) fn server_limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for (setting, limit) in [
+            (self.max_connections, &mut limits.connections),
+            (self.max_connections_per_peer, &mut limits.connections_per_peer),
+        ] {
+            *limit = setting.map_or(*limit, |number| number.0);
+        }
+        limits
+    }
+
+    /// The limits of the mode, with those of the settings file instead where it has them.
+    pub(crate) fn rate_limits(&self) -> RateLimits {
+        let mut limits = match self.mode {
+            Mode::Development => RateLimits::NONE,
+            Mode::Production => RateLimits::production(),
+        };
+        for (key, _, field) in file::LIMITS {
+            if let Some(Limit(quota)) = self.limits.get(key) {
+                *field(&mut limits) = *quota;
+            }
+        }
+        limits
+    }
+}

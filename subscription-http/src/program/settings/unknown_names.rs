@@ -1,0 +1,98 @@
+//! Names that no setting has, in the environment and in the settings file.
+//!
+//! A misspelt name would be ignored. So each is an error, which names the setting that it resembles.
+
+use clap::{Args as _, Command};
+use toml::de::{DeTable, DeValue};
+
+use super::Settings;
+use super::file::{CLIENT_KEYS, LIMITS};
+use crate::program::Failure;
+
+/// Refuses environment variables with our prefix that no setting has; `…_TEST_…` are for our tests.
+pub(crate) fn check_environment() -> Result<(), Failure> {
+    let command = Settings::augment_args(Command::new(""));
+    let known: Vec<_> =
+        command.get_arguments().filter_map(|flag| flag.get_env()?.to_str()).collect();
+    let mut unknown: Vec<_> = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+        .filter(|(name, value)| {
+            name.starts_with("SUBSCRIPTION_")
+                && !name.starts_with("SUBSCRIPTION_TEST_")
+                && !known.contains(&name.as_str())
+                && !is_set_by_kubernetes(name, &value.to_string_lossy())
+        })
+        .map(|(name, _)| match nearest(&name, &known) {
+            Some(similar) => format!("{name}: did you mean {similar}?"),
+            None => name,
+        })
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    unknown.sort();
+    let unknown = unknown.join("\n  - ");
+    Err(Failure::new(format!(
+        "unknown environment variables (--help lists all settings)\n  - {unknown}"
+    )))
+}
+
+/// True for the variables that Kubernetes sets in every container about a service that is named
+/// `subscription…`: `SUBSCRIPTION_HTTP_SERVICE_HOST`, `SUBSCRIPTION_HTTP_PORT_8080_TCP_ADDR`.
+fn is_set_by_kubernetes(name: &str, value: &str) -> bool {
+    let is_port = |rest: &str| {
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        after.len() < rest.len()
+            && ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| after.starts_with(protocol))
+    };
+    name.contains("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.split("_PORT_").skip(1).any(is_port)
+        || (name.ends_with("_PORT") && value.contains("://"))
+}
+
+/// The unknown keys of a settings file, one line each, in the file's order.
+pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
+    let file = DeTable::parse(text)?;
+    let command = Settings::augment_args(Command::new(""));
+    let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
+    let keys: Vec<_> = flags.filter(|id| *id != "config").chain(["clients", "limits"]).collect();
+    let (clients, limits) = (CLIENT_KEYS.map(|(key, _)| key), LIMITS.map(|(key, ..)| key));
+    let mut found = Vec::new();
+    let mut check = |table: &DeTable<'_>, known: &[&str], place: &str| {
+        for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+            let hint = match nearest(key.get_ref(), known) {
+                Some(similar) => format!("did you mean {similar}?"),
+                None => format!("known keys: {}", known.join(", ")),
+            };
+            let before = text.get(..key.span().start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            found
+                .push((line, format!("line {line}: unknown key {}{place}; {hint}", key.get_ref())));
+        }
+    };
+    check(file.get_ref(), &keys, "");
+    for (name, known) in [("clients", &clients[..]), ("limits", &limits[..])] {
+        match file.get_ref().get(name).map(toml::Spanned::get_ref) {
+            Some(DeValue::Table(table)) => check(table, known, &format!(" in [{name}]")),
+            Some(DeValue::Array(items)) => {
+                let tables = items.iter().filter_map(|item| item.get_ref().as_table());
+                tables.for_each(|table| check(table, known, &format!(" in [[{name}]]")));
+            }
+            // Another type is refused when its value is read.
+            _ => {}
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, message)| message).collect())
+}
+
+/// The known name with the fewest typing errors between it and `name`, if they are few for its length.
+/// Upper and lower case are the same, and so are `-` and `_`.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace('-', "_");
+    let errors = |candidate: &str| strsim::levenshtein(&plain(name), &plain(candidate));
+    let (errors, nearest) =
+        known.iter().map(|candidate| (errors(candidate), *candidate)).min_by_key(|(n, _)| *n)?;
+    (errors <= 1 + nearest.len() / 6).then_some(nearest)
+}

@@ -1,0 +1,213 @@
+//! The types of settings, parsed from text; an error says what would be right.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use subscription_http::Quota;
+use tracing::level_filters::LevelFilter;
+
+/// What every caller is trusted with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// Trusts every caller, on this machine only.
+    #[default]
+    Development,
+    /// Trusts known clients and verified users only.
+    Production,
+}
+
+/// The users who can have subscriptions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Users {
+    /// Users who signed up here; another `user_id` is refused.
+    #[default]
+    Accounts,
+    /// Any UUID: another system has the users, and they are not looked up.
+    Any,
+}
+
+/// Lets serde parse a type as `FromStr` does.
+macro_rules! deserialize_from_text {
+    ($($kind:ty),+) => {$(
+        impl TryFrom<String> for $kind {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+    )+};
+}
+
+deserialize_from_text!(Listen, Level, Limit);
+
+/// An address to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Listen(pub(crate) SocketAddr);
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self((Ipv4Addr::LOCALHOST, 8080).into())
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // `localhost` is the only host name: others would have to be looked up.
+        let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let local = port.filter(|_| text.starts_with("localhost:"));
+        let local = local.map(|port| (Ipv4Addr::LOCALHOST, port).into());
+        local.or_else(|| text.parse().ok()).map(Self).ok_or_else(|| {
+            let port = port.unwrap_or(8080);
+            format!("must be an IP address and a port, such as 127.0.0.1:{port} or [::1]:{port}")
+        })
+    }
+}
+
+/// The log level.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Level(pub(crate) LevelFilter);
+
+impl Default for Level {
+    fn default() -> Self {
+        Self(LevelFilter::INFO)
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let level = text.parse().map(Self);
+        level.map_err(|_| "log must be error, warn, info, debug, trace or off".to_owned())
+    }
+}
+
+/// A number from 1 to `MAX`; a larger one is surely a mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u64")]
+pub(crate) struct Bounded<const MAX: usize>(pub(crate) usize);
+
+/// A number of connections from callers.
+pub(crate) type Connections = Bounded<1_000_000>;
+
+/// A number of connections to PostgreSQL, which itself takes at most 262,143.
+pub(crate) type DatabaseConnections = Bounded<10_000>;
+
+impl<const MAX: usize> TryFrom<u64> for Bounded<MAX> {
+    type Error = String;
+
+    fn try_from(number: u64) -> Result<Self, String> {
+        let bounded = usize::try_from(number).ok().filter(|number| (1..=MAX).contains(number));
+        bounded.map(Self).ok_or_else(|| format!("must be a number from 1 to {MAX}"))
+    }
+}
+
+impl<const MAX: usize> FromStr for Bounded<MAX> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Text that is no number gets the same error as a number out of range.
+        text.parse().unwrap_or(u64::MAX).try_into()
+    }
+}
+
+/// A database, by its URL.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    Memory,
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Database {
+    /// True if there may be records in it already.
+    pub(crate) fn exists(&self) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::Sqlite(path) => path.exists(),
+            Self::Postgres(_) => true,
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    /// Hides the URL of PostgreSQL, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Self::Postgres(_) => f.write_str("postgres://…"),
+        }
+    }
+}
+
+impl FromStr for Database {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text == "memory:" {
+            return Ok(Self::Memory);
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        match text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
+            Some(path) if !path.is_empty() && !path.contains('?') => Ok(Self::Sqlite(path.into())),
+            _ => Err("must be sqlite://FILE, postgres://… or memory:"),
+        }
+    }
+}
+
+/// A rate limit as text: `30/5m`, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Limit(pub(crate) Option<Quota>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Quota { requests, window }) = self.0 else { return f.write_str("off") };
+        match window.as_secs() {
+            seconds if seconds % 60 == 0 => write!(f, "{requests}/{}m", seconds / 60),
+            seconds => write!(f, "{requests}/{seconds}s"),
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let quota = || {
+            let (requests, window) = text.split_once('/')?;
+            let requests = requests.trim().parse().ok().filter(|requests| *requests > 0)?;
+            let window = window.trim();
+            let digits = window.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            let count: u64 = if digits.is_empty() { 1 } else { digits.parse().ok()? };
+            let seconds = match window.get(digits.len()..)? {
+                "s" => count,
+                "m" => count.checked_mul(60)?,
+                "h" => count.checked_mul(3_600)?,
+                _ => return None,
+            };
+            (seconds > 0).then(|| Quota::new(requests, Duration::from_secs(seconds)))
+        };
+        quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
+            format!("must be a number of requests in a time, such as 30/5m, or off; not {text:?}")
+        })
+    }
+}
