@@ -1,9 +1,5 @@
 //! The servers that are compared, each in a process of its own.
 
-#[expect(dead_code, unused_imports, reason = "its tests are run where it belongs")]
-#[path = "../../subscription-http/src/program/log_format.rs"]
-mod log_format;
-
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader};
@@ -19,9 +15,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_http::Limits;
+use subscription_http::log_format::JsonLines;
 use tokio::net::TcpListener;
 
-use self::log_format::JsonLines;
 use crate::world;
 
 /// Which server.

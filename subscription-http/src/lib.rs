@@ -63,6 +63,11 @@ pub use metered::{MeteredStore, StoreMetrics};
 pub use openapi::openapi_json;
 pub use server::{Limits, Server};
 
+// For the program, and for benches that compare it with others.
+#[cfg(feature = "program")]
+#[doc(hidden)]
+pub mod log_format;
+
 /// The code in the guides is compiled and run as well.
 #[cfg(doctest)]
 mod guides {
