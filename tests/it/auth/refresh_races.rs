@@ -10,7 +10,7 @@ use subscription_core::store::PageLimit;
 use subscription_core::{Error, MemoryStore, SessionId, Store, Timestamp};
 use test_support::rng::Rng;
 use test_support::service_world::wrong;
-use test_support::spy_store::{Tapped, Yielding};
+use test_support::spy_store::{SpyStore, YieldsAtRandom};
 use tokio::task::JoinSet;
 
 use super::world::{AuthWorld, web};
@@ -18,7 +18,7 @@ use super::world::{AuthWorld, web};
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_refreshes_with_one_token_agree_on_its_successor() {
     for seed in 0..20 {
-        let store = Tapped::by(Yielding(Rng::new(seed)));
+        let store = SpyStore::new(YieldsAtRandom(Rng::new(seed)));
         let world = Arc::new(AuthWorld::over(store, AuthSettings::default()));
         let first = world.sign_up("ada").await;
 
@@ -252,7 +252,7 @@ fn checked<T>(result: Result<T, Error>) -> Done {
 }
 
 fn yielding(seed: u64) -> Arc<dyn Store> {
-    Tapped::by(Yielding(Rng::new(seed)))
+    SpyStore::new(YieldsAtRandom(Rng::new(seed)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
