@@ -1,4 +1,4 @@
-//! What the stores on disk do in a second, against the limit of what they stand on.
+//! The throughput of the stores on disk, against the limit of the database below them.
 //!
 //! PostgreSQL's limit is pgbench with the same rows and the same durability, SQLite's is one flush of the
 //! disk for each commit. Slices of each are taken in turn, so that whatever else the machine does is
@@ -150,7 +150,7 @@ fn read_script() -> String {
     )
 }
 
-/// What pgbench does in a second.
+/// The throughput of pgbench.
 fn pgbench(cluster: &Cluster, script: &str) -> f64 {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pgbench.sql");
     std::fs::write(&file, script).unwrap();

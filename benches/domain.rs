@@ -1,4 +1,4 @@
-//! What the rules themselves cost, in the process of whoever embeds them: inputs, steps, periods, amounts,
+//! The cost of the rules alone, in the process of an embedder: inputs, transitions, periods, amounts,
 //! entitlement.
 //!
 //! Run with `cargo bench --bench domain`; about a minute. Stores are in memory.
@@ -92,7 +92,7 @@ async fn full() -> SubscriptionService {
 
 fn entitlement(c: &mut Criterion, runtime: &Runtime) {
     let service = runtime.block_on(full());
-    // What has ended is put aside by the first who ask.
+    // The first queries set ended subscriptions aside.
     for _ in 0..=SUBSCRIPTIONS / 10_000 {
         runtime.block_on(service.entitlement(records::user(0))).unwrap();
     }
@@ -160,7 +160,7 @@ fn service(c: &mut Criterion, runtime: &Runtime) {
 }
 
 fn main() {
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,4 +1,4 @@
-//! What a commit, a record by its id and a page of 50 cost, by how many subscriptions there are.
+//! The cost of a commit, of a record by its id and of a page of 50, by the number of subscriptions.
 //!
 //! Run with `cargo bench --bench stores`; under three minutes. The promise: a page costs the same at 1,000
 //! and at 1,000,000 records, on the first page, in the middle and on the last. In memory every kind of
@@ -44,7 +44,7 @@ fn pages(size: u64) -> [(&'static str, SubscriptionQuery); 3] {
     ]
 }
 
-/// What is asked of every store.
+/// The queries that every store is measured with.
 fn each(
     group: &mut BenchmarkGroup<'_, WallTime>,
     runtime: &Runtime,
@@ -192,7 +192,7 @@ fn sqlite(c: &mut Criterion, runtime: &Runtime) {
 }
 
 fn main() {
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

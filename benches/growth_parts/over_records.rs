@@ -1,4 +1,4 @@
-//! What a commit, a record by its id and a page cost, and what a record takes, as records grow.
+//! The cost of a commit, of a record by its id and of a page, and the memory of a record, as records grow.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ async fn each<F: Future<Output = ()> + Send>(once: impl Fn() -> F + Send + Sync)
     middle(slices).0
 }
 
-/// What each of [`WHAT`] takes with so many subscriptions.
+/// The cost of each of [`WHAT`] with so many subscriptions.
 async fn costs(store: &(impl Store + 'static), size: u64) -> [f64; 4] {
     let next = AtomicU64::new(0);
     // All over the place, as callers ask: what is not in the processor's cache is fetched.

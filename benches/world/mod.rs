@@ -17,7 +17,7 @@ use subscription_core::{
 use subscription_http::{Api, Quota, RateLimits, StoreMetrics};
 
 /// The service, and what its callers need.
-pub(crate) struct World {
+pub(crate) struct ApiWorld {
     pub(crate) api: Api,
     /// The value of `client-id`.
     pub(crate) client: SecretString,
@@ -27,7 +27,7 @@ pub(crate) struct World {
     pub(crate) plan: PlanId,
 }
 
-impl World {
+impl ApiWorld {
     /// One plan, one user, and so many subscriptions in memory, behind the cache that there is in front of
     /// a database or not.
     pub(crate) async fn with(subscriptions: usize, is_cached: bool) -> Self {

@@ -62,6 +62,11 @@ pub use metrics::StoreMetrics;
 pub use openapi::openapi_json;
 pub use server::{Limits, Server};
 
+// For the program, and for benches that compare it with others.
+#[cfg(feature = "program")]
+#[doc(hidden)]
+pub mod log_format;
+
 /// The code in the guides is compiled and run as well.
 #[cfg(doctest)]
 mod guides {

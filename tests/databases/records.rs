@@ -5,13 +5,9 @@ use std::sync::Arc;
 use subscription_core::store::{ChangeSet, Record, StoreError};
 use subscription_core::{
     BillingCycle, NewPlan, NewSubscription, Plan, PlanId, Slug, Store, Subscription,
-    SubscriptionId, SystemRandomness, Timestamp, UserId,
+    SubscriptionId, SystemRandomness, UserId,
 };
-
-/// Reads a moment.
-pub(crate) fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
+pub(crate) use test_support::service_world::at;
 
 /// A plan that is not stored yet.
 pub(crate) fn plan(slug: &str) -> Plan {

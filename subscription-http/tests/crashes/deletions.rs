@@ -172,7 +172,7 @@ async fn multiply(store: &dyn Store, subscription: &str) {
     }
 }
 
-/// What there is of a user: whether the account is closing, sessions, subscriptions not expired.
+/// The stored state of a user: whether the account is closing, sessions, subscriptions not expired.
 async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     let user: UserId = user.parse().unwrap();
     let closing = store.get_as::<User>(&user).await.unwrap().map(|user| user.closing);

@@ -10,13 +10,13 @@ use subscription_core::events::{Change, Subject};
 use subscription_core::store::{ChangeSet, PageLimit, Record};
 use subscription_core::{Error, ErrorKind};
 use test_support::service_world::wrong;
-use test_support::spy_store::{Forgetful, Tapped};
+use test_support::spy_store::{LosesACommit, SpyStore};
 
 use super::world::{AuthWorld, just_under, web};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What was done with the answer to the first refresh before its token was sent once more.
+/// The use of the first refresh's tokens before the same token was sent again.
 #[derive(Debug, Clone, Copy)]
 enum Successor {
     Unused,
@@ -257,11 +257,11 @@ async fn a_session_ends_after_ninety_days_however_often_it_is_refreshed() {
 
 #[tokio::test]
 async fn a_refresh_that_the_store_does_not_confirm_is_tried_again_with_the_same_token() {
-    let store = Tapped::by(Forgetful::default());
+    let store = SpyStore::new(LosesACommit::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
 
-    store.tap.lose_the_next_commit();
+    store.spy.lose_the_next_commit();
     let unknown = world.refresh(&first).await;
     let second = world.refresh(&first).await.unwrap();
 
@@ -273,13 +273,13 @@ async fn a_refresh_that_the_store_does_not_confirm_is_tried_again_with_the_same_
 
 #[tokio::test]
 async fn theft_that_the_store_does_not_confirm_is_kept_if_it_was_taken() {
-    let store = Tapped::by(Forgetful::default());
+    let store = SpyStore::new(LosesACommit::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
     let second = world.refresh(&first).await.unwrap();
     let third = world.refresh(&second).await.unwrap();
 
-    store.tap.lose_the_next_commit();
+    store.spy.lose_the_next_commit();
     let unknown = world.refresh(&first).await;
 
     assert_eq!(wrong(unknown).1, "store_unavailable");

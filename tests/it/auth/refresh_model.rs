@@ -34,7 +34,7 @@ enum End {
     Deleted,
 }
 
-/// What a refresh comes to.
+/// The result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refreshed {
     To(u32),
@@ -120,7 +120,7 @@ struct Life {
     rng: Rng,
     refresh_tokens: BTreeMap<u32, SecretString>,
     access_tokens: Vec<Access>,
-    /// What happened, to know that much did.
+    /// Counts of events, to show that enough of them occurred.
     seen: BTreeSet<&'static str>,
 }
 
@@ -344,7 +344,7 @@ async fn honest_tabs_that_keep_to_the_windows_are_never_logged_out() {
     }
 }
 
-/// Whoever holds a copy of a refresh token.
+/// A holder of a copy of a refresh token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Victim,

@@ -12,7 +12,7 @@ use subscription_core::store::PageLimit;
 use subscription_core::{Error, MemoryStore, SessionId, Store, Timestamp};
 use test_support::rng::Rng;
 use test_support::service_world::wrong;
-use test_support::spy_store::{Tapped, Yielding};
+use test_support::spy_store::{SpyStore, YieldsAtRandom};
 use tokio::task::JoinSet;
 
 use super::world::{AuthWorld, web};
@@ -20,7 +20,7 @@ use super::world::{AuthWorld, web};
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_refreshes_with_one_token_agree_on_its_successor() {
     for seed in 0..20 {
-        let store = Tapped::by(Yielding(Rng::new(seed)));
+        let store = SpyStore::new(YieldsAtRandom(Rng::new(seed)));
         let world = Arc::new(AuthWorld::over(store, AuthSettings::default()));
         let first = world.sign_up("ada").await;
 
@@ -51,7 +51,7 @@ enum Ending {
 
 const ENDINGS: [Ending; 3] = [Ending::Logout, Ending::RevokeAll, Ending::Deletion];
 
-/// What a task does in a race.
+/// An action of a task in a race.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Refresh,
@@ -61,7 +61,7 @@ enum Act {
     End,
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Debug)]
 enum Done {
     Pair(Box<SignedIn>),
@@ -93,7 +93,7 @@ struct Race {
     refreshed: SignedIn,
     other: SignedIn,
     caller: Authenticated,
-    /// What was done, in the order in which it was over.
+    /// The actions, in the order in which they finished.
     trace: Mutex<Vec<String>>,
 }
 
@@ -263,7 +263,7 @@ fn checked<T>(result: Result<T, Error>) -> Done {
 }
 
 fn yielding(seed: u64) -> Arc<dyn Store> {
-    Tapped::by(Yielding(Rng::new(seed)))
+    SpyStore::new(YieldsAtRandom(Rng::new(seed)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

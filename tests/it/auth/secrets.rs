@@ -1,4 +1,4 @@
-//! What is kept to itself: no secret and no person in a log, an error, an event or a `Debug` text.
+//! Secrecy: no secret and no person appears in a log, an error, an event or a `Debug` text.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -82,7 +82,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// What must never be said, with its name.
+/// Secrets that must never appear, each with its name.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<(&'static str, String)>);
 
@@ -130,7 +130,7 @@ fn ada(world: &AuthWorld) -> SignIn {
     SignIn { origin, ..world.person("ada") }
 }
 
-/// What the worlds have in their sources.
+/// The secrets in the sources of the tests.
 pub(crate) fn known() -> Secrets {
     let mut secrets = Secrets::default();
     secrets.bytes("provider's secret", PROVIDER_SECRET);

@@ -10,7 +10,7 @@ use subscription_core::auth::{AuthSettings, RevocationReason, SignIn, SignedIn};
 use subscription_core::store::PageLimit;
 use subscription_core::{ErrorKind, SessionId, Timestamp};
 use test_support::service_world::{of, wrong};
-use test_support::spy_store::{Counting, Tapped};
+use test_support::spy_store::{CallCounts, SpyStore};
 
 use super::world::{AuthWorld, just_under, web};
 
@@ -143,12 +143,12 @@ async fn a_user_ends_all_sessions_but_this_one() {
 
 #[tokio::test]
 async fn that_a_session_is_used_is_written_once_a_generation_and_then_every_five_minutes() {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
     let second = world.refresh(&first).await.unwrap();
     let minutes = Duration::from_mins;
-    store.tap.take();
+    store.spy.take();
 
     // Time since the last check, the token that is checked, and whether that is written.
     let cases = [
@@ -163,11 +163,11 @@ async fn that_a_session_is_used_is_written_once_a_generation_and_then_every_five
     for (nth, (wait, pair, commits)) in cases.into_iter().enumerate() {
         world.clock.advance(wait);
         let seen_before = world.row(pair).await.last_seen_at;
-        store.tap.take();
+        store.spy.take();
 
         let session = world.check(pair).await.unwrap().session;
 
-        assert_eq!(store.tap.take(), (1, commits), "check {nth}");
+        assert_eq!(store.spy.take(), (1, commits), "check {nth}");
         assert_eq!(session, world.row(pair).await, "check {nth}");
         let expected = if commits == 1 { world.service.now() } else { seen_before };
         assert_eq!(session.last_seen_at, expected, "check {nth}");

@@ -1,4 +1,4 @@
-//! What went wrong once: the races and edges that chance meets too seldom.
+//! Regressions: races and edge cases that random runs meet too seldom.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -116,9 +116,9 @@ async fn a_request_longer_than_an_idle_one_may_last_is_answered() {
     let (wire, store) = super::world::over(super::world::Hangs::default(), limits).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
     sleep(SHORT * 4).await;
-    store.tap.go.notify_one();
+    store.spy.go.notify_one();
 
     assert_eq!(raw.answer().await.status, 404);
 }

@@ -13,28 +13,24 @@ use subscription_core::{
 };
 
 use crate::million::{self, COLUMNS};
-
-/// Reads a moment.
-pub fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
+pub use crate::service_world::at;
 
 pub fn id(nth: u64) -> SubscriptionId {
     SubscriptionId::from(million::id(nth))
 }
 
-/// Who has it: two subscriptions for each.
+/// The user of a subscription: each has two.
 pub fn user(nth: u64) -> UserId {
     UserId::from(million::other_id(nth / 2))
 }
 
-/// What it is to: half of all to one plan.
+/// The plan of a subscription: half of all have the same.
 pub fn plan(nth: u64) -> PlanId {
     let plan = if nth.is_multiple_of(2) { 1 } else { 2 + nth / 2 % 49 };
     PlanId::from(million::other_id(plan))
 }
 
-/// What [`million::row`] is in SQL.
+/// The record that [`million::row`] writes in SQL.
 pub fn subscription(nth: u64) -> Subscription {
     use SubscriptionStatus::{
         Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid,

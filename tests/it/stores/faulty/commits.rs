@@ -267,7 +267,7 @@ impl FaultyStore {
         self.inner.commit(changes).await
     }
 
-    /// What the fault leaves behind of a set that was refused.
+    /// Writes the part of a refused change set that the fault leaves behind.
     async fn leave_behind(&self, refused: &ChangeSet) {
         let events = refused.events.clone();
         let forget_events = refused.forget_events;

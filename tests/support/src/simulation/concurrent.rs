@@ -28,7 +28,7 @@ const ACTORS: usize = 6;
 /// How often a request under a key is repeated before it must have been answered.
 const REPEATS_MAX: usize = 200;
 
-/// What the service acknowledged to one actor.
+/// The results that the service returned to one actor.
 #[derive(Debug, Default)]
 struct Acknowledged {
     made: Vec<Record>,
@@ -108,7 +108,7 @@ async fn live(
     acknowledged
 }
 
-/// What an actor can see of the records.
+/// The records as an actor sees them.
 async fn look_around(store: &dyn Store) -> Records {
     let mut records = Records::new();
     let plans = PlanQuery { limit: PageLimit::MAX, ..PlanQuery::default() };
@@ -175,7 +175,7 @@ async fn check(
         .map_err(|detail| Broken::new("a_key_has_one_record_at_a_time", detail))
 }
 
-/// What was acknowledged stands in the feed, once.
+/// Every change that was acknowledged is in the feed exactly once.
 fn every_acknowledged_change_was_made(
     acknowledged: &[Acknowledged],
     feed: &Feed,

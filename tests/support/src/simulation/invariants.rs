@@ -1,4 +1,4 @@
-//! What must hold after every step, whatever was asked and whatever failed.
+//! Invariants that hold after every step, whatever was requested and whatever failed.
 //!
 //! | invariant | says |
 //! | --- | --- |
@@ -51,7 +51,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What the invariants look at.
+/// The data that invariants check.
 #[derive(Debug)]
 pub struct View<'a> {
     pub now: Timestamp,
@@ -68,7 +68,7 @@ pub struct View<'a> {
 type Alone = fn(&View<'_>) -> Result<(), String>;
 type WithModel = fn(&View<'_>, &Model) -> Result<(), String>;
 
-/// What a store must hold to whatever was asked of it.
+/// Invariants of the store alone.
 const OF_THE_STORE: [(&str, Alone); 12] = [
     ("references_resolve", references_resolve),
     ("keys_are_unique", keys_are_unique),
@@ -84,7 +84,7 @@ const OF_THE_STORE: [(&str, Alone); 12] = [
     ("lists_agree_with_reads", lists_agree_with_reads),
 ];
 
-/// What can be told only by who knows all that was asked.
+/// Invariants that compare the store with the model.
 const OF_THE_MODEL: [(&str, WithModel); 2] = [
     ("every_key_has_its_answer", every_key_has_its_answer),
     ("the_model_agrees_with_the_store", the_model_agrees_with_the_store),

@@ -1,4 +1,4 @@
-//! What an actor may ask of the service, and what it is told, as data.
+//! Requests of an actor and replies of the service, as data.
 //!
 //! Both can be kept, repeated, compared and printed.
 
@@ -60,10 +60,10 @@ pub enum Operation {
     TurnClock(i64),
 }
 
-/// What the service said.
+/// The outcome: a reply or a refusal.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// What the service gave.
+/// A reply of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Created { record: Record, replayed: bool },

@@ -18,7 +18,7 @@ use super::model::{self, Records};
 use super::operation::{Record, subject};
 use crate::rng::Rng;
 
-/// What a store holds.
+/// The records of a store.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// The records that were asked for by their ids, and those that are on a list.
@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub records: Records,
     /// The pages of each list.
     pub walks: Vec<Walk>,
-    /// What was found by slug or external id, for every record that has one.
+    /// The id found by slug or external id, for every record that has one.
     pub look_ups: Vec<(Subject, Option<Subject>)>,
     /// Every kept answer.
     pub answers: Vec<Arc<IdempotencyRecord>>,

@@ -10,16 +10,16 @@ use subscription_core::{
     SessionId, Slug, Store, Subscription, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
 };
 
-/// What a store holds.
+/// The records of a store.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// What was asked for.
+    /// The ids that were read.
     pub names: BTreeSet<Subject>,
     pub users: BTreeMap<UserId, Arc<User>>,
     pub sessions: BTreeMap<SessionId, Arc<Session>>,
     pub clients: BTreeMap<Slug, Arc<Client>>,
     pub subscriptions: BTreeMap<SubscriptionId, Arc<Subscription>>,
-    /// Whom each user's identity leads to.
+    /// The user found by each user's identity.
     pub by_identity: BTreeMap<UserId, Option<UserId>>,
 }
 
