@@ -17,9 +17,9 @@ fn main() -> ExitCode {
         Err(failure) => return fail(&failure, false),
     };
     let logged = is_server && settings.log != LevelFilter::OFF;
-    // Of a command only what goes wrong is of interest.
+    // A command logs only warnings and errors.
     let level = if is_server { settings.log } else { settings.log.min(LevelFilter::WARN) };
-    // Dropped last, so that the rest of it is written.
+    // Dropped last, so that its remaining lines are written.
     let log = match Log::start(level) {
         Ok(log) => log,
         Err(error) => return fail(&Failure::from(error), false),
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells why it ends: in the log of a server, else to whoever started it.
+/// Reports a failure: to the log of a server, else to standard error.
 fn fail(failure: &Failure, logged: bool) -> ExitCode {
     use std::io::Write as _;
 

@@ -67,7 +67,7 @@ pub(crate) fn takes_any_host(path: &str) -> bool {
 
 /// The credential that a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub(crate) enum Needs {
     /// None.
     Nothing,
     /// None, but the caller must be on the server's own machine.

@@ -1,4 +1,4 @@
-//! What is said of `/authentication`.
+//! Descriptions of `/authentication`.
 
 use super::operations::{Answer, Area, Operation, done, ok};
 

@@ -1,9 +1,9 @@
-//! Every code that a problem can have, with its status and what it means to a caller.
+//! Every code of a problem, with its status and its meaning to a caller.
 
 /// A row of the table.
 type Code = (u16, &'static str, &'static str);
 
-/// Section "codes by status" of the contract.
+/// The codes by status, as in the contract.
 pub(super) static CODES: [Code; 47] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),

@@ -1,8 +1,8 @@
-//! The OpenAPI document, put together from three sources that cannot drift apart unseen.
+//! The OpenAPI document, composed of three sources; tests check that they agree.
 //!
-//! The route table says which routes there are and what they need and take; from that follow security,
-//! and most problems. One file an area says the rest of each route in words. `components.json` holds
-//! the schemas, kept by hand. The document is made once, at the first request for it.
+//! The route table gives paths, security and most problems. One file for each area describes its routes in
+//! words. `components.json` holds the schemas, written by hand. The document is composed once, at the first
+//! request for it.
 
 mod authentication;
 mod codes;
@@ -49,7 +49,7 @@ pub(crate) fn document() -> &'static Prepared {
     &DOCUMENT
 }
 
-/// The document in the order in which people read it.
+/// The document, with its members in the order in which people read them.
 #[derive(Serialize)]
 struct Document<'a> {
     openapi: &'static str,
@@ -84,7 +84,7 @@ fn compose() -> String {
     bounds::fill(&text::without_blanks(&serde_json::to_string(&document).unwrap_or_default()))
 }
 
-/// What is said of every route, in the order of the areas.
+/// Every operation with its area and its route, in the order of the areas.
 fn described() -> impl Iterator<Item = (&'static Area, &'static Operation, &'static Route)> {
     let operations =
         AREAS.iter().flat_map(|area| area.operations.iter().map(move |op| (*area, op)));
@@ -104,7 +104,7 @@ fn paths() -> text::Ordered<text::Ordered<Value>> {
     paths
 }
 
-/// An operation as the document has it.
+/// The JSON of an operation.
 fn written(area: &Area, operation: &Operation, route: &Route) -> Value {
     let named = operation.parameters.iter().chain(&["x-request-id"]);
     let parameters: Vec<_> =
@@ -133,7 +133,7 @@ fn written(area: &Area, operation: &Operation, route: &Route) -> Value {
     written
 }
 
-/// What a caller must show, with the client's scope as the role that it needs.
+/// The security requirement of a route; the scope of the client is a role.
 fn security(route: &Route) -> Value {
     match route.needs {
         Needs::Nothing | Needs::Loopback => json!([]),

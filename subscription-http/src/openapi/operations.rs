@@ -1,36 +1,36 @@
-//! What is said of each route beside what the route table knows.
+//! The description of a route, beside the facts in the route table.
 
-/// A route as people read of it.
+/// The description of a route.
 #[derive(Debug)]
 pub(super) struct Operation {
     /// Method and pattern, as in the route table.
     pub(super) route: &'static str,
-    /// Names the operation in generated clients.
+    /// The operation's name in generated clients.
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: &'static str,
-    /// Names in `components.parameters`, beside `x-request-id`, which all take.
+    /// Names in `components.parameters`, without `x-request-id`, which every operation has.
     pub(super) parameters: &'static [&'static str],
     /// The schema of the body, if there is one.
     pub(super) body: Option<&'static str>,
     pub(super) answers: &'static [Answer],
-    /// The codes beside those that follow from what the route needs and takes.
+    /// The problem codes beside those that follow from the route.
     pub(super) codes: &'static [&'static str],
 }
 
-/// An answer that is no problem.
+/// A response that is not a problem.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) description: &'static str,
     pub(super) content: Content,
-    /// Names of headers with their names in `components.headers`.
+    /// Headers, each with its name in `components.headers`.
     pub(super) headers: &'static [(&'static str, &'static str)],
-    /// The parameter of other operations that a field of the body stands for, and those.
+    /// A link: the parameter, the field of the body that is its value, and the operations that take it.
     pub(super) leads_to: Option<(&'static str, &'static str, &'static [&'static str])>,
 }
 
-/// What an answer holds.
+/// The body of a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
     Nothing,
@@ -64,7 +64,7 @@ pub(super) const fn record(description: &'static str, schema: &'static str) -> A
     Answer { headers: RECORD, ..ok(description, schema) }
 }
 
-/// 201 with a new record, which a field of it names to other operations.
+/// 201 with a new record, and links to the operations on it.
 pub(super) const fn created(
     description: &'static str,
     schema: &'static str,

@@ -1,4 +1,4 @@
-//! What is said of `/subscription-payments`.
+//! Descriptions of `/subscription-payments`.
 
 use super::operations::{Area, Operation, RECORD, created, done, record, unchanged};
 

@@ -1,4 +1,4 @@
-//! What is said of `/subscription-plans`.
+//! Descriptions of `/subscription-plans`.
 
 use super::operations::{Area, Operation, RECORD, created, done, ok, record, unchanged};
 

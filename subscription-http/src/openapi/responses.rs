@@ -1,4 +1,4 @@
-//! The answers of an operation: those of its own, and the problems that can come instead.
+//! The responses of an operation: its own, and the problems that can occur.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::codes;
 use super::operations::{Answer, Content, Operation};
 use crate::api::routes::{self, Needs, Route};
 
-/// Every answer by its status.
+/// Every response by its status.
 pub(super) fn of(operation: &Operation, route: &Route) -> Value {
     let own = operation.answers.iter().map(|answer| (answer.status, own(answer, route)));
     let mut by_status: BTreeMap<u16, Vec<_>> = BTreeMap::new();
@@ -25,7 +25,7 @@ pub(super) fn of(operation: &Operation, route: &Route) -> Value {
         .into()
 }
 
-/// The codes that follow from what a route needs and takes, and those of its own.
+/// The problem codes of an operation: those that follow from the route, and its own.
 fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
     let mut all =
         vec!["host_invalid", "header_invalid", "invalid_query", "uri_too_long", "internal"];
@@ -44,7 +44,7 @@ fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
             all.extend(["token_missing", "token_invalid", "token_expired"]);
             all.extend(["session_revoked", "session_expired"]);
         }
-        // An expired token will do, and a session that has ended.
+        // An expired token is accepted, and so is a session that has ended.
         Needs::BearerEvenExpired => all.extend(["token_missing", "token_invalid"]),
         Needs::Nothing | Needs::Loopback | Needs::Scope(_) => {}
     }
@@ -106,7 +106,7 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     })
 }
 
-/// The headers of an answer, with those that every answer has.
+/// The headers of a response, with those that every response has.
 fn headers(own: &[(&str, &str)], route: &Route) -> Value {
     let every =
         [("x-request-id", "x-request-id"), ("x-content-type-options", "x-content-type-options")];

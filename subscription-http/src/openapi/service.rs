@@ -1,4 +1,4 @@
-//! What is said of what stands beside the endpoints: keys, health, metrics, documents.
+//! Descriptions of `/.well-known`, `/health`, `/metrics`, `/openapi.json` and `/docs`.
 
 use super::operations::{Answer, Area, Content, Operation, ok, unchanged};
 

@@ -1,4 +1,4 @@
-//! What is said of `/subscriptions`.
+//! Descriptions of `/subscriptions`.
 
 use super::operations::{Area, Operation, RECORD, created, done, ok, record, unchanged};
 
