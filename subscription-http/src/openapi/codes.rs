@@ -70,34 +70,3 @@ pub(super) static CODES: [Code; 47] = [
 pub(super) fn row(code: &str) -> Option<&'static Code> {
     CODES.iter().find(|(_, other, _)| *other == code)
 }
-
-#[cfg(test)]
-mod tests {
-    use subscription_core::FaultCode;
-
-    use super::*;
-
-    /// The first two cells of each row that names a code.
-    fn rows(section: &str) -> Vec<[&str; 2]> {
-        let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
-        rows.map(|row| {
-            let mut cells = row.split('|').map(str::trim).skip(1);
-            [cells.next().unwrap_or_default(), cells.next().unwrap_or_default()]
-        })
-        .collect()
-    }
-
-    #[test]
-    fn the_guide_to_errors_has_every_code_and_no_other() {
-        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
-        let guide = std::fs::read_to_string(guide).unwrap();
-        let (codes, fields) = guide.split_once("\n## What can be wrong with a field\n").unwrap();
-
-        let told = rows(codes).into_iter().map(|[status, code]| format!("{status} {code}"));
-        let known = CODES.iter().map(|(status, code, _)| format!("{status} `{code}`"));
-        assert_eq!(told.collect::<Vec<_>>(), known.collect::<Vec<_>>());
-
-        let told = rows(fields).into_iter().map(|[code, _]| code.to_owned());
-        assert_eq!(told.collect::<Vec<_>>(), FaultCode::ALL.map(|code| format!("`{code}`")));
-    }
-}

@@ -174,7 +174,7 @@ impl Connection {
         service_fn(move |mut request: Request<Incoming>| {
             let is_http2 = request.version() == Version::HTTP_2;
             let in_flight = activity.begin(is_http2);
-            let is_last = is_last(&mut request, activity.ambiguous.is_set());
+            let is_last = is_last(&mut request, activity.is_ambiguous());
             // Not an `async` block: it would store the inner future twice and double its size.
             api.answer(request, Some(peer)).map(move |mut response| {
                 if is_last || !is_http2 && in_flight.is_stopped() {
