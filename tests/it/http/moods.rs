@@ -23,7 +23,7 @@ use crate::auth::tapped::{Asked, Tap, Tapped};
 use crate::auth::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret, server_key};
 use crate::world::of;
 
-/// What a store does instead of its work.
+/// The misbehaviour of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Moody(AtomicU8);
 
