@@ -259,7 +259,7 @@ async fn every_code_of_the_contract_has_its_status() {
     }
 }
 
-/// What a 401 asks for: by the token's route a token, by all others the client.
+/// The challenge of a 401: a token on the routes that need one, else the client.
 fn challenge(status: u16, code: &str) -> Option<&'static str> {
     let by_refresh = ["session_expired"].contains(&code);
     match code {

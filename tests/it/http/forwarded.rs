@@ -55,7 +55,7 @@ async fn a_client_that_may_assert_addresses_is_believed_from_anywhere() {
 
     for (peer, forwarded, expected) in [
         ("203.0.113.7", "198.51.100.1", "198.51.100.1"),
-        // What the user wrote there stays left of what the client added.
+        // The addresses that the user wrote stay left of those that the client added.
         ("203.0.113.7", "6.6.6.6, 198.51.100.1", "198.51.100.1"),
         ("203.0.113.7", "6.6.6.6, 198.51.100.1, 10.0.0.1", "198.51.100.1"),
         ("203.0.113.7", "garbage", "203.0.113.7"),

@@ -23,7 +23,7 @@ use test_support::spy_store::{Call, Spy, SpyStore};
 use super::world::HttpWorld;
 use crate::auth::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret, server_key};
 
-/// What a store does instead of its work.
+/// The misbehaviour of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Moody(AtomicU8);
 

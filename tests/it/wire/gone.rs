@@ -1,4 +1,4 @@
-//! Callers who go before they are answered.
+//! Callers that disconnect before they are answered.
 
 use subscription_http::Limits;
 use tokio::io::AsyncWriteExt as _;

@@ -1,4 +1,4 @@
-//! A stop: what is under way is finished, nothing new begins, and it ends in time.
+//! A graceful stop: requests in flight are finished, no new ones begin, and it ends in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A server on a free port of this machine, and bytes to throw at it.
+//! A server on a free port, and connections that send raw bytes to it.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that fails panics")]
 
@@ -102,7 +102,7 @@ impl Wire {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// What `run` gave back, once it did.
+    /// The result of `run`.
     pub(crate) async fn ended(&mut self) -> bool {
         within(self.run.as_mut().unwrap()).await.unwrap()
     }
