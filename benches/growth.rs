@@ -1,4 +1,4 @@
-//! What grows with what: costs with records, memory with records and connections, answers with callers.
+//! Growth: costs with records, memory with records and connections, responses with callers.
 //!
 //! `cargo bench --bench growth` prints tables and draws `benches/plots`. Ten million subscriptions are
 //! left out, and said so, where there are no 10 GiB of memory or 16 GiB of disk for them. Name one or
@@ -29,7 +29,7 @@ fn main() {
         servers::serve(&arguments[at + 1], arguments.get(at + 2));
         return;
     }
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }

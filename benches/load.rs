@@ -36,7 +36,7 @@ fn main() {
         servers::serve(&arguments[name + 1], arguments.get(name + 2));
         return;
     }
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
@@ -47,7 +47,7 @@ fn main() {
 async fn compare() {
     let ours = Running::start(Server::Ours, None);
     let axum = Running::start(Server::Axum, None);
-    let world = ours.world();
+    let world = ours.caller();
     println!("| what | against | ours, requests/s | the other | ratio | middle half |");
     println!("| --- | --- | --- | --- | --- | --- |");
 
@@ -67,14 +67,14 @@ async fn compare() {
         bars.push((label, ratio, goal));
     }
     let cached = Running::start(Server::Cached, None);
-    let plan_cached = Request::get("/subscription-plans/pro", &cached.world());
+    let plan_cached = Request::get("/subscription-plans/pro", &cached.caller());
     let ceiling = Running::start(Server::Hyper, Some(&callers::one(ours.address, &plan).await));
     let (what, against) = ("a plan, from the cache of a database", "bare hyper, the same bytes");
     let ratio = pair(what, against, (&cached, &plan_cached), (&ceiling, &plan_cached)).await;
     bars.push(("a plan from the cache, to bare hyper", ratio, 0.9));
     drop((cached, ceiling));
     let silent = Running::start(Server::Silent, None);
-    let unlogged = Request::get("/subscription-plans/pro", &silent.world());
+    let unlogged = Request::get("/subscription-plans/pro", &silent.caller());
     pair("a plan by its slug", "the same without a log", (&ours, &plan), (&silent, &unlogged))
         .await;
     drop(silent);
@@ -104,11 +104,11 @@ async fn pair(
     ratio
 }
 
-/// What a server at rest holds, and what it holds more for each connection that idles.
+/// The memory of an idle server, and of each idle connection.
 async fn memory(ours: &Running) {
     let fresh = Running::start(Server::Ours, None);
     let at_rest = fresh.resident();
-    let request = Request::get("/health/live", &ours.world());
+    let request = Request::get("/health/live", &ours.caller());
     let idle = Connections::open(fresh.address, 900, &request).await;
     tokio::time::sleep(IDLES).await;
     let with_idle = fresh.resident();

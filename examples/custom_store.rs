@@ -134,7 +134,7 @@ impl Contents {
     }
 }
 
-/// What no other record may have.
+/// A value that no other record may have.
 fn unique(write: &Write) -> Vec<(Unique, String)> {
     let external = |unique, id: &Option<ExternalId>| -> Vec<_> {
         id.iter().map(|id| (unique, id.to_string())).collect()

@@ -36,7 +36,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 /// How often a request is sent before it is given up.
 const ATTEMPTS: u32 = 4;
 
-/// Who asks to be left alone for longer is not waited for.
+/// The longest `Retry-After` that is waited for.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// The longest answer that is read.
@@ -66,7 +66,7 @@ struct Payment {
     amount: Amount,
 }
 
-/// What sign-up, sign-in and refresh answer.
+/// The response of sign-up, sign-in and refresh.
 #[derive(Debug, Deserialize)]
 struct Tokens {
     access_token: String,
@@ -258,7 +258,7 @@ impl Answer {
 
 struct Client {
     authority: String,
-    /// What was called, as `METHOD /path`.
+    /// The calls so far, as `METHOD /path`.
     called: BTreeSet<(Method, String)>,
 }
 
@@ -351,7 +351,7 @@ impl Client {
     }
 }
 
-/// What operators look at.
+/// The calls of an operator.
 async fn look_around(client: &mut Client) -> Result<Value> {
     for path in ["/health/live", "/health/ready", "/metrics", "/docs", "/.well-known/jwks.json"] {
         assert_eq!(client.call(Ask::get(path)).await?.status, 200, "{path}");
@@ -437,7 +437,7 @@ async fn subscriptions(client: &mut Client, user: &str, plan: &Plan, run: &str) 
     let taken = client.refused(twin, &Code::ExternalIdTaken).await?;
     assert_eq!(taken.holder.as_ref(), Some(&made.id));
 
-    // What is wrong is told all at once, field by field.
+    // All faults are reported at once, field by field.
     let path = format!("/subscriptions/{}", made.id);
     let wrong = json!({ "status": "sleeping", "renews_at": "soon", "colour": "red" });
     let told = client.refused(Ask::put(&path, &wrong), &Code::ValidationFailed).await?;

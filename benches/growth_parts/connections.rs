@@ -27,7 +27,7 @@ pub(crate) async fn answers() {
     for callers in CALLERS {
         // New ones each time: an address may have a thousand connections.
         let ours = Running::start(Server::Ours, None);
-        let request = Request::get("/subscription-plans/pro", &ours.world());
+        let request = Request::get("/subscription-plans/pro", &ours.caller());
         let body = callers::one(ours.address, &request).await;
         let hyper = Running::start(Server::Hyper, Some(&body));
         let count = usize::try_from(callers).unwrap();
@@ -45,7 +45,7 @@ pub(crate) async fn answers() {
     plot::lines("Growth over connections: a plan by its slug", "callers at once", grouped, &lines);
 }
 
-/// What idle connections hold, of ours and of a bare hyper.
+/// The memory of idle connections, of our server and of a bare hyper.
 pub(crate) async fn idle() {
     println!("\n| idle connections | ours, MiB | KiB for each | bare hyper, MiB | KiB for each |");
     println!("| ---: | ---: | ---: | ---: | ---: |");

@@ -1,9 +1,10 @@
-//! What a commit, a record by its id and a page cost, and what a record takes, as records grow.
+//! The cost of a commit, of a record by its id and of a page, and the memory of a record, as records grow.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use subscription_core::store::StoreExt as _;
 
 use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
 use subscription_core::{MemoryStore, Store, Subscription};
@@ -42,13 +43,13 @@ async fn each<F: Future<Output = ()> + Send>(once: impl Fn() -> F + Send + Sync)
     middle(slices).0
 }
 
-/// What each of [`WHAT`] takes with so many subscriptions.
+/// The cost of each of [`WHAT`] with so many subscriptions.
 async fn costs(store: &(impl Store + 'static), size: u64) -> [f64; 4] {
     let next = AtomicU64::new(0);
     // All over the place, as callers ask: what is not in the processor's cache is fetched.
     let any = || next.fetch_add(15_485_863, Ordering::Relaxed) % size;
     let by_id = each(|| async {
-        assert!(store.subscription(records::id(any())).await.unwrap().is_some());
+        assert!(store.get_as::<Subscription>(&records::id(any())).await.unwrap().is_some());
     })
     .await;
     let query = |user_id| {
@@ -57,12 +58,12 @@ async fn costs(store: &(impl Store + 'static), size: u64) -> [f64; 4] {
     };
     let newest = query(None);
     let page = each(|| async {
-        assert_eq!(store.subscriptions(&newest).await.unwrap().items.len(), 50);
+        assert_eq!(store.list_as::<Subscription>(newest.clone()).await.unwrap().items.len(), 50);
     })
     .await;
     let of_a_user = each(|| async {
         let query = query(Some(records::user(any())));
-        assert!(!store.subscriptions(&query).await.unwrap().items.is_empty());
+        assert!(!store.list_as::<Subscription>(query.clone()).await.unwrap().items.is_empty());
     })
     .await;
     let (begun, mut slices) = (Instant::now(), Vec::new());

@@ -1,4 +1,4 @@
-//! Who asks: connections that are kept alive, each with its next request as soon as it has its answer.
+//! Load: kept-alive connections, each of which sends its next request as soon as it has its response.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::servers::World;
+use super::servers::Caller;
 
 const SLICE: Duration = Duration::from_millis(100);
 
@@ -16,16 +16,16 @@ const SLICE: Duration = Duration::from_millis(100);
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    pub(crate) fn get(path: &str, world: &World) -> Self {
-        Self::new("GET", path, "", world)
+    pub(crate) fn get(path: &str, caller: &Caller) -> Self {
+        Self::new("GET", path, "", caller)
     }
 
-    pub(crate) fn post(path: &str, body: &str, world: &World) -> Self {
-        Self::new("POST", path, body, world)
+    pub(crate) fn post(path: &str, body: &str, caller: &Caller) -> Self {
+        Self::new("POST", path, body, caller)
     }
 
-    fn new(method: &str, path: &str, body: &str, world: &World) -> Self {
-        let World { client, token, .. } = world;
+    fn new(method: &str, path: &str, body: &str, caller: &Caller) -> Self {
+        let Caller { client, token, .. } = caller;
         let length = match method {
             "POST" => format!("Content-Length: {}\r\n", body.len()),
             _ => String::new(),

@@ -1,8 +1,4 @@
-//! Who is asked: each server in a process of its own.
-
-#[expect(dead_code, unused_imports, reason = "its tests are run where it belongs")]
-#[path = "../../subscription-http/src/program/log_format.rs"]
-mod log_format;
+//! The servers that are compared, each in a process of its own.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,9 +15,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_http::Limits;
+use subscription_http::log_format::JsonLines;
 use tokio::net::TcpListener;
 
-use self::log_format::JsonLines;
 use crate::world;
 
 /// Which server.
@@ -37,9 +33,9 @@ pub(crate) enum Server {
     Axum,
 }
 
-/// What callers need to know of the server that they ask.
+/// The credentials and the body that callers of a server need.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct Caller {
     pub(crate) client: String,
     pub(crate) token: String,
     /// The body that makes a subscription.
@@ -78,9 +74,9 @@ impl Running {
         Self { child, address, told }
     }
 
-    pub(crate) fn world(&self) -> World {
+    pub(crate) fn caller(&self) -> Caller {
         let text = |name: &str| self.told[name].as_str().unwrap().to_owned();
-        World { client: text("client"), token: text("token"), subscription: text("subscription") }
+        Caller { client: text("client"), token: text("token"), subscription: text("subscription") }
     }
 
     /// KiB of memory that it holds.
@@ -125,7 +121,7 @@ fn start_log() {
 }
 
 async fn ours(is_cached: bool) {
-    let world = world::World::with(1_000, is_cached).await;
+    let world = world::ApiWorld::with(1_000, is_cached).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
     let server = server.await.unwrap().workers(NonZeroUsize::new(2).unwrap()).unwrap();

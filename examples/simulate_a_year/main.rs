@@ -73,7 +73,7 @@ impl Dice {
     }
 }
 
-/// What a month came to.
+/// The totals of a month.
 #[derive(Debug, Default)]
 struct Month {
     active: usize,
@@ -277,7 +277,7 @@ impl World {
         Ok(())
     }
 
-    /// What people choose to do.
+    /// The choices of users.
     async fn decide(&mut self) -> Result<()> {
         for subscription in self.in_status(Status::Active).await? {
             if self.dice.happens(odds::CANCELS)? {
@@ -309,7 +309,7 @@ impl World {
         self.change(subscription, changes).await
     }
 
-    /// What was cancelled has lost access by itself; this tells that it is over.
+    /// A cancelled subscription has lost access by itself; this marks it as expired.
     async fn end(&mut self) -> Result<()> {
         let cancelled = self.in_status(Status::Cancelled).await?;
         for subscription in cancelled.iter().filter(|subscription| !subscription.is_active) {

@@ -1,4 +1,4 @@
-//! Documents of identity providers, fetched over HTTPS.
+//! The client for outgoing HTTP: fetches documents of identity providers over HTTPS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +19,18 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
 use url::{Host, Url, form_urlencoded};
 
-/// How many connections to a provider are kept for the next fetch.
+/// The most idle connections to a provider.
 const IDLE_MAX: usize = 4;
 
-/// For how long.
+/// How long a connection may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How documents are fetched.
+/// The settings of an [`HttpFetch`].
 #[derive(Debug, Clone)]
 pub struct FetchSettings {
-    /// How long a fetch may take from its beginning to its end: 10 s.
+    /// How long a fetch may take in all: 10 s.
     pub timeout: Duration,
-    /// Certificates of the authorities that are trusted, in DER; if there are none, those that
-    /// browsers trust are.
+    /// The root certificates that are trusted, in DER; if empty, those that browsers trust.
     pub roots: Vec<Vec<u8>>,
 }
 
@@ -41,10 +40,9 @@ impl Default for FetchSettings {
     }
 }
 
-/// Fetches over HTTPS, or from this very machine over HTTP.
+/// Fetches over HTTPS, or over HTTP from this machine.
 ///
-/// It follows no redirects, asks no proxy, and reads no more of an answer than a provider's documents
-/// have.
+/// It follows no redirects, uses no proxy, and limits the size of a response.
 #[derive(Debug, Clone)]
 pub struct HttpFetch {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -52,11 +50,11 @@ pub struct HttpFetch {
 }
 
 impl HttpFetch {
-    /// Fails if a root is no certificate.
+    /// Fails if a root certificate is invalid.
     pub fn new(settings: &FetchSettings) -> Result<Self, FetchFailed> {
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls(&settings.roots).map_err(|error| FetchFailed(error.into()))?)
-            // Who may be asked without TLS is decided by `check`.
+            // `check` decides which hosts may be called without TLS.
             .https_or_http()
             .enable_http1()
             .build();
@@ -68,8 +66,7 @@ impl HttpFetch {
         Ok(Self { client, timeout: settings.timeout })
     }
 
-    /// Refuses an address that nothing is fetched from: only `https`, or `http` on this machine, and
-    /// without a user in the URL.
+    /// Refuses a URL that is neither `https` nor `http` on this machine, or that has a user.
     pub fn check(url: &Url) -> Result<(), FetchFailed> {
         check(url).map_err(|error| FetchFailed(error.into()))
     }
@@ -87,7 +84,7 @@ impl HttpFetch {
     }
 }
 
-/// The provider's TLS is checked with one crypto library, whatever the process has installed.
+/// The TLS settings, with a fixed crypto library, whichever one the process has installed.
 fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
     let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config =
@@ -102,7 +99,7 @@ fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_root_certificates(trusted).with_no_client_auth())
 }
 
-/// Why a document was not fetched.
+/// The reason why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 enum NotFetched {
     #[error("only https is asked, or http on this machine, without a user in the URL")]
@@ -137,7 +134,7 @@ impl Fetch for HttpFetch {
     }
 }
 
-/// Refuses what would be sent in the clear, but for providers on this machine.
+/// Refuses a URL whose request would be sent unencrypted, unless to this machine.
 fn check(url: &Url) -> Result<(), NotFetched> {
     let here = match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -178,7 +175,7 @@ fn basic_header(user: &str, password: &SecretString) -> Result<HeaderValue, NotF
     let pair = format!("{}:{}", encoded(user), encoded(password.expose_secret()));
     let text = format!("Basic {}", STANDARD.encode(pair));
     let mut value = HeaderValue::try_from(text).map_err(NotFetched::broken)?;
-    // So that whoever logs headers leaves this one out.
+    // Marked, so that it is left out where headers are logged.
     value.set_sensitive(true);
     Ok(value)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use subscription_core::Store;
-use subscription_core::store::CachedStore;
+use subscription_core::store::{CacheInvalidator, CachedStore};
 use test_support::simulation::accounts::random_accounts;
 use test_support::simulation::{actors_at_once, random_lives};
 use test_support::trials::{Trial, trial};
@@ -15,7 +15,7 @@ pub(crate) fn trials<F: Future<Output = S> + 'static, S: Store + 'static>(
 ) -> Vec<Trial> {
     let plain = move || async move { Arc::new(open().await) as Arc<dyn Store> };
     let cached = move || async move {
-        let lag = CachedStore::<S>::LAG;
+        let lag = CacheInvalidator::LAG;
         Arc::new(CachedStore::new(Arc::new(open().await), lag)) as Arc<dyn Store>
     };
     let name = |name: &str| format!("{kind}::lives::{name}");

@@ -1,4 +1,4 @@
-//! What a user may do now.
+//! Entitlement: the plans that a user has access to now.
 
 use subscription_core::plans::NodeQuota;
 use subscription_core::{

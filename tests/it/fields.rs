@@ -14,7 +14,7 @@ fn shown(record: &impl serde::Serialize) -> Value {
 
 const LATER: &str = "2025-02-01T00:00:00.000000Z";
 
-/// What a plan can be made with and changed to.
+/// Values that a plan can be created with and changed to.
 fn plan_fields() -> Value {
     json!({
         "price": 5.5,

@@ -51,6 +51,9 @@ fn is_cached(key: &Key) -> bool {
 }
 
 impl CacheInvalidator {
+    /// How long a record is believed by default, where nothing reports changes by other processes.
+    pub const LAG: Duration = Duration::from_secs(3);
+
     fn new(lag: Duration) -> Self {
         Self {
             records: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
@@ -122,9 +125,6 @@ impl CacheInvalidator {
 }
 
 impl<S: Store> CachedStore<S> {
-    /// How long a record is believed by default, where nothing reports changes by other processes.
-    pub const LAG: Duration = Duration::from_secs(3);
-
     /// A cache over `inner`; changes by other processes are seen after `lag` at the latest.
     pub fn new(inner: S, lag: Duration) -> Self {
         Self { inner, cache: CacheInvalidator::new(lag) }

@@ -1,7 +1,5 @@
 //! The largest sizes of a request, from which error texts and the OpenAPI document are made.
 
-use subscription_core::store::PageLimit;
-
 /// The largest body in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 65_536;
 
@@ -20,9 +18,6 @@ pub(crate) const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 /// The characters of a `user-agent` that are stored with a session.
 pub(crate) const USER_AGENT_CHARS_MAX: usize = 512;
 
-/// The largest page of a list.
-pub(crate) const PAGE_MAX: usize = PageLimit::MAX.get();
-
 /// Replaces the names of bounds in double braces by their numbers.
 pub(crate) fn fill(text: &str) -> String {
     let numbers = [
@@ -32,7 +27,6 @@ pub(crate) fn fill(text: &str) -> String {
         ("{{client_id_chars}}", grouped(CLIENT_ID_CHARS_MAX)),
         ("{{idempotency_key_chars}}", grouped(IDEMPOTENCY_KEY_CHARS_MAX)),
         ("{{user_agent_chars}}", grouped(USER_AGENT_CHARS_MAX)),
-        ("{{page}}", grouped(PAGE_MAX)),
     ];
     numbers.into_iter().fold(text.to_owned(), |text, (name, number)| text.replace(name, &number))
 }
@@ -51,7 +45,7 @@ mod tests {
 
     #[test]
     fn numbers_are_filled_in_with_commas() {
-        assert_eq!(fill("{{body_bytes}} and {{page}} of {id}"), "65,536 and 200 of {id}");
+        assert_eq!(fill("{{body_bytes}} and {{head_kib}} of {id}"), "65,536 and 16 of {id}");
         assert_eq!(grouped(1_002_003), "1,002,003");
     }
 

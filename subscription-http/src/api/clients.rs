@@ -1,4 +1,4 @@
-//! Who may call: the clients that are known, or anybody.
+//! The look-up of the calling client: in the store, or any in development.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use subscription_core::{Slug, Timestamp, Version};
 
 use crate::api::error::{ApiError, Refusal};
 
-/// Where clients come from.
+/// The clients that are accepted.
 #[derive(Debug)]
 pub(crate) enum Clients {
-    /// Those in the store.
+    /// The clients in the store.
     Known,
-    /// Whoever calls, with every scope: for development.
+    /// Every `client-id`, with every scope: for development.
     Anybody,
 }
 
 impl Clients {
-    /// The client that calls with a credential.
+    /// The client of a credential.
     pub(crate) async fn find(
         &self,
         credential: &SecretString,
@@ -32,7 +32,7 @@ impl Clients {
     }
 }
 
-/// A client of whatever name, always the same for the same name.
+/// A client made up from any name; the same name gives the same client.
 fn anybody(name: &str) -> Result<Arc<Client>, ApiError> {
     let hashed = || {
         let hash = Sha256::digest(name);

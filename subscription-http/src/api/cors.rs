@@ -1,9 +1,9 @@
-//! Pages of other origins, and what browsers let them send and read: CORS, as the Fetch standard has it.
+//! CORS (the Fetch standard): which web pages of other origins may call the API and read its responses.
 //!
-//! A browser asks before it sends what a form could not: the preflight, which carries no `client-id`. It
-//! is granted if any live public client lists the page's origin. The answer itself is granted by the
-//! origins of its own client alone; where no client is known, as in a 401, by the rule of the preflight,
-//! for a page must be able to read the `code`. Cookies and the like are never asked for.
+//! A preflight carries no `client-id`: it is granted if any live public client lists the page's origin.
+//! Other responses are granted if the calling client lists it; where no client is known, as in a 401, by
+//! the rule of the preflight, because the page must be able to read the `code`. Credentials mode is never
+//! allowed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,30 +21,30 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
     "client-id, authorization, content-type, idempotency-key, if-match, if-none-match",
 );
 
-/// The headers of an answer that a page may read, beside those that it always may.
+/// The response headers that a page may read, beside those that it always may.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "etag, location, retry-after, ratelimit, ratelimit-policy, x-request-id, idempotency-replayed",
 );
 
-/// For how many seconds a browser need not ask again.
+/// The seconds for which a browser may cache a preflight.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// Says to caches that the answer depends on the page.
+/// Tells caches that the response depends on the page.
 pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 
-/// How long the origins of all clients are believed once they were read.
-const BELIEVED_FOR: Duration = Duration::from_secs(1);
+/// How long the origins of all clients are cached.
+const CACHED_FOR: Duration = Duration::from_secs(1);
 
 /// How long reading them may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A request of a page: it has an `Origin`.
+/// The web page that sent a request: it has an `Origin`.
 #[derive(Debug)]
 pub(crate) struct Page {
     origin: HeaderValue,
-    /// It asks what it may send.
+    /// The request is a preflight.
     is_preflight: bool,
-    /// As which client it calls, once that is known.
+    /// The calling client, once it is known.
     pub(crate) client: Option<Arc<Client>>,
 }
 
@@ -57,7 +57,7 @@ impl Page {
         Some(Box::new(Self { origin, is_preflight, client: None }))
     }
 
-    /// Sets the headers that tell the browser whether the page may read the answer.
+    /// Sets the headers that tell the browser whether the page may read the response.
     pub(crate) fn set_headers(
         &self,
         is_granted: bool,
@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-/// The origins of all live clients, as they were a moment ago.
+/// A cache of the origins of all live clients.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(Arc<Mutex<Option<Listed>>>);
 
@@ -92,7 +92,7 @@ struct Listed {
 }
 
 impl Origins {
-    /// True if the page may read the answer to its request.
+    /// True if the page may read the response to its request.
     pub(crate) async fn grant(
         &self,
         page: &Page,
@@ -117,7 +117,7 @@ impl Origins {
             Some((listed, false)) => listed,
             None => Arc::default(),
         };
-        // Apart from the request, whose caller may leave before it is done.
+        // A task of its own, which continues if the caller disconnects.
         let (auth, last) = (auth.clone(), Arc::clone(&self.0));
         let read = tokio::spawn(async move {
             let clients = timeout(READ_TIMEOUT, auth.clients()).await?.ok()?;
@@ -128,7 +128,7 @@ impl Origins {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed);
             Some(origins)
         });
-        // A store that fails or hangs has answered before, most likely, and nothing hangs on it.
+        // If the store fails or hangs, the origins that were read before are used.
         read.await.ok().flatten().unwrap_or(known)
     }
 
@@ -137,7 +137,7 @@ impl Origins {
     fn known(&self, now: Timestamp) -> Option<(Arc<HashSet<WebOrigin>>, bool)> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let listed = known.as_mut()?;
-        let is_fresh = listed.read_at <= now && now < listed.read_at.saturating_add(BELIEVED_FOR);
+        let is_fresh = listed.read_at <= now && now < listed.read_at.saturating_add(CACHED_FOR);
         if !is_fresh {
             listed.read_at = now;
         }

@@ -1,4 +1,4 @@
-//! Errors on the wire: one place decides the status, the body is always problem+json (RFC 9457).
+//! Maps every error to its status and its `problem+json` body (RFC 9457).
 
 use std::borrow::Cow;
 
@@ -12,20 +12,20 @@ use super::bounds;
 use super::rate::RateStatus;
 use super::reply::Reply;
 
-/// Why a request was not answered as asked.
+/// The error of a request.
 #[derive(Debug)]
 pub(crate) enum ApiError {
-    /// The service refused or failed.
+    /// The service returned an error.
     Service(Error),
-    /// The request never got to the service.
+    /// The request did not reach the service.
     Request(Refusal),
-    /// The parameters of a list are wrong: what is wrong with which.
+    /// A parameter of the query is invalid.
     Query { parameter: String, message: String },
-    /// Something that cannot be.
+    /// A bug: the cause is logged.
     Unforeseen(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Why a request never got to the service.
+/// The reason why a request did not reach the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     HeaderInvalid(&'static str),
@@ -73,7 +73,7 @@ impl From<Unauthenticated> for ApiError {
     }
 }
 
-/// The status of every kind of error.
+/// The status of an error of the service.
 fn status(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::Malformed => StatusCode::BAD_REQUEST,
@@ -89,7 +89,7 @@ fn status(error: &Error) -> StatusCode {
 }
 
 impl Refusal {
-    /// Its status and its stable name.
+    /// Its status and code.
     const fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::HeaderInvalid(_) => (StatusCode::BAD_REQUEST, "header_invalid"),
@@ -114,7 +114,7 @@ impl Refusal {
         }
     }
 
-    /// A sentence for a person.
+    /// The `detail` of the problem.
     fn detail(&self) -> Cow<'static, str> {
         match self {
             Self::HeaderInvalid(name) => {
@@ -152,8 +152,8 @@ impl Refusal {
 }
 
 impl ApiError {
-    /// The answer, by a route that may ask for an access token; the cause of what is ours to mend goes to
-    /// the log.
+    /// The response; the cause of a server error is logged. `asks_for_token` says whether the route needs an
+    /// access token.
     pub(crate) fn into_reply(self, request_id: &str, asks_for_token: bool) -> Reply {
         let (status, code, detail, more) = self.parts();
         if status.is_server_error() {
@@ -174,7 +174,7 @@ impl ApiError {
             more,
         };
         let mut reply = Reply::empty(status);
-        // Texts and numbers can always be written.
+        // Serializing texts and numbers cannot fail.
         reply.body = serde_json::to_vec(&problem).unwrap_or_default().into();
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::UNAUTHORIZED {
@@ -186,7 +186,7 @@ impl ApiError {
 
     fn parts(&self) -> (StatusCode, &'static str, String, Map<String, Value>) {
         match self {
-            // What is ours to mend is told to us, not to the caller.
+            // The cause of a server error is logged, and not sent to the caller.
             Self::Service(error) if status(error).is_server_error() => {
                 let detail = "the request could not be answered; try again later";
                 (status(error), error.code(), detail.into(), Map::new())
@@ -241,7 +241,7 @@ impl ApiError {
             chain = format!("{chain}: {error}");
             source = error.source();
         }
-        tracing::error!(request_id, cause = chain, "a request failed");
+        tracing::error!(request_id, cause = chain, "request failed");
     }
 }
 
@@ -255,10 +255,10 @@ fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
     }
 }
 
-/// An error on the wire, in the order in which people read it.
+/// The body of an error, with its members in the order in which people read them.
 ///
-/// A problem has no page of its own, so its type is `about:blank`, whose title is the status in words
-/// (RFC 9457, 4.2.1). What machines tell problems apart by is the code.
+/// No problem has a page of its own, so that the type is `about:blank`, whose title is the reason phrase
+/// of the status (RFC 9457, 4.2.1). Programs tell problems apart by the code.
 #[derive(Debug, Serialize)]
 struct Problem<'a> {
     #[serde(rename = "type")]
@@ -274,7 +274,7 @@ struct Problem<'a> {
     more: Map<String, Value>,
 }
 
-/// What an error tells beside its sentence.
+/// The members of a problem that only some errors have.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others have said it all")]
 fn members(error: &Error) -> Map<String, Value> {
     let members = match error {

@@ -1,8 +1,7 @@
-//! The names that a server answers to.
+//! The check of `Host` against DNS rebinding.
 //!
-//! A web page whose name is made to lead to this machine is of one origin with the server, so that its
-//! browser lets it read everything: DNS rebinding. The page's name stands in `Host`, which the page
-//! cannot change.
+//! A web page whose name is made to resolve to this machine is of the same origin as the server, so that
+//! its browser lets it read every response. The page's name is in `Host`, which the page cannot change.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,7 +13,7 @@ use serde::Deserialize;
 
 use super::routes;
 
-/// A name or an address that a server answers to, with a port or whatever the port.
+/// A name or an address that a server answers to, with a certain port or any.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct AllowedHost {
@@ -25,11 +24,11 @@ pub struct AllowedHost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
     Address(IpAddr),
-    /// In lower case, without a dot at its end.
+    /// In lower case, without a final dot.
     Domain(Box<str>),
 }
 
-/// A text that is no [`AllowedHost`].
+/// A text that cannot be parsed as an [`AllowedHost`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be a name such as billing.example, or an address, with or without a port; not {0:?}")]
 pub struct BadHost(String);
@@ -86,7 +85,7 @@ impl AllowedHost {
     }
 }
 
-/// A host as a request names it.
+/// A host as it is written in a request.
 #[derive(Clone, Copy)]
 struct Host<'h> {
     /// An IPv6 address in brackets.
@@ -118,26 +117,27 @@ impl<'h> Host<'h> {
     }
 }
 
-/// The address that a host is, if it is none that must be looked up.
+/// The address of a host that is not a domain name.
 fn address(name: &str) -> Option<IpAddr> {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    // Only in brackets are there colons, and only an address of IPv6 has brackets.
+    // Colons are allowed only in brackets, and brackets only around an IPv6 address.
     let ip: IpAddr = bare.unwrap_or(name).parse().ok()?;
     (ip.is_ipv6() == bare.is_some()).then(|| ip.to_canonical())
 }
 
-/// The names that a server answers to.
+/// The hosts that a server answers to.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    /// Those of this machine, as in development; else all, unless some are listed.
+    /// Only names of this machine and listed ones, as in development; else all names, unless some are
+    /// listed.
     pub(crate) loopback_only: bool,
     pub(crate) listed: Vec<AllowedHost>,
-    /// Where it listens.
+    /// The addresses where the server listens.
     listens_at: RwLock<Vec<IpAddr>>,
 }
 
 impl Hosts {
-    /// True if a request may be answered by the names that it calls the server by.
+    /// True if the server answers to all hosts that a request names.
     pub(crate) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.loopback_only && self.listed.is_empty() {
             return true;
@@ -164,15 +164,15 @@ impl Hosts {
     }
 }
 
-/// True if all names that a request calls the server by are this machine's own.
+/// True if all hosts that a request names are of this machine.
 pub(crate) fn are_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
     hosts(uri, headers).all(|host| host.is_some_and(Host::is_loopback))
 }
 
-/// HTTP/2 names it in `:authority`, HTTP/1 in `Host`, some in both. `None` is a name that is none.
+/// The hosts that a request names, in `Host` and in `:authority`. `None` is a malformed one.
 fn hosts<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> impl Iterator<Item = Option<Host<'h>>> {
     let sent = headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
-    // Some write a user before it.
+    // An authority may have a user.
     let authority = uri.authority().and_then(|authority| authority.as_str().rsplit('@').next());
     [sent, authority].into_iter().flatten().map(Host::of)
 }

@@ -7,7 +7,6 @@ use percent_encoding::percent_decode_str;
 use subscription_core::InvalidValue;
 use subscription_core::store::{Direction, PageLimit, Position};
 
-use super::bounds::PAGE_MAX;
 use super::cursor::Cursors;
 use super::error::ApiError;
 
@@ -91,7 +90,8 @@ impl Query {
     pub(crate) fn limit(&self) -> Result<PageLimit, ApiError> {
         let Some(text) = self.value("limit") else { return Ok(PageLimit::default()) };
         let limit = text.parse().ok().and_then(|limit| PageLimit::new(limit).ok());
-        limit.ok_or_else(|| wrong("limit", format!("must be from 1 to {PAGE_MAX}")))
+        let most = PageLimit::MAX.get();
+        limit.ok_or_else(|| wrong("limit", format!("must be from 1 to {most}")))
     }
 
     /// The order and its direction; a dash in front means descending.

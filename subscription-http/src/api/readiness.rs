@@ -1,4 +1,4 @@
-//! Whether the store takes writes, for `/health/ready`.
+//! Checks that the store accepts writes, for `/health/ready`.
 
 use subscription_core::store::StoreError;
 use subscription_core::{Error, SubscriptionService, Timestamp};
@@ -6,10 +6,10 @@ use tokio::sync::Mutex;
 
 use crate::api::error::ApiError;
 
-/// How long an outcome is remembered: anybody may ask, and must not keep the disk busy.
-const REMEMBERED_MICROS: i64 = 1_000_000;
+/// How long a result is cached: anybody may ask, and must not keep the disk busy.
+const CACHED_MICROS: i64 = 1_000_000;
 
-/// The outcome of the last check.
+/// The result of the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<Checked>>);
 
@@ -20,14 +20,14 @@ struct Checked {
 }
 
 impl Checked {
-    /// False also if the clock was set back.
+    /// True if the result is still valid; false also if the clock was set back.
     fn holds_at(self, now: Timestamp) -> bool {
-        (0..REMEMBERED_MICROS).contains(&(now.micros() - self.at.micros()))
+        (0..CACHED_MICROS).contains(&(now.micros() - self.at.micros()))
     }
 }
 
 impl Readiness {
-    /// Asks the store, unless somebody did a moment ago. Those who come meanwhile wait for the outcome.
+    /// Checks the store, unless that was done a moment ago. Concurrent callers wait for one result.
     pub(crate) async fn check(&self, service: &SubscriptionService) -> Result<(), ApiError> {
         let mut last = self.0.lock().await;
         let at = service.now();
@@ -39,7 +39,7 @@ impl Readiness {
             }
             Some(_) | None => {
                 let checked = service.check_store().await;
-                // From now on, as it may have taken long: those who waited meanwhile take this outcome.
+                // From the end of the check, which may have taken long: callers that waited use this result.
                 let at = service.now();
                 *last = Some(Checked { at, takes_writes: checked.is_ok() });
                 Ok(checked?)

@@ -1,4 +1,4 @@
-//! What a handler gives back.
+//! The result of a handler.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -8,10 +8,10 @@ use subscription_core::Version;
 
 use crate::api::error::ApiError;
 
-/// Room for the headers that most answers have.
+/// Capacity for the headers that most responses have.
 const HEADERS: usize = 8;
 
-/// An answer before it is dressed for the wire.
+/// A response before the headers that every response has.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -31,26 +31,26 @@ impl Reply {
         Ok(Self::json_bytes(status, body))
     }
 
-    /// A body that is JSON already.
+    /// A body that is serialized already.
     pub(crate) fn json_bytes(status: StatusCode, json: impl Into<Bytes>) -> Self {
         let mut reply = Self { body: json.into(), ..Self::empty(status) };
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         reply
     }
 
-    /// A text of some kind.
+    /// 200 with a text.
     pub(crate) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut reply = Self { body: body.into(), ..Self::empty(StatusCode::OK) };
         reply.set(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         reply
     }
 
-    /// A status and nothing else.
+    /// A status without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self { status, headers: HeaderMap::with_capacity(HEADERS), body: Bytes::new() }
     }
 
-    /// Adds the record's version as its `ETag`.
+    /// Sets the record's version as the `ETag`.
     pub(crate) fn version(mut self, version: Version) -> Self {
         if let Some(tag) = tag(version) {
             self.set(header::ETAG, tag);
@@ -58,8 +58,8 @@ impl Reply {
         self
     }
 
-    /// Adds where the new record is, relative to the request: where the API is mounted is the host's
-    /// business.
+    /// Sets the `Location` of a new record, relative to the request, because the API does not know where
+    /// it is mounted.
     pub(crate) fn location(mut self, path: &str) -> Self {
         if let Ok(path) = HeaderValue::from_str(path) {
             self.set(header::LOCATION, path);
@@ -67,13 +67,13 @@ impl Reply {
         self
     }
 
-    /// Forbids everybody to keep it.
+    /// Forbids caches to store it.
     pub(crate) fn no_store(mut self) -> Self {
         self.set(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         self
     }
 
-    /// Says that the answer was given before.
+    /// Marks the result of an idempotent request that was made before.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
         if replayed {
             let name = HeaderName::from_static("idempotency-replayed");
@@ -94,7 +94,7 @@ impl Reply {
     }
 }
 
-/// A version in quotes, without the machinery of formatting: nearly every answer has one.
+/// A version in quotes, without `format!`, because nearly every response has one.
 fn tag(version: Version) -> Option<HeaderValue> {
     // Twenty digits at the most, filled from the right.
     let mut tag = [b'"'; 22];

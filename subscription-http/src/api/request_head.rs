@@ -1,4 +1,4 @@
-//! What is refused before anything else looks at it: what hyper lets through and we do not.
+//! Checks on a request's head that hyper does not make, and readers of its headers.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,35 +13,35 @@ use secrecy::SecretString;
 use super::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
 use super::error::Refusal;
 
-/// How many hops of `x-forwarded-for` are looked at.
+/// The most hops of `x-forwarded-for` that are read, from the right.
 const HOPS_MAX: usize = 16;
 
-/// Room for the segments that most paths have.
+/// Capacity for the segments that most paths have.
 const SEGMENTS: usize = 4;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 const CLIENT_ID: HeaderName = HeaderName::from_static("client-id");
 
-/// Headers that may come once, and in ASCII.
+/// Headers that may be sent once only, and in ASCII.
 static SINGLE: [(HeaderName, &str); 3] =
     [(CLIENT_ID, "client-id"), (AUTHORIZATION, "authorization"), (CONTENT_TYPE, "content-type")];
 
-/// Checks the headers that decide how a request is read.
+/// Checks the URI and the headers that decide how a request is read.
 pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
     if length > URI_BYTES_MAX {
         return Err(Refusal::UriTooLong);
     }
     check_host(uri, version, headers)?;
-    // In one go over all there are, rather than looking each up.
+    // One pass over all headers is faster than a look-up of each.
     let mut seen = [false; 3];
     for (name, value) in headers {
         for ((single, shown), seen) in SINGLE.iter().zip(&mut seen) {
             if single != name {
                 continue;
             }
-            // So that nobody else meets bytes that are no ASCII.
+            // Later code need not handle other bytes than ASCII.
             if std::mem::replace(seen, true) || !value.as_bytes().is_ascii() {
                 return Err(Refusal::HeaderInvalid(shown));
             }
@@ -53,8 +53,8 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
     Ok(())
 }
 
-/// True if there is only one way to tell where the body ends: a length, or one transfer coding, which
-/// is `chunked`, but not both.
+/// True if the end of the body is unambiguous: a length, or the one transfer coding `chunked`, but not
+/// both.
 pub(crate) fn framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.next().is_none_or(|coding| {
@@ -75,20 +75,20 @@ fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Re
     };
     match (hosts.next(), hosts.next()) {
         (Some(host), None) if sound(host) => Ok(()),
-        // HTTP/2 says it in the request line.
+        // HTTP/2 has it in `:authority`.
         (None, None) if version == Version::HTTP_2 && uri.authority().is_some() => Ok(()),
         (None | Some(_), _) => Err(Refusal::HostInvalid),
     }
 }
 
-/// True for a host with a port or none; the type itself takes users and every port.
+/// True for a host with or without a port; the type itself allows users and invalid ports.
 fn is_sound(authority: &http::uri::Authority) -> bool {
     let (whole, host) = (authority.as_str(), authority.host());
     let port = whole.strip_prefix(host).map(|port| port.strip_prefix(':').unwrap_or(port));
     !host.is_empty() && !whole.contains('@') && port.is_some_and(is_port)
 }
 
-/// True for a port, or none.
+/// True for a port or an empty text.
 fn is_port(port: &str) -> bool {
     port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
@@ -111,12 +111,12 @@ pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
     Ok(segments)
 }
 
-/// True for what means nothing but itself, wherever it stands: as nearly all hosts and paths do.
+/// True if no byte has a special meaning in a host or a path, as in nearly all of them.
 fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// What the client calls with.
+/// The credential of the calling client.
 pub(crate) fn client_id(headers: &HeaderMap) -> Result<SecretString, Refusal> {
     let value = headers.get(CLIENT_ID).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match value.trim() {
@@ -134,7 +134,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<SecretString> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.into())
 }
 
-/// True for a JSON content type, with whatever parameters.
+/// True for a JSON content type, with any parameters.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -142,7 +142,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
         || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// True for a body that would have to be unpacked first: it has a content coding that does something.
+/// True for a body with a content coding other than `identity`.
 pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
     let mut lines = headers.get_all(CONTENT_ENCODING).iter();
@@ -151,10 +151,10 @@ pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The address of the first hop from the right that is not trusted.
+/// The address of the caller: the first hop from the right that is not a trusted proxy.
 ///
-/// Only a peer that is trusted is believed, or a client that may assert addresses; what is no address
-/// is passed over.
+/// `x-forwarded-for` is read only if the peer is trusted, or the client may assert addresses. Hops that are
+/// not addresses are skipped.
 pub(crate) fn origin(
     headers: &HeaderMap,
     peer: Option<IpAddr>,
@@ -178,7 +178,7 @@ pub(crate) fn origin(
     last
 }
 
-/// Reads an address, with or without a port.
+/// Parses an address with or without a port.
 fn address(hop: &str) -> Option<IpAddr> {
     let hop = hop.trim();
     let bare = hop.parse().ok();

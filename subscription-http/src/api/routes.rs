@@ -67,7 +67,7 @@ pub(crate) fn takes_any_host(path: &str) -> bool {
 
 /// The credential that a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub(crate) enum Needs {
     /// None.
     Nothing,
     /// None, but the caller must be on the server's own machine.
@@ -266,61 +266,5 @@ mod tests {
         for path in ["/subscriptions/x/y", "/subscriptions/", "/"] {
             assert!(matches!(find(&Method::GET, path), Found::Nothing), "{path}");
         }
-    }
-
-    /// The routes of the contract.
-    fn given() -> impl Iterator<Item = &'static Route> {
-        let areas = [&authentication::AREA, &plans::AREA, &subscriptions::AREA, &payments::AREA];
-        areas.into_iter().flat_map(|area| area.routes)
-    }
-
-    #[test]
-    fn the_contracts_23_endpoints_are_there() {
-        assert_eq!(given().count(), 23);
-    }
-
-    fn page(name: &str) -> String {
-        std::fs::read_to_string(format!("{}/../{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
-    }
-
-    #[test]
-    fn the_table_of_endpoints_has_every_route_and_what_it_needs() {
-        let page = page("docs/endpoints.md");
-        let rows = page.lines().filter(|line| line.starts_with("| `"));
-        let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
-        // Other tables of the page have no paths.
-        let endpoints = cells.filter(|cells| cells[1].contains(" /"));
-        let mut listed: Vec<_> = endpoints
-            .map(|cells| format!("{}: {}", cells[1].trim_matches('`'), cells[2]))
-            .collect();
-
-        let needs = |needs| match needs {
-            Needs::Nothing => "nothing".to_owned(),
-            Needs::Loopback => "this machine, or `metrics_listen`".to_owned(),
-            Needs::Scope(scope) => format!("client `{scope}`"),
-            Needs::Bearer => "client `auth`, token".to_owned(),
-            Needs::BearerEvenExpired => "client `auth`, token, also expired".to_owned(),
-        };
-        let mut routes: Vec<_> =
-            all().map(|route| format!("{route:?}: {}", needs(route.needs))).collect();
-        listed.sort();
-        routes.sort();
-        assert_eq!(listed, routes);
-    }
-
-    #[test]
-    fn the_readme_lists_the_contracts_endpoints_and_is_short() {
-        let readme = page("README.md");
-        let (_, section) = readme.split_once("\n## Endpoints\n").unwrap();
-        let section = section.split("\n## ").next().unwrap_or_default();
-        let rows = section.lines().filter(|line| line.starts_with("| "));
-        let mut listed: Vec<_> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
-
-        let given: Vec<_> = given().map(|route| format!("{route:?}")).collect();
-        let mut given: Vec<_> = given.iter().map(String::as_str).collect();
-        listed.sort_unstable();
-        given.sort_unstable();
-        assert_eq!(listed, given);
-        assert!(readme.lines().count() <= 170, "README.md is too long to be read");
     }
 }

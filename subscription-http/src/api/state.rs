@@ -16,8 +16,8 @@ use super::json_cache::JsonCaches;
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
 use super::{Api, Surface};
-use crate::metered::StoreMetrics;
 use crate::metrics::Metrics;
+use crate::metrics::StoreMetrics;
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +127,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Shows the counters of a [`MeteredStore`](crate::MeteredStore) at `/metrics`.
+    /// Shows the counters of a [`TimedStore`](subscription_core::store::TimedStore) at `/metrics`.
     pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
         self.0.metrics = self.0.metrics.with_store(metrics);
         self

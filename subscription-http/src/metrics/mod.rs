@@ -1,4 +1,6 @@
-//! What is counted and timed.
+//! The metrics of `/metrics`: requests by route and status, their durations, and refusals.
+
+mod store;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,27 +17,26 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::routes::{self, Route};
-use crate::metered::StoreMetrics;
+pub use store::StoreMetrics;
 
-/// Requests by route and status, how long they took, and which came too often.
+/// The metrics of one [`Api`](crate::Api).
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     seconds: Family<Served, Histogram>,
     limited: Family<Limited, Counter>,
-    /// The series of each route, in the order of the table, as far as there are any.
-    at_hand: Box<[AtHand]>,
+    /// The series of each route, in the order of the table.
+    by_route: Box<[RouteSeries]>,
 }
 
-/// The series that nearly every request to a route is counted in. To find them by their names takes
-/// longer than to find the route.
+/// The series of a route, once they exist, because a look-up by labels takes longer than routing.
 #[derive(Default)]
-struct AtHand {
+struct RouteSeries {
     seconds: OnceLock<Histogram>,
     requests: [OnceLock<Counter>; STATUSES.len()],
 }
 
-/// The usual statuses.
+/// The statuses of nearly all responses.
 const STATUSES: [u16; 10] = [200, 201, 204, 304, 400, 401, 404, 409, 422, 429];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,7 +56,7 @@ struct Limited {
     policy: &'static str,
 }
 
-/// How many lines of the log were lost.
+/// The number of lost log lines.
 #[derive(Debug)]
 struct LostLogLines(Arc<AtomicU64>);
 
@@ -67,7 +68,7 @@ impl Collector for LostLogLines {
     }
 }
 
-/// From half a millisecond to ten seconds.
+/// Histogram buckets in seconds.
 const BUCKETS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 
@@ -84,23 +85,23 @@ impl Metrics {
         registry.register("request_seconds", "How long answers took", seconds.clone());
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
-        let at_hand = routes::all().map(|_| AtHand::default()).collect();
-        Self { registry, requests, seconds, limited, at_hand }
+        let by_route = routes::all().map(|_| RouteSeries::default()).collect();
+        Self { registry, requests, seconds, limited, by_route }
     }
 
-    /// Shows what a store has counted as well.
+    /// Adds the metrics of a store.
     pub(crate) fn with_store(mut self, store: &StoreMetrics) -> Self {
         store.register(&mut self.registry);
         self
     }
 
-    /// Shows how many lines of the log were lost as well.
+    /// Adds the number of lost log lines.
     pub(crate) fn with_lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
         self.registry.register_collector(Box::new(LostLogLines(lost)));
         self
     }
 
-    /// Counts a request that came once too often.
+    /// Counts a request that a rate limit refused.
     pub(crate) fn limited(&self, policy: &'static str) {
         self.limited.get_or_create(&Limited { policy }).inc();
     }
@@ -114,21 +115,21 @@ impl Metrics {
     ) {
         let name = route.map_or(Route::NONE, |route| route.pattern);
         let nth = route.and_then(|route| routes::all().position(|one| std::ptr::eq(one, route)));
-        let at_hand = nth.and_then(|nth| self.at_hand.get(nth));
+        let series = nth.and_then(|nth| self.by_route.get(nth));
         let seconds = || self.seconds.get_or_create(&Served { route: name }).clone();
         let took = took.as_secs_f64();
-        match at_hand {
-            Some(at_hand) => at_hand.seconds.get_or_init(seconds).observe(took),
+        match series {
+            Some(series) => series.seconds.get_or_init(seconds).observe(took),
             None => seconds().observe(took),
         }
         let requests = || {
             let answered = Answered { method: known(method), route: name, status };
             self.requests.get_or_create(&answered).clone()
         };
-        // What is at hand is of the route's own method: HEAD is counted for itself.
-        let at_hand = at_hand.filter(|_| route.is_some_and(|route| route.method == method));
+        // The cached counters are of the route's own method: HEAD has other labels.
+        let series = series.filter(|_| route.is_some_and(|route| route.method == method));
         let usual = STATUSES.iter().position(|usual| *usual == status);
-        match at_hand.zip(usual).and_then(|(at_hand, nth)| at_hand.requests.get(nth)) {
+        match series.zip(usual).and_then(|(series, nth)| series.requests.get(nth)) {
             Some(counter) => counter.get_or_init(requests).inc(),
             None => requests().inc(),
         };
@@ -141,7 +142,7 @@ impl Metrics {
     }
 }
 
-/// A method's name. Methods that nobody has heard of must not make new series without end.
+/// A method's name. All unknown methods share one, or callers could make ever new series.
 fn known(method: &http::Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")

@@ -1,7 +1,8 @@
 //! The shared state of one connection: requests in flight, bytes not yet sent, and HTTP/2 responses
 //! that the client has not read. The stream and the service write it, the connection's timer reads it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,28 +18,14 @@ pub(super) struct Activity {
     stopped: watch::Receiver<bool>,
     in_flight: AtomicUsize,
     ended: AtomicUsize,
-    is_http2: Flag,
+    is_http2: AtomicBool,
     /// Bytes were received since the last request ended.
-    receiving: Flag,
+    receiving: AtomicBool,
     /// The stream was given bytes and has not been flushed since.
-    unsent: Flag,
+    unsent: AtomicBool,
     /// A request head had both a `Content-Length` and a `Transfer-Encoding`.
-    pub(super) ambiguous: Flag,
+    ambiguous: AtomicBool,
     unread: Mutex<UnreadResponses>,
-}
-
-/// A boolean that several owners share.
-#[derive(Debug, Default)]
-pub(super) struct Flag(AtomicBool);
-
-impl Flag {
-    pub(super) fn set(&self, is_set: bool) {
-        self.0.store(is_set, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// The state that decides which time-out applies to a connection.
@@ -79,44 +66,53 @@ impl Activity {
             stopped,
             in_flight: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
-            is_http2: Flag::default(),
-            receiving: Flag::default(),
-            unsent: Flag::default(),
-            ambiguous: Flag::default(),
+            is_http2: AtomicBool::default(),
+            receiving: AtomicBool::default(),
+            unsent: AtomicBool::default(),
+            ambiguous: AtomicBool::default(),
             unread: Mutex::default(),
         }
     }
 
     pub(super) fn begin(self: &Arc<Self>, is_http2: bool) -> InFlight {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        self.is_http2.set(is_http2);
-        self.receiving.set(false);
+        self.in_flight.fetch_add(1, Relaxed);
+        self.is_http2.store(is_http2, Relaxed);
+        self.receiving.store(false, Relaxed);
         InFlight(Arc::clone(self))
     }
 
     /// Notes that bytes were received; those that come while a request is in flight are its body's.
     pub(super) fn received(&self) {
-        if self.in_flight.load(Ordering::Relaxed) == 0 {
-            self.receiving.set(true);
+        if self.in_flight.load(Relaxed) == 0 {
+            self.receiving.store(true, Relaxed);
         }
     }
 
     /// Notes that bytes were written to the stream.
     pub(super) fn written(&self) {
-        self.unsent.set(true);
+        self.unsent.store(true, Relaxed);
     }
 
     /// Notes that the stream has sent everything that was written.
     pub(super) fn flushed(&self) {
-        self.unsent.set(false);
+        self.unsent.store(false, Relaxed);
+    }
+
+    /// Notes that a request head had both a length and a coding.
+    pub(super) fn found_ambiguous(&self) {
+        self.ambiguous.store(true, Relaxed);
+    }
+
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.ambiguous.load(Relaxed)
     }
 
     pub(super) fn phase(&self) -> Phase {
-        if self.in_flight.load(Ordering::Acquire) > 0 {
+        if self.in_flight.load(Acquire) > 0 {
             Phase::Busy
-        } else if self.unsent.is_set() {
+        } else if self.unsent.load(Relaxed) {
             Phase::Sending
-        } else if self.receiving.is_set() && !self.is_http2.is_set() {
+        } else if self.receiving.load(Relaxed) && !self.is_http2.load(Relaxed) {
             // HTTP/2 has frames that begin no request, such as a ping.
             Phase::Receiving
         } else {
@@ -126,7 +122,7 @@ impl Activity {
 
     /// How many requests have ended.
     pub(super) fn ended(&self) -> usize {
-        self.ended.load(Ordering::Relaxed)
+        self.ended.load(Relaxed)
     }
 
     /// How long the oldest HTTP/2 response has not been read.
@@ -167,8 +163,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::Relaxed);
-        self.0.in_flight.fetch_sub(1, Ordering::Release);
+        self.0.ended.fetch_add(1, Relaxed);
+        self.0.in_flight.fetch_sub(1, Release);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,13 +94,16 @@ impl Connection {
         let activity = Arc::new(Activity::new(self.stopped.clone()));
         let stream = TokioIo::new(SniffedStream::new(stream, &activity));
         let connection = protocols.serve_connection(stream, self.service(&activity)).into_owned();
-        self.drive(connection, activity)
+        // Boxed: as an argument it would be stored twice in the future.
+        self.drive(Box::pin(connection), activity)
     }
 
     /// Polls hyper, and closes the connection on a time-out or when the server stops.
     async fn drive<S>(
         self,
-        connection: auto::Connection<'static, TokioIo<SniffedStream>, S, TokioExecutor>,
+        mut connection: Pin<
+            Box<auto::Connection<'static, TokioIo<SniffedStream>, S, TokioExecutor>>,
+        >,
         activity: Arc<Activity>,
     ) where
         S: Service<
@@ -111,7 +114,6 @@ impl Connection {
             > + Send,
     {
         let Self { mut limits, mut stopped, place: _place, .. } = self;
-        let mut connection = pin!(connection);
         let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
         let (mut timer, mut stopping, mut closing) = (PhaseTimer::start(), false, false);
         let mut look = pin!(sleep(limits.look_every()));
@@ -174,7 +176,7 @@ impl Connection {
         service_fn(move |mut request: Request<Incoming>| {
             let is_http2 = request.version() == Version::HTTP_2;
             let in_flight = activity.begin(is_http2);
-            let is_last = is_last(&mut request, activity.ambiguous.is_set());
+            let is_last = is_last(&mut request, activity.is_ambiguous());
             // Not an `async` block: it would store the inner future twice and double its size.
             api.answer(request, Some(peer)).map(move |mut response| {
                 if is_last || !is_http2 && in_flight.is_stopped() {

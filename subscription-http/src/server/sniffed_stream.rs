@@ -97,7 +97,7 @@ impl AsyncRead for SniffedStream {
             self.activity.received();
         }
         if self.lines.search(read) {
-            self.activity.ambiguous.set(true);
+            self.activity.found_ambiguous();
         }
         Poll::Ready(Ok(()))
     }

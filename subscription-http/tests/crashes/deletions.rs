@@ -3,10 +3,13 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use serde_json::{Value, json};
 use subscription_core::store::{
-    ChangeSet, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
+    ChangeSet, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{
     Store, Subscription, SubscriptionId, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
@@ -155,11 +158,12 @@ fn accounts_of_callers_who_leave_are_whole_or_gone(story: &str, place: &Place) {
 
 /// Gives a user copies of a subscription, faster than by requests.
 async fn multiply(store: &dyn Store, subscription: &str) {
-    let first = store.subscription(subscription.parse().unwrap()).await.unwrap().unwrap();
+    let first =
+        store.get_as::<Subscription>(&subscription.parse().unwrap()).await.unwrap().unwrap();
     let copies: Vec<_> = (1..SUBSCRIPTIONS)
         .map(|_| {
             let id = SubscriptionId::new(first.created_at, &SystemRandomness).unwrap();
-            Write::Subscription(Subscription { id, ..(*first).clone() })
+            Record::from(Subscription { id, ..(*first).clone() })
         })
         .collect();
     for writes in copies.chunks(ChangeSet::RECORDS_MAX) {
@@ -168,11 +172,16 @@ async fn multiply(store: &dyn Store, subscription: &str) {
     }
 }
 
-/// What there is of a user: whether the account is closing, sessions, subscriptions not expired.
+/// The stored state of a user: whether the account is closing, sessions, subscriptions not expired.
 async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     let user: UserId = user.parse().unwrap();
-    let closing = store.user(user).await.unwrap().map(|user| user.closing);
-    let sessions = store.sessions(user, Timestamp::MIN).await.unwrap().len();
+    let closing = store.get_as::<User>(&user).await.unwrap().map(|user| user.closing);
+    let sessions = store
+        .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+        .await
+        .unwrap()
+        .items
+        .len();
     let statuses = SubscriptionStatus::all().filter(|s| *s != SubscriptionStatus::Expired);
     let (user_id, statuses) = (Some(user), statuses.collect());
     let filter = SubscriptionFilter { user_id, statuses, ..SubscriptionFilter::default() };
@@ -180,7 +189,7 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
     let mut live = 0;
     loop {
-        let page = store.subscriptions(&query).await.unwrap();
+        let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
         live += page.items.len();
         query.after = page.next;
         if query.after.is_none() {

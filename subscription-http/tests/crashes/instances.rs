@@ -242,7 +242,7 @@ fn racing_refreshes_get_the_same_token() {
     }
 }
 
-/// Who serves, and who is about to end.
+/// The instances that serve, and those that are about to stop.
 #[derive(Debug, Default)]
 struct Directory(Mutex<(Vec<SocketAddr>, Vec<SocketAddr>)>);
 

@@ -35,7 +35,7 @@ fn a_restart_of_the_database_loses_nothing_that_was_answered() {
     nothing_is_lost("restarts of PostgreSQL", Cluster::stop);
 }
 
-/// Whoever is refused tries the same again.
+/// A writer that is refused sends the same request again.
 fn try_again(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
     if let Trouble::Cut(cut) = trouble {
         panic!("the server went away: {cut:?}");

@@ -243,7 +243,7 @@ fn ask(connection: &mut Connection, request: &Request) -> Result<Answer, Trouble
     Err(Trouble::Unavailable)
 }
 
-/// What to do next.
+/// The next action of a writer.
 impl Writer {
     fn fresh(&mut self, what: &str) -> String {
         self.next += 1;

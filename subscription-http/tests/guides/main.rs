@@ -1,4 +1,4 @@
-//! What the guides say, done: every block of code in them is run, compiled, or says why not.
+//! The guides, executed: every block of code in them is run, compiled, or says why not.
 //!
 //! Shell blocks of a page are one script, run in order in an empty folder with the real program on the
 //! path; blocks with a file's name in their first line are that file. What a guide says it is told
@@ -20,7 +20,7 @@ use test_support::needs::{self, Ignored};
 
 use self::story::{Part, Story};
 
-/// What a reader does in another terminal, or with root's nginx, is done here in one script.
+/// Commands that a reader runs in another terminal, or with root's nginx, are run here in one script.
 const STORIES: &[Story] = &[
     Story {
         page: "README.md",

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
@@ -90,14 +92,14 @@ async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_
     let again = put(&store, &plan("again")).await.unwrap_err();
     assert!(matches!(again, StoreError::Unavailable(_)), "{again:?}");
     for plan in &kept {
-        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(plan));
+        assert_eq!(store.get_as::<Plan>(&plan.id).await.unwrap().as_deref(), Some(plan));
     }
 
     fs::remove_file(&ballast).unwrap();
 
     put(&store, &plan("in-time")).await.unwrap();
     for plan in &kept {
-        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(plan));
+        assert_eq!(store.get_as::<Plan>(&plan.id).await.unwrap().as_deref(), Some(plan));
     }
     store.close().await;
     let mut outsider: SqliteConnection =
@@ -121,6 +123,6 @@ async fn a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_c
 
     println!("a disk that can only be read: {refused}");
     assert!(refused.to_string().contains("store.db"), "{refused}");
-    assert_eq!(store.plan(before.id).await.unwrap().as_deref(), Some(&before));
+    assert_eq!(store.get_as::<Plan>(&before.id).await.unwrap().as_deref(), Some(&before));
     put(&store, &plan("after")).await.unwrap();
 }

@@ -9,7 +9,7 @@ mod writers;
 
 use subscription_core::Store;
 use subscription_core::store::transfer::{Counts, Progress, TransferError};
-use subscription_core::store::{ChangeSet, PostgresStore, SqliteStore, Write};
+use subscription_core::store::{ChangeSet, PostgresStore, Record, SqliteStore};
 use test_support::trials::Trial;
 
 /// A store that files come from and go to.
@@ -64,7 +64,7 @@ macro_rules! movable {
 movable!(SqliteStore);
 movable!(PostgresStore);
 
-async fn commit(store: &impl Store, writes: Vec<Write>) {
+async fn commit(store: &impl Store, writes: Vec<Record>) {
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use subscription_core::store::Write;
+use subscription_core::store::Record;
 use subscription_core::store::transfer::{Kind, TransferError};
 use test_support::trials;
 use test_support::trials::Trial;
@@ -142,7 +142,7 @@ async fn a_file_cut_short_anywhere_is_refused() {
 
 async fn holds_something(store: &impl Movable) {
     let file = a_file().await;
-    commit(store, vec![Write::Plan(plan("mine"))]).await;
+    commit(store, vec![Record::from(plan("mine"))]).await;
     let before = store.moved_out().await;
 
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();

@@ -95,7 +95,7 @@ impl Target {
         Self { world, token, header, claims }
     }
 
-    /// What becomes of a token: `taken`, or the code of the refusal.
+    /// The result for a token: `taken`, or the code of the refusal.
     pub(crate) async fn answer(&self, token: &str) -> &'static str {
         let answer = self.world.auth.authenticate(&web(), &token.into()).await;
         answer.as_ref().map_or_else(Error::code, |_| "taken")

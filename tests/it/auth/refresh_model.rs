@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
@@ -32,7 +34,7 @@ enum End {
     Deleted,
 }
 
-/// What a refresh comes to.
+/// The result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refreshed {
     To(u32),
@@ -118,7 +120,7 @@ struct Life {
     rng: Rng,
     refresh_tokens: BTreeMap<u32, SecretString>,
     access_tokens: Vec<Access>,
-    /// What happened, to know that much did.
+    /// Counts of events, to show that enough of them occurred.
     seen: BTreeSet<&'static str>,
 }
 
@@ -257,7 +259,7 @@ impl Life {
 
     /// Holds the row against the model.
     async fn compare(&self) {
-        let row = self.world.store.session(self.caller.claims.sid).await.unwrap();
+        let row = self.world.store.get_as::<Session>(&self.caller.claims.sid).await.unwrap();
         let Some(row) = row else {
             assert_eq!(self.model.end, Some(End::Deleted));
             return;
@@ -342,7 +344,7 @@ async fn honest_tabs_that_keep_to_the_windows_are_never_logged_out() {
     }
 }
 
-/// Whoever holds a copy of a refresh token.
+/// A holder of a copy of a refresh token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Victim,

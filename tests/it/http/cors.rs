@@ -180,7 +180,7 @@ async fn origins_are_known_while_the_store_is_away() {
     for (mood, code) in
         [(UNAVAILABLE, "store_unavailable"), (DAMAGED, "internal"), (HANGS, "overloaded")]
     {
-        store.tap.turn(mood);
+        store.spy.turn(mood);
         world.auth.clock.advance(Duration::from_mins(1));
 
         let refused = ask(&world, PLANS, "shop", SHOP).await;

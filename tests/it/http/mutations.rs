@@ -27,7 +27,7 @@ struct Parts {
     body: Vec<u8>,
 }
 
-/// What parsers are known to stumble over.
+/// Inputs that are known to break parsers.
 const WORDS: [&[u8]; 36] = [
     b"\0",
     b"\xff",
@@ -192,7 +192,7 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
     ]
 }
 
-/// What holds for every answer; that it is a documented one is looked at as it comes in.
+/// Checks that hold for every answer, beside the check against the OpenAPI document.
 fn check(parts: &Parts, answer: &Answer) {
     assert!(answer.status < 500, "{parts:?}\n{answer:?}");
     if answer.status >= 400 {
@@ -220,7 +220,7 @@ async fn a_request_with_a_few_other_bytes_is_never_the_servers_fault() {
                 continue;
             }
             refused += 1;
-            // What was refused has changed nothing, so it is refused again.
+            // A refused request has changed nothing, so it is refused again.
             let again = world.send(parts.request().unwrap(), PEER).await;
             assert_eq!(again.status, answer.status, "{parts:?}\n{answer:?}\n{again:?}");
         }

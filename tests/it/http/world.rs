@@ -25,11 +25,11 @@ pub(crate) const CURSOR_KEY: &[u8] = b"the key of all cursors, 32 bytes";
 pub(crate) struct HttpWorld {
     pub(crate) api: Api,
     pub(crate) auth: AuthWorld,
-    /// What a server with every scope but `assert-ip` calls with.
+    /// The credential of a client with every scope but `assert-ip`.
     pub(crate) server: String,
 }
 
-/// What an answer is the answer to.
+/// The request of an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) method: String,

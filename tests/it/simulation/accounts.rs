@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use subscription_core::MemoryStore;
 use test_support::simulation::accounts::random_accounts;
-use test_support::simulation::accounts::world::World;
+use test_support::simulation::accounts::world::AccountSimulation;
 use test_support::simulation::broken::{Breakage, BrokenStore};
 
 use super::{BREAKAGES_SEEN, in_memory};
@@ -20,7 +20,7 @@ async fn random_accounts_keep_every_invariant() {
 async fn random_accounts_meet_every_refusal() {
     let mut met = BTreeSet::new();
     for seed in 1..=12 {
-        met.extend(World::seeded(seed).await.run(400).await.expect("a sound run").met);
+        met.extend(AccountSimulation::seeded(seed).await.run(400).await.expect("a sound run").met);
     }
 
     let expected = [
@@ -49,8 +49,8 @@ async fn random_accounts_meet_every_refusal() {
 /// So that a run of any length can be waited for.
 #[tokio::test]
 async fn a_step_of_a_long_life_of_accounts_reads_no_more_than_one_of_a_short_life() {
-    let short = World::seeded(1).await.run(1_000).await.expect("a sound run").read;
-    let long = World::seeded(1).await.run(4_000).await.expect("a sound run").read;
+    let short = AccountSimulation::seeded(1).await.run(1_000).await.expect("a sound run").read;
+    let long = AccountSimulation::seeded(1).await.run(4_000).await.expect("a sound run").read;
 
     assert!(long <= short * 4 * 3 / 2, "{short} records in 1,000 steps, {long} in 4,000");
 }
@@ -68,7 +68,7 @@ async fn a_store_that_breaks_accounts_is_found_out_by_the_invariant_that_it_brea
         let mut named = BTreeSet::new();
         for seed in 1..=BREAKAGES_SEEN {
             let store = BrokenStore { inner: MemoryStore::default(), breakage };
-            let run = World::over(Arc::new(store), seed).await.run(2_000).await;
+            let run = AccountSimulation::over(Arc::new(store), seed).await.run(2_000).await;
             named.extend(run.err().map(|failure| failure.broken.invariant));
         }
 

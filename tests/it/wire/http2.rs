@@ -158,10 +158,10 @@ async fn a_stop_finishes_what_is_under_way() {
     let asked = tokio::spawn(async move {
         send(&mut sender, get("/subscription-plans/pro"), "").await.unwrap().status()
     });
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     wire.stop();
-    store.tap.go.notify_one();
+    store.spy.go.notify_one();
 
     assert_eq!(within(asked).await.unwrap(), 404);
     assert!(wire.ended().await);

@@ -211,7 +211,7 @@ async fn a_request_given_up_is_told_as_one_that_was_not_answered() {
     let (wire, store) = over(super::world::Hangs::default(), Limits::default()).await;
     let mut raw = connect(&wire).await;
     raw.send(request(1, "GET", "/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     raw.send(frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())).await;
 

@@ -76,7 +76,7 @@ async fn of_pipelined_requests_each_is_answered_once_wherever_they_pause() {
     assert_eq!(answers(&raw.rest().await), 1);
 }
 
-/// What is hidden in a body must not be taken for a request, however long it takes to come.
+/// A request hidden in a body must not be read as one, however late it arrives.
 #[tokio::test]
 async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
     let wire = Wire::new().await;

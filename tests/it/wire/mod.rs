@@ -1,4 +1,4 @@
-//! The server over real sockets, against those who mean it ill.
+//! The server over real sockets, against broken and hostile clients.
 
 mod bodies;
 mod gone;

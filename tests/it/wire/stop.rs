@@ -1,4 +1,4 @@
-//! A stop: what is under way is finished, nothing new begins, and it ends in time.
+//! A graceful stop: requests in flight are finished, no new ones begin, and it ends in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
     let (mut wire, store) = over(Hangs::default(), Limits::default()).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     wire.stop();
 
@@ -61,7 +61,7 @@ async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
         }
     })
     .await;
-    store.tap.go.notify_one();
+    store.spy.go.notify_one();
     let answer = raw.answer().await;
     assert_eq!((answer.status, answer.header("connection")), (404, Some("close")));
     assert!(wire.ended().await);
@@ -112,7 +112,7 @@ async fn a_request_that_hangs_is_cut_off_when_time_is_up() {
     let (mut wire, store) = over(Hangs::default(), limits).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
     let begun = Instant::now();
 
     wire.stop();

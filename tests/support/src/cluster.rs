@@ -136,7 +136,7 @@ impl Cluster {
         format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
     }
 
-    /// What the server has written down since its log was so long.
+    /// The lines of the server's log from this length of it on.
     pub fn log(&self, from: u64) -> String {
         let mut log = fs::File::open(self.folder.join("log")).unwrap();
         log.seek(SeekFrom::Start(from)).unwrap();
@@ -247,12 +247,12 @@ impl Shared {
     }
 }
 
-/// What to do about PostgreSQL tests that can be given any server, if there is none.
+/// Why tests that can use any server cannot run: there is none.
 pub fn missing() -> Option<String> {
     if std::env::var_os("DATABASE_URL").is_some() { None } else { missing_binaries() }
 }
 
-/// What to do about tests that start, stop and kill a server of their own, if they cannot.
+/// Why tests cannot run that start, stop and kill a server of their own.
 pub fn missing_binaries() -> Option<String> {
     binaries().err()
 }
@@ -277,7 +277,7 @@ fn binaries() -> Result<PathBuf, String> {
     })
 }
 
-/// Whom to become where we are root.
+/// The user and group that PostgreSQL runs as where we are root.
 fn owner() -> Option<(u32, u32)> {
     let root = fs::metadata(Path::new("/proc/self")).is_ok_and(|me| {
         use std::os::unix::fs::MetadataExt as _;

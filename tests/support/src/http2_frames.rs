@@ -1,6 +1,6 @@
 //! HTTP/2 written by hand, byte for byte, to say what no client would.
 
-/// What opens a connection, and settings that ask for nothing.
+/// The preface of a connection, with empty settings.
 pub fn greeting() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, b""));

@@ -1,4 +1,4 @@
-//! What the tests, benches and examples of the workspace share. It is not published.
+//! Code that the tests, benches and examples of the workspace share. It is not published.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,8 +1,10 @@
 //! A million subscriptions, and every kind of list of them.
 
+use subscription_core::store::StoreExt as _;
 use subscription_core::store::{
     Direction, Position, SortKey, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
+use subscription_core::subscriptions::Subscription;
 use subscription_core::{PlanId, Store, SubscriptionStatus, Timestamp, UserId};
 use uuid::Uuid;
 
@@ -166,7 +168,7 @@ pub async fn further_pages(
         Direction::Descending => Direction::Ascending,
     };
     let backwards = SubscriptionQuery { direction, ..first.clone() };
-    let end = store.subscriptions(&backwards).await.unwrap();
+    let end = store.list_as::<Subscription>(backwards.clone()).await.unwrap();
     let last = end.items.last().map(|last| first.order.position(last));
     [("middle", middle), ("last", last)]
         .map(|(name, after)| (name, SubscriptionQuery { after, ..first.clone() }))

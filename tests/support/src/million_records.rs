@@ -6,35 +6,31 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use subscription_core::events::{Change, Event, Subject};
-use subscription_core::store::{ChangeSet, Delete, Key, SqliteOptions, SqliteStore, Write};
+use subscription_core::store::{ChangeSet, Delete, Key, Record, SqliteOptions, SqliteStore};
 use subscription_core::{
     BillingCycle, EventId, PlanId, Store, Subscription, SubscriptionId, SubscriptionStatus,
     Timestamp, UserId, Version,
 };
 
 use crate::million::{self, COLUMNS};
-
-/// Reads a moment.
-pub fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
+pub use crate::service_world::at;
 
 pub fn id(nth: u64) -> SubscriptionId {
     SubscriptionId::from(million::id(nth))
 }
 
-/// Who has it: two subscriptions for each.
+/// The user of a subscription: each has two.
 pub fn user(nth: u64) -> UserId {
     UserId::from(million::other_id(nth / 2))
 }
 
-/// What it is to: half of all to one plan.
+/// The plan of a subscription: half of all have the same.
 pub fn plan(nth: u64) -> PlanId {
     let plan = if nth.is_multiple_of(2) { 1 } else { 2 + nth / 2 % 49 };
     PlanId::from(million::other_id(plan))
 }
 
-/// What [`million::row`] is in SQL.
+/// The record that [`million::row`] writes in SQL.
 pub fn subscription(nth: u64) -> Subscription {
     use SubscriptionStatus::{
         Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid,
@@ -80,7 +76,7 @@ pub fn subscription(nth: u64) -> Subscription {
 
 /// Writes the subscriptions of these numbers, as many at once as one commit takes.
 pub async fn fill(store: &impl Store, numbers: std::ops::Range<u64>) {
-    let mut writes = numbers.map(|nth| Write::Subscription(subscription(nth))).peekable();
+    let mut writes = numbers.map(|nth| Record::from(subscription(nth))).peekable();
     while writes.peek().is_some() {
         let writes = writes.by_ref().take(ChangeSet::RECORDS_MAX).collect();
         store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
@@ -151,6 +147,6 @@ fn new(nth: u64) -> ChangeSet {
         version: Version::FIRST,
         change: Change::Created,
     };
-    let (writes, events) = (vec![Write::Subscription(made)], vec![event]);
+    let (writes, events) = (vec![Record::from(made)], vec![event]);
     ChangeSet { writes, events, ..ChangeSet::default() }
 }

@@ -86,7 +86,7 @@ pub fn once(client: &str, key: &str) -> Idempotency {
     Idempotency { client: client.into(), key: of(key) }
 }
 
-/// What went wrong: its kind and its code.
+/// The kind and the code of an error.
 pub fn wrong<T: std::fmt::Debug>(result: Result<T, Error>) -> (ErrorKind, &'static str) {
     let error = result.unwrap_err();
     (error.kind(), error.code())

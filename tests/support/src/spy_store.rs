@@ -1,4 +1,4 @@
-//! A store that tells what is asked of it, and waits while it is listened to.
+//! A spy: a store in memory whose calls a test counts, delays, or makes fail.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,138 +12,138 @@ use subscription_core::{MemoryStore, Store};
 
 use crate::rng::Rng;
 
-/// What a store was asked.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// For one session.
+pub enum Call {
+    /// `get` of a session.
     Session,
-    /// For anything else that it has.
+    /// Any other read.
     Other,
-    /// To take a change set.
+    /// `commit`.
     Commit,
 }
 
-/// Listens to a store.
+/// Observes the calls of a [`SpyStore`], and decides how they end.
 #[async_trait]
-pub trait Tap: Send + Sync + Debug {
-    /// Runs before the store does what it was asked.
-    async fn before(&self, _asked: Asked) {}
+pub trait Spy: Send + Sync + Debug {
+    /// Runs before the call.
+    async fn before(&self, _call: Call) {}
 
-    /// Runs when the store has done it, before the caller hears.
-    async fn after(&self, _asked: Asked) {}
+    /// Runs after the call, before the caller has its result.
+    async fn after(&self, _call: Call) {}
 
-    /// Hears how many rows were read for an answer.
+    /// Receives the number of records that a call read.
     fn read(&self, _rows: usize) {}
 
-    /// Hears how many rows a commit wrote or deleted.
+    /// Receives the number of records and events that a commit wrote or deleted.
     fn written(&self, _rows: usize) {}
 
-    /// Says that the caller does not hear what the store has done.
-    fn loses_the_answer(&self, _asked: Asked) -> bool {
+    /// True if the call takes effect but the caller gets an error.
+    fn loses_result(&self, _call: Call) -> bool {
         false
     }
 
-    /// Says what the caller hears although the store has done nothing.
-    fn fails(&self, _asked: Asked) -> Option<StoreError> {
+    /// The error that the caller gets instead of the call.
+    fn fails(&self, _call: Call) -> Option<StoreError> {
         None
     }
 }
 
-/// A store in memory that is listened to.
+/// A store in memory, observed by a spy.
 #[derive(Debug)]
-pub struct Tapped<T> {
+pub struct SpyStore<T> {
     store: MemoryStore,
-    pub tap: T,
+    pub spy: T,
 }
 
-impl<T: Tap> Tapped<T> {
-    pub fn by(tap: T) -> Arc<Self> {
-        Arc::new(Self { store: MemoryStore::default(), tap })
+impl<T: Spy> SpyStore<T> {
+    pub fn new(spy: T) -> Arc<Self> {
+        Arc::new(Self { store: MemoryStore::default(), spy })
     }
 }
 
-impl<T: Tap> Tapped<T> {
-    /// Makes a call of the store between the two calls of the tap.
-    async fn tapped<A>(
+impl<T: Spy> SpyStore<T> {
+    /// Makes a call of the store between the two calls of the spy.
+    async fn observed<A>(
         &self,
-        asked: Asked,
-        call: impl Future<Output = Result<A, StoreError>> + Send,
+        call: Call,
+        result: impl Future<Output = Result<A, StoreError>> + Send,
         rows: impl Fn(&A) -> usize + Send,
     ) -> Result<A, StoreError> {
-        self.tap.before(asked).await;
-        if let Some(error) = self.tap.fails(asked) {
+        self.spy.before(call).await;
+        if let Some(error) = self.spy.fails(call) {
             return Err(error);
         }
-        let answer = call.await;
-        if asked != Asked::Commit {
-            self.tap.read(answer.as_ref().map_or(0, rows));
+        let answer = result.await;
+        if call != Call::Commit {
+            self.spy.read(answer.as_ref().map_or(0, rows));
         }
-        self.tap.after(asked).await;
-        if self.tap.loses_the_answer(asked) {
-            return Err(StoreError::Unavailable("the answer was lost".into()));
+        self.spy.after(call).await;
+        if self.spy.loses_result(call) {
+            return Err(StoreError::Unavailable("the result was lost".into()));
         }
         answer
     }
 }
 
 #[async_trait]
-impl<T: Tap> Store for Tapped<T> {
+impl<T: Spy> Store for SpyStore<T> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        let asked = if matches!(key, Key::Session(_)) { Asked::Session } else { Asked::Other };
-        self.tapped(asked, self.store.get(key), |found| usize::from(found.is_some())).await
+        let call = if matches!(key, Key::Session(_)) { Call::Session } else { Call::Other };
+        self.observed(call, self.store.get(key), |found| usize::from(found.is_some())).await
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
         let found = self.store.find(value);
-        self.tapped(Asked::Other, found, |found| usize::from(found.is_some())).await
+        self.observed(Call::Other, found, |found| usize::from(found.is_some())).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        self.tapped(Asked::Other, self.store.list(query), |page| page.items.len()).await
+        self.observed(Call::Other, self.store.list(query), |page| page.items.len()).await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        self.tapped(Asked::Other, self.store.events(query), |page| page.items.len()).await
+        self.observed(Call::Other, self.store.events(query), |page| page.items.len()).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         let written = changes.writes.len() + changes.deletes.len() + changes.events.len();
         let commit = async {
             let answer = self.store.commit(changes).await;
-            self.tap.written(written);
+            self.spy.written(written);
             answer
         };
-        self.tapped(Asked::Commit, commit, |()| 0).await
+        self.observed(Call::Commit, commit, |()| 0).await
     }
 }
 
-/// Counts what a store is asked.
+/// Counts calls, and the records that they read and write.
 #[derive(Debug, Default)]
-pub struct Counting {
+pub struct CallCounts {
     reads: AtomicUsize,
     commits: AtomicUsize,
     rows_read: AtomicUsize,
     rows_written: AtomicUsize,
 }
 
-impl Counting {
-    /// How many reads and commits there were since it was last asked.
+impl CallCounts {
+    /// The numbers of reads and commits since the last call of this.
     pub fn take(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::SeqCst), self.commits.swap(0, Ordering::SeqCst))
     }
 
-    /// How many rows were read and written since it was last asked.
+    /// The numbers of rows read and written since the last call of this.
     pub fn take_rows(&self) -> (usize, usize) {
         (self.rows_read.swap(0, Ordering::SeqCst), self.rows_written.swap(0, Ordering::SeqCst))
     }
 }
 
 #[async_trait]
-impl Tap for Counting {
-    async fn before(&self, asked: Asked) {
-        let count = match asked {
-            Asked::Session | Asked::Other => &self.reads,
-            Asked::Commit => &self.commits,
+impl Spy for CallCounts {
+    async fn before(&self, call: Call) {
+        let count = match call {
+            Call::Session | Call::Other => &self.reads,
+            Call::Commit => &self.commits,
         };
         count.fetch_add(1, Ordering::SeqCst);
     }
@@ -157,35 +157,35 @@ impl Tap for Counting {
     }
 }
 
-/// Takes the next commit but does not say so, once it is told to.
+/// Loses the result of one commit, which takes effect.
 #[derive(Debug, Default)]
-pub struct Forgetful(AtomicBool);
+pub struct LosesACommit(AtomicBool);
 
-impl Forgetful {
+impl LosesACommit {
     pub fn lose_the_next_commit(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-impl Tap for Forgetful {
-    fn loses_the_answer(&self, asked: Asked) -> bool {
-        asked == Asked::Commit && self.0.swap(false, Ordering::SeqCst)
+impl Spy for LosesACommit {
+    fn loses_result(&self, call: Call) -> bool {
+        call == Call::Commit && self.0.swap(false, Ordering::SeqCst)
     }
 }
 
-/// Lets others go first at random, so that tasks of one thread come in between each other.
+/// Yields to other tasks at random, so that tasks of one thread interleave.
 #[derive(Debug)]
-pub struct Yielding(pub Rng);
+pub struct YieldsAtRandom(pub Rng);
 
 #[async_trait]
-impl Tap for Yielding {
-    async fn before(&self, _asked: Asked) {
+impl Spy for YieldsAtRandom {
+    async fn before(&self, _call: Call) {
         for _ in 0..self.0.below(4) {
             tokio::task::yield_now().await;
         }
     }
 
-    async fn after(&self, _asked: Asked) {
+    async fn after(&self, _call: Call) {
         for _ in 0..self.0.below(3) {
             tokio::task::yield_now().await;
         }

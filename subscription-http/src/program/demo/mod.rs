@@ -12,12 +12,17 @@ use std::fmt::Display;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use subscription_core::accounts::Client;
+use subscription_core::plans::Plan;
+use subscription_core::store::{ClientQuery, EventQuery, StoreExt as _};
+use subscription_core::subscriptions::Subscription;
 
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
 use subscription_core::store::transfer::{Counts, TransferError};
 use subscription_core::store::{
-    CachedStore, PageLimit, PlanQuery, SqliteOptions, SqliteStore, SubscriptionQuery,
+    CacheInvalidator, CachedStore, PageLimit, PlanQuery, SqliteOptions, SqliteStore,
+    SubscriptionQuery,
 };
 use subscription_core::{
     Clock as _, ManualClock, SeededRandomness, Store, SubscriptionService, SystemClock, Timestamp,
@@ -113,14 +118,14 @@ async fn fill(
 
 async fn expect_empty(store: &dyn Store) -> Result<(), Failure> {
     let limit = PageLimit::new(1)?;
-    let plans = store.plans(&PlanQuery { limit, ..PlanQuery::default() }).await?;
+    let plans = store.list_as::<Plan>(PlanQuery { limit, ..PlanQuery::default() }).await?;
     let subscriptions = SubscriptionQuery { limit, ..SubscriptionQuery::default() };
-    let subscriptions = store.subscriptions(&subscriptions).await?;
+    let subscriptions = store.list_as::<Subscription>(subscriptions.clone()).await?;
     for (kind, there) in [
         ("plans", !plans.items.is_empty()),
         ("subscriptions", !subscriptions.items.is_empty()),
-        ("clients", !store.clients().await?.is_empty()),
-        ("events", !store.events(0, limit).await?.is_empty()),
+        ("clients", !store.list_as::<Client>(ClientQuery::All).await?.items.is_empty()),
+        ("events", !store.events(&EventQuery::after(0, limit)).await?.items.is_empty()),
     ] {
         if there {
             return Err(Failure::new(format!(
@@ -139,7 +144,7 @@ async fn live(
 ) -> Result<Outcome, Failure> {
     let begin = Story::begin(until);
     let clock = ManualClock::at(begin);
-    let store = CachedStore::new(Arc::clone(store), CachedStore::<SqliteStore>::LAG);
+    let store = CachedStore::new(Arc::clone(store), CacheInvalidator::LAG);
     let service = SubscriptionService::builder(Arc::new(store))
         .clock(clock.clone())
         .ids(SeededRandomness::new(demo.seed))

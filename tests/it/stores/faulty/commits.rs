@@ -4,6 +4,8 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
@@ -181,7 +183,8 @@ impl FaultyStore {
                     if let Record::Plan(plan) = write { Some(plan) } else { None }
                 });
                 let (id, slug) = plan.map(|plan| (plan.id, plan.slug.clone()))?;
-                let holder = self.inner.plan_by_slug(&slug).await.unwrap();
+                let holder =
+                    self.inner.find_as::<Plan>(UniqueValue::PlanSlug(&slug)).await.unwrap();
                 holder.filter(|h| h.id != id).map(|_| StoreError::Taken(Unique::PlanSlug))
             }
             _ => None,
@@ -264,7 +267,7 @@ impl FaultyStore {
         self.inner.commit(changes).await
     }
 
-    /// What the fault leaves behind of a set that was refused.
+    /// Writes the part of a refused change set that the fault leaves behind.
     async fn leave_behind(&self, refused: &ChangeSet) {
         let events = refused.events.clone();
         let forget_events = refused.forget_events;
@@ -289,7 +292,7 @@ impl FaultyStore {
             let mut memory = self.memory();
             memory.values.extend(deleted.iter().filter_map(value));
             if let Some(Record::Plan(plan)) = deleted {
-                memory.slugs.insert(plan.slug.clone(), Arc::new(plan));
+                memory.slugs.insert(plan.slug.clone(), Record::Plan(plan));
             }
         }
         let mut memory = self.memory();

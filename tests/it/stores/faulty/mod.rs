@@ -30,7 +30,7 @@ pub(super) struct FaultyStore {
     memory: Mutex<Memory>,
 }
 
-/// What faults remember and should not.
+/// State that faults keep.
 #[derive(Debug, Default)]
 struct Memory {
     values: HashSet<(Unique, String)>,

@@ -38,7 +38,7 @@ pub enum Breakage {
     DropsRevocations,
     /// Neither a logout nor its event is kept, as if it had never been.
     LosesLogouts,
-    /// What must still hold is not looked at.
+    /// Guards are ignored.
     IgnoresGuards,
 }
 

@@ -5,6 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use subscription_core::payments::Payment;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
+use subscription_core::subscriptions::Subscription;
 
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{IdempotencyKey, PageLimit, PlanQuery, SubscriptionQuery};
@@ -24,7 +28,7 @@ const ACTORS: usize = 6;
 /// How often a request under a key is repeated before it must have been answered.
 const REPEATS_MAX: usize = 200;
 
-/// What the service acknowledged to one actor.
+/// The results that the service returned to one actor.
 #[derive(Debug, Default)]
 struct Acknowledged {
     made: Vec<Record>,
@@ -104,16 +108,18 @@ async fn live(
     acknowledged
 }
 
-/// What an actor can see of the records.
+/// The records as an actor sees them.
 async fn look_around(store: &dyn Store) -> Records {
     let mut records = Records::new();
     let plans = PlanQuery { limit: PageLimit::MAX, ..PlanQuery::default() };
     let held = SubscriptionQuery { limit: PageLimit::MAX, ..SubscriptionQuery::default() };
-    let plans = store.plans(&plans).await.expect("plans are listed").items;
-    let held = store.subscriptions(&held).await.expect("subscriptions are listed").items;
+    let plans = store.list_as::<Plan>(plans.clone()).await.expect("plans are listed").items;
+    let held =
+        store.list_as::<Subscription>(held.clone()).await.expect("subscriptions are listed").items;
     for held in &held {
         let query = subscription_core::store::PaymentQuery::of(held.id);
-        let paid = store.payments(&query).await.expect("payments are listed").items;
+        let paid =
+            store.list_as::<Payment>(query.clone()).await.expect("payments are listed").items;
         records.extend(paid.iter().map(|paid| named(Record::Payment((**paid).clone()))));
     }
     records.extend(plans.iter().map(|plan| named(Record::Plan((**plan).clone()))));
@@ -169,7 +175,7 @@ async fn check(
         .map_err(|detail| Broken::new("a_key_has_one_record_at_a_time", detail))
 }
 
-/// What was acknowledged stands in the feed, once.
+/// Every change that was acknowledged is in the feed exactly once.
 fn every_acknowledged_change_was_made(
     acknowledged: &[Acknowledged],
     feed: &Feed,

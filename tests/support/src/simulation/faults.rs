@@ -19,7 +19,7 @@ use crate::rng::Rng;
 /// How often the service decides anew before it gives up.
 pub const ATTEMPTS_MAX: usize = 64;
 
-/// What happens to a commit.
+/// A fault that is injected into a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// It is refused as if another writer had been faster, though none was.
@@ -34,7 +34,7 @@ pub enum Fault {
     Overtaken(Vec<Operation>),
 }
 
-/// What the faults of one operation add up to.
+/// The combined effect of the faults of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
     /// Nothing that the caller should notice.
@@ -65,11 +65,11 @@ struct Script {
     rivals: Vec<(Operation, Outcome)>,
 }
 
-/// What went wrong during an operation.
+/// The faults that were injected during an operation.
 #[derive(Debug)]
 pub struct Report {
     pub disturbance: Disturbance,
-    /// What rivals did before the operation's own commit, in order.
+    /// Operations that rivals performed before the operation's own commit, in order.
     pub rivals: Vec<(Operation, Outcome)>,
 }
 
@@ -83,12 +83,12 @@ impl FaultyStore {
         self.script().random = Some(rng);
     }
 
-    /// What will happen to the next commits, and after how many reads one fails.
+    /// Plans the faults of the next commits, and the number of reads after which one fails.
     pub fn plan(&self, commits: Vec<Fault>, reads: Option<u32>) {
         *self.script() = Script { commits: commits.into(), reads, ..Script::default() };
     }
 
-    /// What happened since it was planned.
+    /// The faults that were injected since they were planned.
     pub fn report(&self) -> Report {
         let script = std::mem::take(&mut *self.script());
         let disturbance = if script.unavailable {

@@ -4,6 +4,7 @@
 //! records that exist, at those that it changed, and at a few of the others; only now and then at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use subscription_core::store::EventQuery;
 
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::PageLimit;
@@ -63,7 +64,11 @@ impl Feed {
     pub async fn read_on(&mut self, store: &dyn Store) -> Result<Vec<Told>, Broken> {
         let mut fresh = Vec::new();
         loop {
-            let recorded = store.events(self.place, PageLimit::MAX).await.expect("the feed reads");
+            let recorded = store
+                .events(&EventQuery::after(self.place, PageLimit::MAX))
+                .await
+                .expect("the feed reads")
+                .items;
             if recorded.is_empty() {
                 return Ok(fresh);
             }

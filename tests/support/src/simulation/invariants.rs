@@ -1,4 +1,4 @@
-//! What must hold after every step, whatever was asked and whatever failed.
+//! Invariants that hold after every step, whatever was requested and whatever failed.
 //!
 //! | invariant | says |
 //! | --- | --- |
@@ -51,7 +51,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What the invariants look at.
+/// The data that invariants check.
 #[derive(Debug)]
 pub struct View<'a> {
     pub now: Timestamp,
@@ -68,7 +68,7 @@ pub struct View<'a> {
 type Alone = fn(&View<'_>) -> Result<(), String>;
 type WithModel = fn(&View<'_>, &Model) -> Result<(), String>;
 
-/// What a store must hold to whatever was asked of it.
+/// Invariants of the store alone.
 const OF_THE_STORE: [(&str, Alone); 12] = [
     ("references_resolve", references_resolve),
     ("keys_are_unique", keys_are_unique),
@@ -84,7 +84,7 @@ const OF_THE_STORE: [(&str, Alone); 12] = [
     ("lists_agree_with_reads", lists_agree_with_reads),
 ];
 
-/// What can be told only by who knows all that was asked.
+/// Invariants that compare the store with the model.
 const OF_THE_MODEL: [(&str, WithModel); 2] = [
     ("every_key_has_its_answer", every_key_has_its_answer),
     ("the_model_agrees_with_the_store", the_model_agrees_with_the_store),
@@ -168,9 +168,10 @@ fn every_change_has_one_event(view: &View<'_>) -> Result<(), String> {
 
 fn nothing_is_half_made(view: &View<'_>) -> Result<(), String> {
     for kept in &view.store.answers {
-        let made_at = made_at(&kept.answer);
-        let told_at = view.feed.made_at.get(&subject(&kept.answer));
-        let first = version(&kept.answer) == Version::FIRST;
+        let answer = Record::from(&kept.answer);
+        let made_at = made_at(&answer);
+        let told_at = view.feed.made_at.get(&subject(&answer));
+        let first = version(&answer) == Version::FIRST;
         ensure(first && told_at == Some(&made_at), || format!("{kept:?}, made at {told_at:?}"))?;
     }
     Ok(())
@@ -301,7 +302,7 @@ fn the_model_agrees_with_the_store(view: &View<'_>, model: &Model) -> Result<(),
     for kept in &view.store.answers {
         let same = model.answers.get(&kept.key).is_some_and(|expected| {
             (&expected.record, expected.expires_at, expected.version)
-                == (&kept.answer, kept.expires_at, kept.version)
+                == (&Record::from(&kept.answer), kept.expires_at, kept.version)
         });
         ensure(same, || format!("{kept:?}\n  expected {:?}", model.answers.get(&kept.key)))?;
     }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use subscription_core::Store;
 
-use self::world::World;
+use self::world::ServiceSimulation;
 use crate::seed::seeds;
 
 fn steps(by_default: u32) -> u32 {
@@ -37,7 +37,9 @@ pub async fn random_lives<F: Future<Output = Arc<dyn Store>>>(
     by_default: u32,
 ) {
     for seed in seeds(fixed) {
-        if let Err(failure) = World::over(open().await, seed).run(steps(by_default)).await {
+        if let Err(failure) =
+            ServiceSimulation::over(open().await, seed).run(steps(by_default)).await
+        {
             panic!("{failure}");
         }
     }

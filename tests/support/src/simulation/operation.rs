@@ -1,4 +1,4 @@
-//! What an actor may ask of the service, and what it is told, as data.
+//! Requests of an actor and replies of the service, as data.
 //!
 //! Both can be kept, repeated, compared and printed.
 
@@ -18,7 +18,22 @@ use subscription_core::{
 };
 
 /// A plan, a subscription or a payment.
-pub type Record = Answer;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    Plan(Plan),
+    Subscription(Subscription),
+    Payment(Payment),
+}
+
+impl From<&Answer> for Record {
+    fn from(answer: &Answer) -> Self {
+        match answer {
+            Answer::Plan(plan) => Self::Plan((**plan).clone()),
+            Answer::Subscription(held) => Self::Subscription((**held).clone()),
+            Answer::Payment(payment) => Self::Payment((**payment).clone()),
+        }
+    }
+}
 
 /// A request to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,10 +60,10 @@ pub enum Operation {
     TurnClock(i64),
 }
 
-/// What the service said.
+/// The outcome: a reply or a refusal.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// What the service gave.
+/// A reply of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Created { record: Record, replayed: bool },

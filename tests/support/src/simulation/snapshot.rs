@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use subscription_core::payments::Payment;
+use subscription_core::plans::Plan;
+use subscription_core::store::{IdempotencyQuery, StoreExt as _, UniqueValue};
+use subscription_core::subscriptions::Subscription;
 
 use subscription_core::events::Subject;
 use subscription_core::store::{
@@ -14,7 +18,7 @@ use super::model::{self, Records};
 use super::operation::{Record, subject};
 use crate::rng::Rng;
 
-/// What a store holds.
+/// The records of a store.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// The records that were asked for by their ids, and those that are on a list.
@@ -23,7 +27,7 @@ pub struct Snapshot {
     pub records: Records,
     /// The pages of each list.
     pub walks: Vec<Walk>,
-    /// What was found by slug or external id, for every record that has one.
+    /// The id found by slug or external id, for every record that has one.
     pub look_ups: Vec<(Subject, Option<Subject>)>,
     /// Every kept answer.
     pub answers: Vec<Arc<IdempotencyRecord>>,
@@ -47,12 +51,12 @@ pub enum List {
 
 /// Walks along all pages of one list.
 macro_rules! walk {
-    ($store:ident.$list:ident($query:expr) as $record:path) => {{
+    ($store:ident, $query:expr => $record:ident) => {{
         let mut query = $query;
         let mut items = Vec::new();
         loop {
-            let page = $store.$list(&query).await.expect("a list reads");
-            items.extend(page.items.iter().map(|item| $record((**item).clone())));
+            let page = $store.list_as::<$record>(query.clone()).await.expect("a list reads");
+            items.extend(page.items.iter().map(|item| Record::$record((**item).clone())));
             query.after = page.next;
             if query.after.is_none() {
                 break items;
@@ -80,8 +84,13 @@ impl Snapshot {
             }
         }
         snapshot.walk_payments(store, rng).await;
-        let answers = store.expired_idempotency(Timestamp::MAX, PageLimit::MAX).await;
-        snapshot.answers = answers.expect("the kept answers read");
+        let answers = store
+            .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired {
+                by: Timestamp::MAX,
+                limit: PageLimit::MAX,
+            })
+            .await;
+        snapshot.answers = answers.expect("the kept answers read").items;
         snapshot
     }
 
@@ -96,7 +105,7 @@ impl Snapshot {
         let subscriptions: BTreeSet<_> = asked_for.chain(paid).collect();
         for id in subscriptions {
             let query = PaymentQuery { limit: page_limit(rng), ..PaymentQuery::of(id) };
-            let items = walk!(store.payments(query) as Record::Payment);
+            let items = walk!(store, query => Payment);
             self.walks.push(Walk { list: List::Payments(id), items });
         }
     }
@@ -105,7 +114,7 @@ impl Snapshot {
         let direction = rng.pick([Direction::Ascending, Direction::Descending]).unwrap_or_default();
         let order = rng.pick(PlanOrder::ALL).unwrap_or_default();
         let query = PlanQuery { order, direction, limit: page_limit(rng), ..PlanQuery::default() };
-        let items = walk!(store.plans(query) as Record::Plan);
+        let items = walk!(store, query => Plan);
         self.walks.push(Walk { list: List::Plans, items });
 
         let order = rng.pick(SubscriptionOrder::ALL).unwrap_or_default();
@@ -113,26 +122,30 @@ impl Snapshot {
         let query = SubscriptionQuery { order, direction, limit, now, ..Default::default() };
         let filter = SubscriptionFilter { is_active: Some(true), ..SubscriptionFilter::default() };
         let active = SubscriptionQuery { filter, ..query.clone() };
-        let items = walk!(store.subscriptions(query) as Record::Subscription);
+        let items = walk!(store, query => Subscription);
         self.walks.push(Walk { list: List::Subscriptions, items });
-        let items = walk!(store.subscriptions(active) as Record::Subscription);
+        let items = walk!(store, active => Subscription);
         self.walks.push(Walk { list: List::ActiveSubscriptions, items });
     }
 
     async fn look_up(&mut self, store: &dyn Store, record: &Record) {
         let found = match record {
             Record::Plan(plan) => {
-                let found = store.plan_by_slug(&plan.slug).await.expect("a slug is looked up");
+                let found = store
+                    .find_as::<Plan>(UniqueValue::PlanSlug(&plan.slug))
+                    .await
+                    .expect("a slug is looked up");
                 found.map(|found| Subject::Plan(found.id))
             }
             Record::Subscription(held) => {
                 let Some(id) = &held.external_subscription_id else { return };
-                let found = store.subscription_by_external_id(id).await;
+                let found =
+                    store.find_as::<Subscription>(UniqueValue::ExternalSubscription(id)).await;
                 found.expect("an id is looked up").map(|found| Subject::Subscription(found.id))
             }
             Record::Payment(payment) => {
                 let Some(id) = &payment.external_payment_id else { return };
-                let found = store.payment_by_external_id(id).await;
+                let found = store.find_as::<Payment>(UniqueValue::ExternalPayment(id)).await;
                 found.expect("an id is looked up").map(|found| Subject::Payment(found.id))
             }
         };
@@ -143,15 +156,15 @@ impl Snapshot {
 async fn read(store: &dyn Store, name: Subject) -> Option<Record> {
     match name {
         Subject::Plan(id) => {
-            let found = store.plan(id).await.expect("a plan reads");
+            let found = store.get_as::<Plan>(&id).await.expect("a plan reads");
             found.map(|plan| Record::Plan((*plan).clone()))
         }
         Subject::Subscription(id) => {
-            let found = store.subscription(id).await.expect("a subscription reads");
+            let found = store.get_as::<Subscription>(&id).await.expect("a subscription reads");
             found.map(|held| Record::Subscription((*held).clone()))
         }
         Subject::Payment(id) => {
-            let found = store.payment(id).await.expect("a payment reads");
+            let found = store.get_as::<Payment>(&id).await.expect("a payment reads");
             found.map(|payment| Record::Payment((*payment).clone()))
         }
         Subject::User(_) | Subject::Session(_) | Subject::Client(_) => {

@@ -26,7 +26,7 @@ const START: &str = "2024-01-31T12:00:00.000000Z";
 
 /// One run of the simulation, one operation after the other.
 #[derive(Debug)]
-pub struct World {
+pub struct ServiceSimulation {
     seed: u64,
     rng: Rng,
     clock: ManualClock,
@@ -46,7 +46,7 @@ pub struct World {
 /// A run that broke nothing.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// What was met: refusals by their code, replays, rivals.
+    /// The cases that occurred: refusals by their code, replays, rivals.
     pub met: BTreeSet<&'static str>,
     /// How many records the checks of all steps have read.
     pub read: usize,
@@ -86,7 +86,7 @@ pub fn service_over(
     (clock, wrapped, service)
 }
 
-impl World {
+impl ServiceSimulation {
     /// A world over a sound store.
     pub fn seeded(seed: u64) -> Self {
         Self::over(Arc::new(MemoryStore::default()), seed)

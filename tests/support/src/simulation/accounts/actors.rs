@@ -25,7 +25,7 @@ const PAIRS_MAX: usize = 20;
 /// How many tokens are remembered of all the sessions before those.
 const RELICS_MAX: usize = 60;
 
-/// What everybody can lay hands on: as much as a step can look through, however many there were.
+/// Tokens that any actor may use: a bounded number, so that a step takes the same time in a run of any length.
 #[derive(Debug)]
 pub struct Loot {
     /// The pairs of tokens that were answered, by session, oldest first.
@@ -98,7 +98,7 @@ fn push<T>(list: &mut Vec<T>, one: T, max: usize) {
 pub struct Actor(pub(super) Rng);
 
 impl Actor {
-    /// What this actor does next.
+    /// The next operation of this actor.
     pub fn next(&mut self, loot: &Loot) -> Operation {
         match self.0.below(100) {
             0..14 => Operation::SignUp(self.person()),
@@ -117,7 +117,7 @@ impl Actor {
         }
     }
 
-    /// What another does at the same time, mostly to the same user.
+    /// An operation of another actor at the same time, mostly on the same user.
     pub fn meanwhile(&mut self, first: &Operation, loot: &Loot) -> Operation {
         let user = match first {
             Operation::Refresh(pair)

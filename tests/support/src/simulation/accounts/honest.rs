@@ -24,7 +24,7 @@ pub struct Honest {
     pub recovered: u32,
 }
 
-/// What they did, in order.
+/// The operations, in order.
 pub type Turn = Vec<(Operation, Outcome)>;
 
 impl Honest {
@@ -92,7 +92,7 @@ impl Honest {
                 return Ok(());
             }
             again = true;
-            // What they still have may serve meanwhile.
+            // Their current tokens may still be valid meanwhile.
             if self.rng.percent(40) {
                 let ask = Operation::Authenticate(jar.clone());
                 let outcome = ask.perform(auth, service).await;

@@ -1,4 +1,4 @@
-//! What must hold of accounts and sessions after every step, whatever was asked and whatever failed.
+//! Invariants of accounts and sessions, which hold after every step, whatever was requested and whatever failed.
 //!
 //! | invariant | says |
 //! | --- | --- |
@@ -29,7 +29,7 @@ use super::world::{PER_CLIENT, PER_IDENTITY_TOKEN};
 use crate::simulation::feed::{Feed, Told};
 use crate::simulation::invariants::Broken;
 
-/// What the invariants look at.
+/// The data that invariants check.
 #[derive(Debug)]
 pub struct View<'a> {
     pub now: Timestamp,
@@ -44,7 +44,7 @@ pub struct View<'a> {
     pub model: &'a Model,
     /// Tokens that were taken though their session had surely ended before.
     pub wrongly_taken: &'a [String],
-    /// For whom a subscription was made.
+    /// The users for whom a subscription was created.
     pub subscribed: &'a [UserId],
 }
 

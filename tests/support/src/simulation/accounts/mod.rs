@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use subscription_core::Store;
 
-use self::world::World;
+use self::world::AccountSimulation;
 use super::steps;
 use crate::seed::seeds;
 
@@ -27,7 +27,9 @@ pub async fn random_accounts<F: Future<Output = Arc<dyn Store>>>(
     by_default: u32,
 ) {
     for seed in seeds(fixed) {
-        if let Err(failure) = World::over(open().await, seed).await.run(steps(by_default)).await {
+        if let Err(failure) =
+            AccountSimulation::over(open().await, seed).await.run(steps(by_default)).await
+        {
             panic!("{failure}");
         }
     }

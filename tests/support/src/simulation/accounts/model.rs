@@ -1,4 +1,4 @@
-//! What the answers so far say must be so: who has an account, what has surely ended.
+//! The model of accounts: the users who must exist, and the sessions that have surely ended.
 //!
 //! It knows nothing of generations, windows or versions; it only remembers what was promised. After a
 //! lost answer it looks into the store, which must show the change wholly made or not at all.
@@ -12,14 +12,14 @@ use super::operation::{Operation, Outcome, Pair, Person, Reply, is_unsure};
 use super::snapshot::Snapshot;
 use crate::simulation::invariants::Broken;
 
-/// Who somebody is, as the provider names them and their address.
+/// An account: its identity at the provider and its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     pub subject: String,
     pub email: String,
 }
 
-/// What was promised.
+/// The state that results so far imply.
 #[derive(Debug, Default)]
 pub struct Model {
     pub accounts: BTreeMap<UserId, Account>,
@@ -198,7 +198,7 @@ impl Model {
             | Operation::DeleteAccount(_)
             | Operation::ForgetEnded
             | Operation::TurnClock(_) => None,
-            // What becomes of a token is not foreseen here but for those that have ended.
+            // The model predicts the result of a token only if its session has ended.
             Operation::Refresh(_)
             | Operation::Authenticate(_)
             | Operation::AuthenticateCached(_)

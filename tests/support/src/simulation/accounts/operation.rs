@@ -1,4 +1,4 @@
-//! What an actor may ask about accounts and sessions, and what it is told, as data.
+//! Requests about accounts and sessions, and their replies, as data.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -123,10 +123,10 @@ pub enum Operation {
     TurnClock(u64),
 }
 
-/// What was said: something, or the code of an error.
+/// The outcome: a reply, or the code of an error.
 pub type Outcome = Result<Reply, &'static str>;
 
-/// What was given.
+/// A reply.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Tokens(Pair),

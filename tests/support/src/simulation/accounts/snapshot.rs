@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use subscription_core::store::{ClientQuery, SessionQuery, StoreExt as _, UniqueValue};
 
 use subscription_core::auth::{Client, Session, User};
 use subscription_core::events::{Change, Event, Subject};
@@ -9,16 +10,16 @@ use subscription_core::{
     SessionId, Slug, Store, Subscription, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
 };
 
-/// What a store holds.
+/// The records of a store.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// What was asked for.
+    /// The ids that were read.
     pub names: BTreeSet<Subject>,
     pub users: BTreeMap<UserId, Arc<User>>,
     pub sessions: BTreeMap<SessionId, Arc<Session>>,
     pub clients: BTreeMap<Slug, Arc<Client>>,
     pub subscriptions: BTreeMap<SubscriptionId, Arc<Subscription>>,
-    /// Whom each user's identity leads to.
+    /// The user found by each user's identity.
     pub by_identity: BTreeMap<UserId, Option<UserId>>,
 }
 
@@ -29,31 +30,37 @@ impl Snapshot {
         for name in &names {
             match name {
                 Subject::User(id) => {
-                    let user = store.user(*id).await.expect("a user reads");
+                    let user = store.get_as::<User>(&*id).await.expect("a user reads");
                     if let Some(user) = user {
-                        let found = store.user_by_identity(&user.identity).await;
+                        let found =
+                            store.find_as::<User>(UniqueValue::UserIdentity(&user.identity)).await;
                         let found = found.expect("an identity is looked up").map(|user| user.id);
                         snapshot.by_identity.insert(*id, found);
                         snapshot.users.insert(*id, user);
                     }
                     // Those of a user who is gone, too: that there are none is for others to say.
-                    let sessions =
-                        store.sessions(*id, Timestamp::MIN).await.expect("sessions are listed");
+                    let sessions = store
+                        .list_as::<Session>(SessionQuery::LiveOf { user: *id, now: Timestamp::MIN })
+                        .await
+                        .expect("sessions are listed")
+                        .items;
                     let by_id = sessions.into_iter().map(|session| (session.id, session));
                     snapshot.sessions.extend(by_id);
                 }
                 Subject::Session(id) => {
-                    let session = store.session(*id).await.expect("a session reads");
+                    let session = store.get_as::<Session>(&*id).await.expect("a session reads");
                     snapshot.sessions.extend(session.map(|session| (*id, session)));
                 }
                 Subject::Subscription(id) => {
-                    let held = store.subscription(*id).await.expect("a subscription reads");
+                    let held =
+                        store.get_as::<Subscription>(&*id).await.expect("a subscription reads");
                     snapshot.subscriptions.extend(held.map(|held| (*id, held)));
                 }
                 Subject::Client(_) | Subject::Plan(_) | Subject::Payment(_) => {}
             }
         }
-        let clients = store.clients().await.expect("clients are listed");
+        let clients =
+            store.list_as::<Client>(ClientQuery::All).await.expect("clients are listed").items;
         snapshot.clients.extend(clients.into_iter().map(|client| (client.id.clone(), client)));
         snapshot.names = names;
         snapshot

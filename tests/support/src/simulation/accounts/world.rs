@@ -38,7 +38,7 @@ const PROBES: u32 = 2;
 
 /// One run of the simulation.
 #[derive(Debug)]
-pub struct World {
+pub struct AccountSimulation {
     seed: u64,
     rng: Rng,
     clock: ManualClock,
@@ -58,7 +58,7 @@ pub struct World {
     step: u32,
 }
 
-impl World {
+impl AccountSimulation {
     /// A world over a sound store.
     pub async fn seeded(seed: u64) -> Self {
         Self::over(Arc::new(MemoryStore::default()), seed).await
@@ -367,7 +367,7 @@ fn user_of(operation: &Operation) -> Option<UserId> {
     }
 }
 
-/// For whom a subscription was made.
+/// The users for whom a subscription was created.
 fn subscriber((operation, outcome): &(Operation, Outcome)) -> Option<UserId> {
     match (operation, outcome) {
         (Operation::Subscribe(user, _), Ok(_)) => Some(*user),

@@ -1,4 +1,4 @@
-//! Who asks what: random requests, most of them sensible, some of them wrong.
+//! Actors: they make random requests, most of them valid, some of them wrong.
 //!
 //! Names come from small pools, so that actors meet: over a slug, an external id, a record, a key.
 
@@ -35,7 +35,7 @@ impl Actor {
         Self { client: client.into(), rng, asked: Vec::new() }
     }
 
-    /// What the actor does next.
+    /// The actor's next operation.
     pub fn next(&mut self, records: &Records, now: Timestamp, feed_end: u64) -> Operation {
         if self.rng.percent(8)
             && let Some(again) = self.rng.pick(self.asked.clone())
@@ -71,7 +71,7 @@ impl Actor {
         operation
     }
 
-    /// What another might do to the same records at the same time.
+    /// An operation of another actor on the same records at the same time.
     pub fn rival(
         &mut self,
         operation: &Operation,

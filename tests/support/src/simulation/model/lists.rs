@@ -1,4 +1,4 @@
-//! What lists and look-ups of entitlement must show.
+//! The model of lists and of entitlement.
 
 use std::collections::BTreeSet;
 

@@ -26,7 +26,7 @@ pub const ANSWERS_KEPT: Duration = Duration::from_hours(24);
 /// Records by their names.
 pub type Records = BTreeMap<Subject, Record>;
 
-/// What must be there.
+/// The records that must exist.
 #[derive(Debug, Default)]
 pub struct Model {
     pub records: Records,
@@ -42,7 +42,7 @@ pub struct Kept {
     pub version: Version,
 }
 
-/// What an operation must lead to.
+/// The result that an operation must have.
 #[derive(Debug)]
 pub enum Expected {
     /// An answer, and no change.
@@ -57,13 +57,13 @@ pub enum Expected {
     Forget,
 }
 
-/// What was seen of an operation.
+/// An operation with its observed outcome.
 #[derive(Debug)]
 pub struct Seen<'a> {
     pub operation: &'a Operation,
     pub at: Timestamp,
     pub outcome: &'a Outcome,
-    /// What the store did to it.
+    /// The fault that the store injected.
     pub disturbance: Disturbance,
     /// The store has no expired answers any more.
     pub swept: bool,
@@ -171,7 +171,7 @@ impl Model {
         expected.unwrap_or_else(|refusal| Expected::Answer(Err(refusal)))
     }
 
-    /// What a request gets that was asked before.
+    /// The result of a request whose idempotency key was used before.
     fn known(&self, operation: &Operation, now: Timestamp) -> Option<Outcome> {
         let kept = self.answers.get(&operation.key()?).filter(|kept| now < kept.expires_at)?;
         Some(if kept.request == *operation {
@@ -271,7 +271,7 @@ const fn told(
 
 /// Where the store failed, the service has to say so, and nothing else.
 fn told_so(seen: &Seen<'_>, expected: &Expected) -> Result<(), Broken> {
-    // What is wrong with the input is wrong whether or not the rest of it could be looked at.
+    // A fault of the input is a fault even if the rest of it could not be checked.
     let invalid = |refusal: &Refusal| {
         refusal.code == "validation_failed"
             && matches!(expected, Expected::Answer(Err(expected)) if expected.code == refusal.code)

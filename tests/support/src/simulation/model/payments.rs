@@ -1,4 +1,4 @@
-//! What must become of a request about a payment.
+//! The model of requests about payments.
 
 use rust_decimal::Decimal;
 use subscription_core::events::{Change, Subject};

@@ -1,4 +1,4 @@
-//! What must become of a request about a plan.
+//! The model of requests about plans.
 
 use subscription_core::events::{Change, Subject};
 use subscription_core::plans::{NewPlan, PlanChanges};

@@ -1,4 +1,4 @@
-//! What must become of a request about a subscription.
+//! The model of requests about subscriptions.
 
 use subscription_core::events::{Change, Subject};
 use subscription_core::{
@@ -80,7 +80,7 @@ impl Model {
         set(&mut next.starts_at, changes.starts_at);
         let stepped = next.status != current.status;
         if stepped && current.status.as_str() == "cancelled" && next.status.as_str() != "expired" {
-            // What goes on has no end any more.
+            // A subscription that goes on has no end any more.
             next.ends_at = None;
         }
         let is_over = match current.status.as_str() {
@@ -213,7 +213,7 @@ fn has_ended(subscription: &Subscription, now: Timestamp) -> bool {
     subscription.ends_at.is_some_and(|end| end <= now)
 }
 
-/// What becomes `one_time` renews no more; what was `one_time` renews at the next start of a period. The
+/// A cycle that becomes `one_time` renews no more; one that was `one_time` renews at the next period. The
 /// grid of the start counts again where the renewal lies on it.
 fn change_cycle(next: &mut Subscription, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
     let once = BillingCycle::ONE_TIME;
@@ -231,7 +231,7 @@ fn change_cycle(next: &mut Subscription, from: BillingCycle, sets_renewal: bool,
     }
 }
 
-/// What is cancelled or over has an end, which is not before its start.
+/// A subscription that is cancelled or over has an end, which is not before its start.
 fn end_by_status(subscription: &mut Subscription, now: Timestamp) {
     let now = now.max(subscription.starts_at);
     let ends_at = subscription.ends_at;

@@ -1,4 +1,4 @@
-//! What is refused before any handler sees it: headers, paths, bodies.
+//! Requests that are refused before they reach a handler: by headers, paths and bodies.
 
 use http::{HeaderValue, Request, Version};
 use http_body_util::Full;

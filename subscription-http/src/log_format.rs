@@ -18,7 +18,7 @@ const LINE_BYTES: usize = 320;
 
 /// One line of JSON for each event.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct JsonLines;
+pub struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines
 where
