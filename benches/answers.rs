@@ -1,4 +1,4 @@
-//! What an answer costs without a socket, by endpoint: with the checks, limits, metrics and cache that
+//! The cost of a response without a socket, by endpoint: with the checks, limits, metrics and cache that
 //! production has, over memory.
 //!
 //! `cargo bench --bench answers` times them. `benches/instructions` counts what the processor is told,
@@ -19,7 +19,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::world::World;
+use crate::world::ApiWorld;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -43,7 +43,7 @@ impl Endpoint {
         self
     }
 
-    fn request(&self, world: &World) -> Request<Full<Bytes>> {
+    fn request(&self, world: &ApiWorld) -> Request<Full<Bytes>> {
         Request::builder()
             .method(&self.method)
             .uri(&self.path)
@@ -55,21 +55,21 @@ impl Endpoint {
             .unwrap()
     }
 
-    async fn ask(&self, world: &World) -> Response<Full<Bytes>> {
+    async fn ask(&self, world: &ApiWorld) -> Response<Full<Bytes>> {
         let answer = world.api.answer(self.request(world), Some(PEER)).await;
         assert_eq!(answer.status(), self.status, "{}", self.name);
         answer
     }
 }
 
-async fn made(world: &World, path: &str, body: String) -> Value {
+async fn made(world: &ApiWorld, path: &str, body: String) -> Value {
     let endpoint = Endpoint::new("", Method::POST, path).sends(body, StatusCode::CREATED);
     let body = endpoint.ask(world).await.into_body().collect().await.unwrap();
     serde_json::from_slice(&body.to_bytes()).unwrap()
 }
 
 /// Every endpoint that can be asked again and again; to delete twice is to be refused once.
-async fn endpoints(world: &World) -> Vec<Endpoint> {
+async fn endpoints(world: &ApiWorld) -> Vec<Endpoint> {
     let subscription = made(world, "/subscriptions", world.new_subscription()).await;
     let subscription = subscription["id"].as_str().unwrap();
     let payment = json!({ "subscription_id": subscription, "amount": 19.90, "currency": "EUR" });
@@ -104,7 +104,7 @@ async fn endpoints(world: &World) -> Vec<Endpoint> {
     ]
 }
 
-fn times(runtime: &Runtime, world: &World, endpoints: &[Endpoint]) {
+fn times(runtime: &Runtime, world: &ApiWorld, endpoints: &[Endpoint]) {
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group("answer");
     for endpoint in endpoints {
@@ -117,13 +117,13 @@ fn times(runtime: &Runtime, world: &World, endpoints: &[Endpoint]) {
 }
 
 /// Asks so often and no more, for who counts from outside.
-fn count(runtime: &Runtime, world: &World, endpoints: &[Endpoint], name: &str, times: usize) {
+fn count(runtime: &Runtime, world: &ApiWorld, endpoints: &[Endpoint], name: &str, times: usize) {
     let endpoint = endpoints.iter().find(|endpoint| endpoint.name == name);
     runtime.block_on(async {
         for _ in 0..times {
             match endpoint {
                 Some(endpoint) => drop(black_box(endpoint.ask(world).await)),
-                // What making the request costs.
+                // The cost of making the request.
                 None => drop(black_box(endpoints.first().map(|first| first.request(world)))),
             }
         }
@@ -133,7 +133,7 @@ fn count(runtime: &Runtime, world: &World, endpoints: &[Endpoint], name: &str, t
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let world = runtime.block_on(World::with(1_000, false));
+    let world = runtime.block_on(ApiWorld::with(1_000, false));
     let endpoints = runtime.block_on(endpoints(&world));
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, "--count", name, often, ..] => {

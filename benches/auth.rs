@@ -1,4 +1,4 @@
-//! What it costs to know who is calling, and to go on knowing.
+//! The cost of authentication: sign-in, access tokens, refresh.
 //!
 //! Run with `cargo bench --bench auth`; about half a minute. Sessions are in memory, tokens are signed with
 //! Ed25519, the default, and with HS256. Nothing public signs a token and does nothing else; a refresh
@@ -101,7 +101,7 @@ fn of(c: &mut Criterion, name: &str, key: SigningKey) {
 }
 
 fn main() {
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

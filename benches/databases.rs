@@ -1,4 +1,4 @@
-//! What the stores on disk do in a second, against the limit of what they stand on.
+//! The throughput of the stores on disk, against the limit of the database below them.
 //!
 //! PostgreSQL's limit is pgbench with the same rows and the same durability, SQLite's is one flush of the
 //! disk for each commit. Slices of each are taken in turn, so that whatever else the machine does is
@@ -12,25 +12,21 @@
 )]
 #![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "ratios, not money")]
 
-#[expect(dead_code, reason = "benches neither kill nor restart it")]
-#[path = "../tests/databases/postgres/cluster.rs"]
-mod cluster;
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use subscription_core::store::StoreExt as _;
 
 use subscription_core::Clock as _;
 use subscription_core::events::{Change, Event, Subject};
-use subscription_core::store::{ChangeSet, PostgresOptions, SqliteOptions, Write};
+use subscription_core::store::{ChangeSet, PostgresOptions, Record, SqliteOptions};
 use subscription_core::{
     BillingCycle, EventId, NewSubscription, PlanId, Store, Subscription, SubscriptionId,
     SystemClock, SystemRandomness, UserId, Version,
 };
-
-use cluster::Cluster;
+use test_support::cluster::Cluster;
 
 const CALLERS: usize = 32;
 const SLICE: Duration = Duration::from_secs(2);
@@ -62,11 +58,7 @@ fn one() -> ChangeSet {
         version: Version::FIRST,
         change: Change::Created,
     };
-    ChangeSet {
-        writes: vec![Write::Subscription(made)],
-        events: vec![event],
-        ..ChangeSet::default()
-    }
+    ChangeSet { writes: vec![Record::from(made)], events: vec![event], ..ChangeSet::default() }
 }
 
 /// How often `work` is done in a second by so many at once, over one slice.
@@ -158,7 +150,7 @@ fn read_script() -> String {
     )
 }
 
-/// What pgbench does in a second.
+/// The throughput of pgbench.
 fn pgbench(cluster: &Cluster, script: &str) -> f64 {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pgbench.sql");
     std::fs::write(&file, script).unwrap();
@@ -201,7 +193,7 @@ async fn postgres(cluster: &Cluster) {
             async move {
                 let number = u128::from(next.fetch_add(7, Ordering::Relaxed) % 1_000 + 1);
                 let id = SubscriptionId::from(uuid::Uuid::from_u128(number));
-                assert!(store.subscription(id).await.unwrap().is_some());
+                assert!(store.get_as::<Subscription>(&id).await.unwrap().is_some());
             }
         };
         ours.push(per_second(CALLERS, read).await);

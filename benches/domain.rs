@@ -1,30 +1,25 @@
-//! What the rules themselves cost, in the process of whoever embeds them: inputs, steps, periods, amounts,
+//! The cost of the rules alone, in the process of an embedder: inputs, transitions, periods, amounts,
 //! entitlement.
 //!
 //! Run with `cargo bench --bench domain`; about a minute. Stores are in memory.
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
-#[expect(dead_code, reason = "lists are for other benches")]
-#[path = "../tests/databases/million.rs"]
-mod million;
-#[expect(dead_code, reason = "files are for other benches")]
-mod records;
-
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use subscription_core::store::{ChangeSet, Idempotency, Write};
+use subscription_core::store::{ChangeSet, Idempotency, Record};
 use subscription_core::{
     Amount, BillingCycle, Field, ManualClock, MemoryStore, NewPlan, NewSubscription, Plan, PlanId,
     Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
     SubscriptionStatus, SystemRandomness, UserId,
 };
+use test_support::{million, million_records as records};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::records::at;
+use records::at;
 
 const SUBSCRIPTIONS: u64 = 100_000;
 
@@ -88,7 +83,7 @@ async fn full() -> SubscriptionService {
         let price = "19.90".parse().unwrap();
         let cycle = BillingCycle::MONTHLY;
         let new = NewPlan::new(name.parse().unwrap(), slug.parse().unwrap(), price, cycle);
-        Write::Plan(Plan::create(new, PlanId::from(million::other_id(nth)), now).unwrap())
+        Record::from(Plan::create(new, PlanId::from(million::other_id(nth)), now).unwrap())
     });
     store.commit(ChangeSet { writes: plans.collect(), ..ChangeSet::default() }).await.unwrap();
     records::fill(&*store, 0..SUBSCRIPTIONS).await;
@@ -97,7 +92,7 @@ async fn full() -> SubscriptionService {
 
 fn entitlement(c: &mut Criterion, runtime: &Runtime) {
     let service = runtime.block_on(full());
-    // What has ended is put aside by the first who ask.
+    // The first queries set ended subscriptions aside.
     for _ in 0..=SUBSCRIPTIONS / 10_000 {
         runtime.block_on(service.entitlement(records::user(0))).unwrap();
     }
@@ -165,7 +160,7 @@ fn service(c: &mut Criterion, runtime: &Runtime) {
 }
 
 fn main() {
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,4 +1,4 @@
-//! What a commit, a record by its id and a page of 50 cost, by how many subscriptions there are.
+//! The cost of a commit, of a record by its id and of a page of 50, by the number of subscriptions.
 //!
 //! Run with `cargo bench --bench stores`; under three minutes. The promise: a page costs the same at 1,000
 //! and at 1,000,000 records, on the first page, in the middle and on the last. In memory every kind of
@@ -6,27 +6,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
-#[expect(dead_code, reason = "lists are for the tests")]
-#[path = "../tests/databases/million.rs"]
-mod million;
-mod records;
-
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
+use subscription_core::store::StoreExt as _;
+use subscription_core::subscriptions::Subscription;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode};
 use subscription_core::store::{
-    ChangeSet, Direction, PlanFilter, PlanOrder, PlanQuery, SubscriptionFilter, SubscriptionOrder,
-    SubscriptionQuery, Write,
+    ChangeSet, Direction, PlanFilter, PlanOrder, PlanQuery, Record, SubscriptionFilter,
+    SubscriptionOrder, SubscriptionQuery,
 };
 use subscription_core::{
     BillingCycle, MemoryStore, NewPlan, Plan, PlanId, Store, SubscriptionStatus, Timestamp,
 };
+use test_support::{million, million_records as records};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::records::subscription;
+use records::subscription;
 
 const SIZES: [u64; 3] = [1_000, 100_000, 1_000_000];
 /// Commits between two clearings.
@@ -46,7 +44,7 @@ fn pages(size: u64) -> [(&'static str, SubscriptionQuery); 3] {
     ]
 }
 
-/// What is asked of every store.
+/// The queries that every store is measured with.
 fn each(
     group: &mut BenchmarkGroup<'_, WallTime>,
     runtime: &Runtime,
@@ -67,7 +65,7 @@ fn each(
     group.bench_function(BenchmarkId::new("by id", size), |b| {
         b.iter(|| {
             nth = (nth + 15_485_863) % size;
-            let found = runtime.block_on(store.subscription(records::id(nth)));
+            let found = runtime.block_on(store.get_as::<Subscription>(&records::id(nth)));
             black_box(found.unwrap().unwrap())
         });
     });
@@ -84,10 +82,12 @@ fn page(
     size: u64,
     query: &SubscriptionQuery,
 ) {
-    let full = runtime.block_on(store.subscriptions(query)).unwrap().items.len();
+    let full = runtime.block_on(store.list_as::<Subscription>(query.clone())).unwrap().items.len();
     assert_eq!(full, 50, "{name} at {size}");
     group.bench_function(BenchmarkId::new(name, size), |b| {
-        b.iter(|| runtime.block_on(store.subscriptions(black_box(query))).unwrap());
+        b.iter(|| {
+            runtime.block_on(store.list_as::<Subscription>(black_box(query).clone())).unwrap()
+        });
     });
 }
 
@@ -138,14 +138,14 @@ fn memory(c: &mut Criterion, runtime: &Runtime) {
     group.finish();
 }
 
-fn plan(nth: u64) -> Write {
+fn plan(nth: u64) -> Record {
     let at = subscription(nth).created_at;
     let cycle = if nth.is_multiple_of(4) { BillingCycle::YEARLY } else { BillingCycle::MONTHLY };
     let (name, slug) = (format!("Plan {nth}"), format!("plan-{nth}"));
     let price = "19.99".parse().unwrap();
     let mut new = NewPlan::new(name.parse().unwrap(), slug.parse().unwrap(), price, cycle);
     new.tier = (nth % 100).try_into().unwrap();
-    Write::Plan(Plan::create(new, PlanId::from(million::id(nth)), at).unwrap())
+    Record::from(Plan::create(new, PlanId::from(million::id(nth)), at).unwrap())
 }
 
 fn plans_in_memory(c: &mut Criterion, runtime: &Runtime) {
@@ -169,7 +169,9 @@ fn plans_in_memory(c: &mut Criterion, runtime: &Runtime) {
         ];
         for (name, query) in queries {
             group.bench_with_input(BenchmarkId::new(name, size), &query, |b, query| {
-                b.iter(|| runtime.block_on(store.plans(black_box(query))).unwrap());
+                b.iter(|| {
+                    runtime.block_on(store.list_as::<Plan>(black_box(query).clone())).unwrap()
+                });
             });
         }
     }
@@ -190,7 +192,7 @@ fn sqlite(c: &mut Criterion, runtime: &Runtime) {
 }
 
 fn main() {
-    // Who only wants to know that it builds does not wait for it.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ada = auth.sign_up(SignIn { client_id: web.clone(), access_token, email, origin }).await?;
     println!("signed up {} with session {}", ada.user.id, ada.session.id);
 
-    // What every request of Ada's costs from now on; unchanged tokens come from the cache.
+    // The cost of every request of Ada's from now on; unchanged tokens come from the cache.
     let caller = auth.authenticate_cached(&web, &ada.access_token).await?;
     println!("her token is good until {}", caller.claims.exp);
 

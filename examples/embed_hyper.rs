@@ -25,7 +25,7 @@ use subscription_http::Api;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the host does with a request.
+/// The host's handling of a request.
 async fn host(api: Api, mut request: Request<Incoming>) -> Response<Full<Bytes>> {
     let below = request.uri().path_and_query().map(|path| path.as_str().to_owned());
     match below.as_deref().and_then(|path| path.strip_prefix("/billing")) {

@@ -9,14 +9,15 @@ use subscription_core::auth::{
     Authentication, ClientKind, DevelopmentIdentities, KeyRing, NewClient, Origin, Scope,
     ServerKeys, SignIn, SigningKey,
 };
-use subscription_core::store::CachedStore;
+use subscription_core::store::TimedStore;
+use subscription_core::store::{CacheInvalidator, CachedStore};
 use subscription_core::{
     MemoryStore, NewPlan, NewSubscription, PlanId, Store, SubscriptionService, UserId,
 };
-use subscription_http::{Api, MeteredStore, Quota, RateLimits};
+use subscription_http::{Api, Quota, RateLimits, StoreMetrics};
 
 /// The service, and what its callers need.
-pub(crate) struct World {
+pub(crate) struct ApiWorld {
     pub(crate) api: Api,
     /// The value of `client-id`.
     pub(crate) client: SecretString,
@@ -26,18 +27,18 @@ pub(crate) struct World {
     pub(crate) plan: PlanId,
 }
 
-impl World {
+impl ApiWorld {
     /// One plan, one user, and so many subscriptions in memory, behind the cache that there is in front of
     /// a database or not.
     pub(crate) async fn with(subscriptions: usize, is_cached: bool) -> Self {
-        let metered = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
-        let metrics = metered.metrics().clone();
+        let metrics = StoreMetrics::default();
+        let timed = TimedStore::new(MemoryStore::default(), metrics.clone());
         let (store, metrics): (Arc<dyn Store>, _) = if is_cached {
-            let cached = CachedStore::new(metered, CachedStore::<MeteredStore>::LAG);
-            let metrics = metrics.cached(cached.memory());
+            let cached = CachedStore::new(timed, CacheInvalidator::LAG);
+            let metrics = metrics.cached(cached.cache());
             (Arc::new(cached), metrics)
         } else {
-            (metered, metrics)
+            (Arc::new(timed), metrics)
         };
         let service = SubscriptionService::builder(store).check_users().build();
         let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into()).unwrap());

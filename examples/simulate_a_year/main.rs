@@ -10,6 +10,8 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
+#[cfg(test)]
+mod killed;
 mod renewals;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,8 +5,8 @@ use crate::payments::PaymentRefused;
 use crate::store::{Key, Source, StoreError, Unique};
 use crate::subscriptions::SubscriptionRefused;
 use crate::values::faults::Faults;
-use crate::values::id::RandomnessUnavailable;
 use crate::values::input::{InputError, MalformedJson};
+use crate::values::randomness::RandomnessUnavailable;
 use crate::values::states::InvalidTransition;
 use crate::values::version::Version;
 
@@ -52,7 +52,7 @@ pub enum Error {
     Busy(Key),
     /// The store failed; see [`StoreError`] on whether anything was written.
     #[error("the store failed")]
-    Store(#[source] StoreError),
+    Store(#[from] StoreError),
     /// The caller has not shown who they are.
     #[error(transparent)]
     Unauthenticated(#[from] Unauthenticated),

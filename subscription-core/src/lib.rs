@@ -140,11 +140,11 @@ pub use subscriptions::{
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};
 pub use values::faults::{Fault, FaultCode, Faults, InvalidValue};
-pub use values::id::{
-    EventId, PaymentId, PlanId, Randomness, RandomnessUnavailable, SeededRandomness, SessionId,
-    SubscriptionId, SystemRandomness, TokenId, UserId,
-};
+pub use values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, TokenId, UserId};
 pub use values::input::{Field, InputError, MalformedJson};
+pub use values::randomness::{
+    Randomness, RandomnessUnavailable, SeededRandomness, SystemRandomness,
+};
 pub use values::states::InvalidTransition;
 pub use values::text::{Description, Email, ExternalId, Href, Name, Slug, Text};
 pub use values::version::Version;

@@ -1,8 +1,8 @@
 //! The subscription service over HTTP, on bare hyper.
 //!
-//! [`Api`] is the whole server without a socket: a request in, an answer out. Mount it wherever
-//! requests come from. [`Server`] puts it on a socket, with limits, time-outs and a graceful stop; the
-//! binary `subscription-http` is that with a few flags.
+//! [`Api`] is the whole server without a socket: a request in, a response out. Mount it wherever requests
+//! come from. [`Server`] puts it on a socket, with limits, time-outs and a graceful stop; the binary
+//! `subscription-http` runs a [`Server`] with settings from flags, the environment and a file.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,49 +34,38 @@
 //!
 //! # How it is built
 //!
-//! One static table of routes: what is found, what a path allows, what a log line and a metric call a
-//! request all come from it, and no route can be written without saying what it needs. What hyper lets
-//! through and the contract does not is refused before anything else looks at it. Handlers hold no rule
-//! of the domain; one place maps an error's kind to its status, and every error is `problem+json`.
+//! One static table of routes says which credential, body and rate limit each route has; routing, logs,
+//! metrics and the OpenAPI document read it. A request's head is checked before it is routed. Handlers hold
+//! no rule of the domain; one place maps an error's kind to its status, and every error is `problem+json`.
 //!
 //! # Features
 //!
 //! | feature | brings |
 //! | --- | --- |
-//! | `program` | the binary, with both databases; on by default, and nothing that a library needs |
+//! | `program` | the binary and both SQL stores; on by default, disable it to use only the library |
 
 mod api;
-mod body;
-mod call;
-mod clients;
-mod cors;
-mod error;
-mod fetch;
-mod gate;
 mod handlers;
-mod hosts;
-mod metered;
+mod http_client;
 mod metrics;
 mod openapi;
-mod query;
-mod rate;
-mod readiness;
-mod rendered;
-mod reply;
-mod routes;
 mod server;
-mod within;
 
-pub use api::{Api, ApiBuilder, Timeouts};
-pub use fetch::{FetchSettings, HttpFetch};
-pub use hosts::{AllowedHost, BadHost};
-pub use metered::{MeteredStore, StoreMetrics};
+pub use api::Api;
+pub use api::hosts::{AllowedHost, BadHost};
+pub use api::rate::{Quota, RateLimits};
+pub use api::state::{ApiBuilder, Timeouts};
+pub use http_client::{FetchSettings, HttpFetch};
+pub use metrics::StoreMetrics;
 pub use openapi::openapi_json;
-pub use rate::{Quota, RateLimits};
-pub use routes::Needs;
 pub use server::{Limits, Server};
 
-/// The code in the guides is compiled and run as well.
+// For the program, and for benches that compare it with others.
+#[cfg(feature = "program")]
+#[doc(hidden)]
+pub mod log_format;
+
+/// Compiles and runs the code in the guides.
 #[cfg(doctest)]
 mod guides {
     #[doc = include_str!("../../docs/embed.md")]

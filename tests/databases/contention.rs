@@ -16,28 +16,28 @@ use subscription_core::{
     Authentication, BillingCycle, Field, NewPlan, NewSubscription, Store, SubscriptionChanges,
     SubscriptionId, SubscriptionService, SystemRandomness, UserId,
 };
+use test_support::cluster::fresh_schema;
+use test_support::trials::{Trial, trial};
 use tokio::task::JoinSet;
 
-use crate::postgres::cluster::fresh_schema;
-use crate::stories::Story;
 use crate::{postgres, sqlite};
 
 /// Writes of one run, by all writers together.
 const WRITES: usize = 640;
 
-pub(crate) fn stories() -> Vec<Story> {
+pub(crate) fn trials() -> Vec<Trial> {
     let store = || async { Arc::new(sqlite::fresh().await) as Arc<dyn Store> };
     vec![
-        Story::new("contention::sqlite::no_writer_is_turned_away", move || async move {
+        trial("contention::sqlite::no_writer_is_turned_away", move || async move {
             no_writer_is_turned_away("SQLite", vec![store().await]).await;
         }),
-        Story::new("contention::sqlite::no_sign_in_is_turned_away", move || async move {
+        trial("contention::sqlite::no_sign_in_is_turned_away", move || async move {
             no_sign_in_is_turned_away("SQLite", vec![store().await]).await;
         }),
     ]
 }
 
-pub(crate) fn stories_with_a_server() -> Vec<Story> {
+pub(crate) fn trials_with_a_server() -> Vec<Trial> {
     let two = || async {
         let schema = fresh_schema(postgres::shared()).await;
         let mut stores: Vec<Arc<dyn Store>> = Vec::new();
@@ -49,14 +49,14 @@ pub(crate) fn stories_with_a_server() -> Vec<Story> {
         stores
     };
     vec![
-        Story::new("contention::postgres::no_writer_is_turned_away", move || async move {
+        trial("contention::postgres::no_writer_is_turned_away", move || async move {
             let stores = two().await.split_off(1);
             no_writer_is_turned_away("PostgreSQL", stores).await;
         }),
-        Story::new("contention::postgres::no_sign_in_is_turned_away", move || async move {
+        trial("contention::postgres::no_sign_in_is_turned_away", move || async move {
             no_sign_in_is_turned_away("PostgreSQL", two().await).await;
         }),
-        Story::new(
+        trial(
             "contention::postgres::no_writer_of_two_instances_is_turned_away",
             move || async move { no_writer_is_turned_away("two over PostgreSQL", two().await).await },
         ),

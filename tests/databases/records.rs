@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use subscription_core::store::{ChangeSet, StoreError, Write};
+use subscription_core::store::{ChangeSet, Record, StoreError};
 use subscription_core::{
     BillingCycle, NewPlan, NewSubscription, Plan, PlanId, Slug, Store, Subscription,
-    SubscriptionId, SystemRandomness, Timestamp, UserId,
+    SubscriptionId, SystemRandomness, UserId,
 };
-
-/// Reads a moment.
-pub(crate) fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
+pub(crate) use test_support::service_world::at;
 
 /// A plan that is not stored yet.
 pub(crate) fn plan(slug: &str) -> Plan {
@@ -40,7 +36,7 @@ pub(crate) fn subscription(plan: &Plan) -> Subscription {
 
 /// Writes a plan as it is given.
 pub(crate) async fn put(store: &Arc<impl Store>, plan: &Plan) -> Result<(), StoreError> {
-    let writes = vec![Write::Plan(plan.clone())];
+    let writes = vec![Record::from(plan.clone())];
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await
 }
 

@@ -11,24 +11,25 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
 use subscription_core::Timestamp;
 use subscription_core::store::{PostgresOptions, SqliteOptions};
+use test_support::cluster::fresh_schema;
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::folder::folder;
-use crate::postgres::cluster::fresh_schema;
 use crate::postgres::shared;
-use crate::stories::{Story, stories};
 
 /// Every set that was ever released, and the next one.
 const SETS: [&str; 2] = ["0001", "0004"];
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_file_of_every_earlier_set_opens_with_all_that_was_in_it,
         an_export_of_the_first_release_is_imported,
     ]
 }
 
-pub(crate) fn stories_with_a_server() -> Vec<Story> {
-    stories![a_database_of_every_earlier_set_opens_with_all_that_was_in_it]
+pub(crate) fn trials_with_a_server() -> Vec<Trial> {
+    trials![a_database_of_every_earlier_set_opens_with_all_that_was_in_it]
 }
 
 fn fixture(name: &str) -> String {

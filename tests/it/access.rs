@@ -8,8 +8,7 @@ use subscription_core::{
     Field, ManualClock, Phase, Subscription, SubscriptionChanges, SubscriptionId,
     SubscriptionService, SubscriptionStatus, Timestamp,
 };
-
-use crate::world::{World, at, faults, wrong};
+use test_support::service_world::{ServiceWorld, at, faults, wrong};
 
 const GRANTING: [SubscriptionStatus; 4] = [
     SubscriptionStatus::OnTrial,
@@ -25,7 +24,7 @@ fn changes(change: impl FnOnce(&mut SubscriptionChanges)) -> SubscriptionChanges
 }
 
 async fn update(
-    world: &World,
+    world: &ServiceWorld,
     id: SubscriptionId,
     change: impl FnOnce(&mut SubscriptionChanges),
 ) -> Arc<Subscription> {
@@ -53,7 +52,7 @@ async fn grants(service: &SubscriptionService, id: SubscriptionId) -> bool {
 #[tokio::test]
 async fn an_end_ends_access_in_every_status() {
     for status in GRANTING {
-        let world = World::new();
+        let world = ServiceWorld::new();
         let end = at("2025-02-10T00:00:00Z");
         let held = world
             .subscription(|new| {
@@ -74,7 +73,7 @@ async fn an_end_ends_access_in_every_status() {
 #[tokio::test]
 async fn nothing_grants_access_before_its_start() {
     for status in GRANTING {
-        let world = World::new();
+        let world = ServiceWorld::new();
         let start = at("2025-02-10T00:00:00Z");
         let held = world
             .subscription(|new| {
@@ -93,7 +92,7 @@ async fn nothing_grants_access_before_its_start() {
 
 #[tokio::test]
 async fn what_ended_long_ago_was_never_active() {
-    let world = World::new();
+    let world = ServiceWorld::new();
 
     let trial = world
         .subscription(|new| {
@@ -109,7 +108,7 @@ async fn what_ended_long_ago_was_never_active() {
 
 #[tokio::test]
 async fn an_end_may_be_moved_while_the_status_goes_on() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|new| new.ends_at = Some(at("2025-02-01T00:00:00Z"))).await;
     world.clock.set(at("2025-02-02T00:00:00Z"));
     assert!(!grants(&world.service, held.id).await);
@@ -123,7 +122,7 @@ async fn an_end_may_be_moved_while_the_status_goes_on() {
 
 #[tokio::test]
 async fn what_is_over_gets_no_end_in_the_future() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let later = at("2099-01-01T00:00:00Z");
     let expired = world.subscription(|new| new.status = Some(SubscriptionStatus::Expired)).await;
     let cancelled =
@@ -146,7 +145,7 @@ async fn what_is_over_gets_no_end_in_the_future() {
 
 #[tokio::test]
 async fn what_is_over_keeps_its_end_when_it_is_cleared_or_sent_back() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let early = world
         .subscription(|new| {
             new.status = Some(SubscriptionStatus::Cancelled);
@@ -169,7 +168,7 @@ async fn what_is_over_keeps_its_end_when_it_is_cleared_or_sent_back() {
 
 #[tokio::test]
 async fn what_is_blocked_before_it_begins_stays_blocked_once_it_has() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let start = at("2025-02-10T00:00:00Z");
     let held = world
         .subscription(|new| {
@@ -187,7 +186,7 @@ async fn what_is_blocked_before_it_begins_stays_blocked_once_it_has() {
 
 #[tokio::test]
 async fn what_is_cancelled_after_its_renewal_ends_now() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
     let now = at("2025-03-10T00:00:00Z");
     world.clock.set(now);
@@ -200,7 +199,7 @@ async fn what_is_cancelled_after_its_renewal_ends_now() {
 
 #[tokio::test]
 async fn a_block_is_seen_and_lifted_in_any_status() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
 
     let blocked = update(&world, held.id, |c| c.is_active = Some(false)).await;
@@ -215,7 +214,7 @@ async fn a_block_is_seen_and_lifted_in_any_status() {
 
 #[tokio::test]
 async fn access_is_not_asked_for_where_there_is_neither_block_nor_access() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let waiting = world
         .subscription(|new| {
             new.status = Some(SubscriptionStatus::Active);
@@ -241,13 +240,14 @@ async fn access_is_not_asked_for_where_there_is_neither_block_nor_access() {
 /// has begun for the slower one too.
 #[tokio::test]
 async fn a_subscription_that_has_begun_for_one_instance_has_begun_for_one_that_is_behind() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let store = Arc::new(subscription_core::MemoryStore::default());
     let clock = |now: Timestamp| ManualClock::at(now);
     let (noon, before) = (at("2025-01-31T12:00:00Z"), at("2025-01-31T11:50:00Z"));
     let ahead = SubscriptionService::builder(Arc::clone(&store) as _).clock(clock(noon)).build();
     let behind = SubscriptionService::builder(store).clock(clock(before)).build();
-    let plan = ahead.create_plan(crate::world::new_plan("pro"), None).await.unwrap().record;
+    let plan =
+        ahead.create_plan(test_support::service_world::new_plan("pro"), None).await.unwrap().record;
     let new = subscription_core::NewSubscription::new(world.user(), plan.id);
 
     let held = ahead.create_subscription(new, None).await.unwrap().record;
@@ -263,7 +263,7 @@ async fn a_subscription_that_has_begun_for_one_instance_has_begun_for_one_that_i
 #[tokio::test]
 async fn a_payment_that_failed_can_be_asked_for_again() {
     use subscription_core::{PaymentChanges, PaymentStatus};
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
     let failed = world.payment(held.id, |new| new.status = Some(PaymentStatus::Failed)).await;
 

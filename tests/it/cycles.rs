@@ -6,11 +6,10 @@ use subscription_core::{
     BillingCycle, Field, NewPlan, NewSubscription, Subscription, SubscriptionChanges,
     SubscriptionStatus,
 };
-
-use crate::world::{World, at, new_plan, of};
+use test_support::service_world::{ServiceWorld, at, new_plan, of};
 
 async fn change(
-    world: &World,
+    world: &ServiceWorld,
     held: &Subscription,
     change: impl FnOnce(&mut SubscriptionChanges),
 ) -> Arc<Subscription> {
@@ -19,14 +18,14 @@ async fn change(
     world.service.update_subscription(held.id, changes, None).await.unwrap()
 }
 
-async fn yearly_plan(world: &World) -> Arc<subscription_core::Plan> {
+async fn yearly_plan(world: &ServiceWorld) -> Arc<subscription_core::Plan> {
     let plan = NewPlan { billing_cycle: BillingCycle::YEARLY, ..new_plan("team") };
     world.service.create_plan(plan, None).await.unwrap().record
 }
 
 #[tokio::test]
 async fn a_change_of_plan_takes_the_cycle_of_the_new_plan() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
     let team = yearly_plan(&world).await;
 
@@ -38,7 +37,7 @@ async fn a_change_of_plan_takes_the_cycle_of_the_new_plan() {
 
 #[tokio::test]
 async fn a_change_of_plan_keeps_the_cycle_that_is_sent_along() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
     let team = yearly_plan(&world).await;
 
@@ -53,7 +52,7 @@ async fn a_change_of_plan_keeps_the_cycle_that_is_sent_along() {
 
 #[tokio::test]
 async fn naming_the_same_plan_again_leaves_a_cycle_of_its_own_alone() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|new| new.billing_cycle = Some(BillingCycle::YEARLY)).await;
 
     let same =
@@ -64,7 +63,7 @@ async fn naming_the_same_plan_again_leaves_a_cycle_of_its_own_alone() {
 
 #[tokio::test]
 async fn what_becomes_one_time_renews_no_more() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
     let when = at("2025-07-01T00:00:00Z");
 
@@ -82,7 +81,7 @@ async fn what_becomes_one_time_renews_no_more() {
 
 #[tokio::test]
 async fn what_was_one_time_renews_at_the_next_start_of_a_period() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|new| new.billing_cycle = Some(BillingCycle::ONE_TIME)).await;
     world.clock.set(at("2025-03-31T12:00:00Z"));
 
@@ -94,7 +93,7 @@ async fn what_was_one_time_renews_at_the_next_start_of_a_period() {
 
 #[tokio::test]
 async fn a_cycle_that_is_tried_and_taken_back_leaves_the_days_as_they_were() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let held = world.subscription(|_| {}).await;
 
     let yearly = change(&world, &held, |c| c.billing_cycle = Some(BillingCycle::YEARLY)).await;
@@ -107,7 +106,7 @@ async fn a_cycle_that_is_tried_and_taken_back_leaves_the_days_as_they_were() {
 
 #[tokio::test]
 async fn the_current_period_begins_one_cycle_before_the_renewal() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let cases = [
         // starts_at, cycle, renews_at, the start of the period
         ("2025-01-31", "monthly", "2025-03-31", "2025-02-28"),
@@ -138,7 +137,7 @@ async fn the_current_period_begins_one_cycle_before_the_renewal() {
 
 #[tokio::test]
 async fn the_period_of_a_trial_is_the_trial() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     let mut new = NewSubscription::new(world.user(), plan.id);
     new.status = Some(SubscriptionStatus::OnTrial);

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use subscription_core::{Amount, NewPlan, Plan, PlanId, Timestamp};
-
-use crate::world::faults;
+use test_support::service_world::faults;
 
 fn plan_json(price: &str) -> String {
     format!(r#"{{"name":"Pro","slug":"pro","billing_cycle":"monthly","price":{price}}}"#)

@@ -1,13 +1,12 @@
-//! What a user may do now.
+//! Entitlement: the plans that a user has access to now.
 
 use subscription_core::plans::NodeQuota;
 use subscription_core::{
     NewPlan, NewSubscription, SubscriptionChanges, SubscriptionStatus, UserId,
 };
+use test_support::service_world::{ServiceWorld, at, new_plan, of};
 
-use crate::world::{World, at, new_plan, of};
-
-async fn subscribe(world: &World, user: UserId, slug: &str, features: &str, quota: u64) {
+async fn subscribe(world: &ServiceWorld, user: UserId, slug: &str, features: &str, quota: u64) {
     let plan = NewPlan {
         features: of(features),
         node_quota: NodeQuota::new(quota).unwrap(),
@@ -19,7 +18,7 @@ async fn subscribe(world: &World, user: UserId, slug: &str, features: &str, quot
 
 #[tokio::test]
 async fn a_user_without_subscription_has_nothing() {
-    let world = World::new();
+    let world = ServiceWorld::new();
 
     let entitlement = world.service.entitlement(world.user()).await.unwrap();
 
@@ -30,7 +29,7 @@ async fn a_user_without_subscription_has_nothing() {
 
 #[tokio::test]
 async fn several_subscriptions_grant_the_features_of_all_and_the_quota_of_the_best() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let user = world.user();
     subscribe(&world, user, "basic", "api, sso", 5).await;
     subscribe(&world, user, "pro", "sso,audit log", 50).await;
@@ -47,7 +46,7 @@ async fn several_subscriptions_grant_the_features_of_all_and_the_quota_of_the_be
 
 #[tokio::test]
 async fn access_ends_by_status_by_block_and_by_the_clock() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let has_access =
         async || world.service.entitlement(subscription.user_id).await.unwrap().has_access();
@@ -75,7 +74,7 @@ async fn access_ends_by_status_by_block_and_by_the_clock() {
 
 #[tokio::test]
 async fn more_subscriptions_than_a_page_holds_all_count() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let user = world.user();
     let plan = world.plan("pro").await;
     for _ in 0..201 {

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use subscription_core::{
     NewPlan, NewSubscription, PaymentChanges, PlanChanges, SubscriptionChanges,
 };
-
-use crate::world::{World, of};
+use test_support::service_world::{ServiceWorld, of};
 
 fn shown(record: &impl serde::Serialize) -> Value {
     serde_json::to_value(record).unwrap()
@@ -15,7 +14,7 @@ fn shown(record: &impl serde::Serialize) -> Value {
 
 const LATER: &str = "2025-02-01T00:00:00.000000Z";
 
-/// What a plan can be made with and changed to.
+/// Values that a plan can be created with and changed to.
 fn plan_fields() -> Value {
     json!({
         "price": 5.5,
@@ -26,7 +25,7 @@ fn plan_fields() -> Value {
 
 #[tokio::test]
 async fn every_field_of_a_new_plan_is_kept() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let mut sent = plan_fields();
     sent["slug"] = json!("other");
     sent["name"] = json!("Other");
@@ -45,7 +44,7 @@ async fn every_field_of_a_new_plan_is_kept() {
 #[tokio::test]
 async fn every_field_of_a_plan_changes_alone() {
     for (field, value) in plan_fields().as_object().unwrap() {
-        let world = World::new();
+        let world = ServiceWorld::new();
         let before = shown(&*world.plan("pro").await);
         world.clock.advance(Duration::from_hours(24));
 
@@ -62,7 +61,7 @@ async fn every_field_of_a_plan_changes_alone() {
 
 #[tokio::test]
 async fn every_field_of_a_new_subscription_is_kept() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     let sent = json!({
         "user_id": world.user(), "subscription_plan_id": plan.id, "external_subscription_id": "s-1",
@@ -80,7 +79,7 @@ async fn every_field_of_a_new_subscription_is_kept() {
 
 #[tokio::test]
 async fn a_subscription_is_made_to_renew_when_it_is_told() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     let sent = json!({
         "user_id": world.user(), "subscription_plan_id": plan.id, "renews_at": "2025-02-11T00:00:00.000000Z",
@@ -94,7 +93,7 @@ async fn a_subscription_is_made_to_renew_when_it_is_told() {
 
 #[tokio::test]
 async fn a_change_tells_when_it_was_made() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let payment = world.payment(subscription.id, |_| {}).await;
     world.clock.advance(Duration::from_hours(24));

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use subscription_core::{ErrorKind, NewPayment, NewPlan, NewSubscription, PlanChanges};
-
-use crate::world::{World, new_plan, of, once, wrong};
+use test_support::service_world::{ServiceWorld, new_plan, of, once, wrong};
 
 #[tokio::test]
 async fn the_same_request_gets_the_first_answer_whatever_happened_since() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let create =
         async || world.service.create_plan(new_plan("pro"), Some(once("shop", "k1"))).await;
 
@@ -27,7 +26,7 @@ async fn the_same_request_gets_the_first_answer_whatever_happened_since() {
 
 #[tokio::test]
 async fn every_kind_of_record_is_made_once() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     let new = NewSubscription::new(world.user(), plan.id);
     let subscribe = async || {
@@ -49,7 +48,7 @@ async fn every_kind_of_record_is_made_once() {
 
 #[tokio::test]
 async fn the_key_of_another_request_is_refused() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     world.service.create_plan(new_plan("pro"), Some(once("shop", "k1"))).await.unwrap();
 
     let other = NewPlan { price: of("19.990"), ..new_plan("pro") };
@@ -60,7 +59,7 @@ async fn the_key_of_another_request_is_refused() {
 
 #[tokio::test]
 async fn another_clients_key_is_another_key() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     world.service.create_plan(new_plan("pro"), Some(once("shop", "k1"))).await.unwrap();
 
     let other =
@@ -71,7 +70,7 @@ async fn another_clients_key_is_another_key() {
 
 #[tokio::test]
 async fn a_failed_request_leaves_its_key_free() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     let create =
         async || world.service.create_plan(new_plan("pro"), Some(once("shop", "k1"))).await;
@@ -84,7 +83,7 @@ async fn a_failed_request_leaves_its_key_free() {
 
 #[tokio::test]
 async fn a_key_is_free_again_after_its_time_and_the_kept_answer_can_be_cleared() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let create = async |slug: &str| {
         world.service.create_plan(new_plan(slug), Some(once("shop", "k1"))).await
     };

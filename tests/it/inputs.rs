@@ -5,8 +5,7 @@ use subscription_core::{
     Error, InputError, NewPayment, NewPlan, NewSubscription, PaymentChanges, PlanChanges,
     SubscriptionChanges,
 };
-
-use crate::world::{faults, of};
+use test_support::service_world::{faults, of};
 
 type Reader = fn(&[u8]) -> Result<(), InputError>;
 

@@ -4,9 +4,8 @@ use subscription_core::store::{Direction, PageLimit, PaymentQuery, Position, Sor
 use subscription_core::{
     ErrorKind, Field, NewPayment, PaymentChanges, PaymentStatus, SubscriptionId, Version,
 };
+use test_support::service_world::{ServiceWorld, faults, of, wrong};
 use uuid::Uuid;
-
-use crate::world::{World, faults, of, wrong};
 
 fn changes(change: impl FnOnce(&mut PaymentChanges)) -> PaymentChanges {
     let mut changes = PaymentChanges::default();
@@ -16,7 +15,7 @@ fn changes(change: impl FnOnce(&mut PaymentChanges)) -> PaymentChanges {
 
 #[tokio::test]
 async fn a_new_payment_is_pending() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
 
     let payment = world.payment(subscription.id, |_| {}).await;
@@ -38,7 +37,7 @@ async fn a_new_payment_is_pending() {
 
 #[tokio::test]
 async fn an_amount_is_more_than_nothing_and_fits_its_currency() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let cases = [
         ("0.01", "USD", true),
@@ -65,7 +64,7 @@ async fn an_amount_is_more_than_nothing_and_fits_its_currency() {
 
 #[tokio::test]
 async fn a_change_of_currency_is_checked_against_the_amount_that_stays() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let payment = world.payment(subscription, |_| {}).await;
 
@@ -77,7 +76,7 @@ async fn a_change_of_currency_is_checked_against_the_amount_that_stays() {
 
 #[tokio::test]
 async fn an_unknown_subscription_is_told_beside_the_other_faults() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let nobody = SubscriptionId::from(Uuid::max());
 
     let refused =
@@ -93,7 +92,7 @@ async fn an_unknown_subscription_is_told_beside_the_other_faults() {
 
 #[tokio::test]
 async fn once_settled_what_for_and_how_much_is_history() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let other = world.subscription(|_| {}).await.id;
     let payment =
@@ -123,7 +122,7 @@ async fn once_settled_what_for_and_how_much_is_history() {
 
 #[tokio::test]
 async fn a_payment_that_becomes_settled_is_history_from_then_on() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let payment = world.payment(subscription, |_| {}).await;
     let update = async |changes| world.service.update_payment(payment.id, changes, None).await;
@@ -137,7 +136,7 @@ async fn a_payment_that_becomes_settled_is_history_from_then_on() {
 
 #[tokio::test]
 async fn events_tell_a_step_of_a_payment_from_another_change() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let payment = world.payment(subscription, |_| {}).await;
     let update = async |changes| world.service.update_payment(payment.id, changes, None).await;
@@ -152,7 +151,7 @@ async fn events_tell_a_step_of_a_payment_from_another_change() {
 
 #[tokio::test]
 async fn the_same_settled_amount_with_other_digits_changes_nothing() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let payment = world
         .payment(subscription, |new| {
@@ -169,7 +168,7 @@ async fn the_same_settled_amount_with_other_digits_changes_nothing() {
 
 #[tokio::test]
 async fn an_external_id_is_unique_and_free_after_deletion() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let with_id = |new: &mut NewPayment| new.external_payment_id = Some(of("pay_1"));
     let first = world.payment(subscription, with_id).await;
@@ -186,7 +185,7 @@ async fn an_external_id_is_unique_and_free_after_deletion() {
 
 #[tokio::test]
 async fn payments_outlive_their_subscription_and_are_listed_by_it() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await.id;
     let mut expected = Vec::new();
     for _ in 0..5 {

@@ -6,8 +6,7 @@ use subscription_core::plans::CycleUnit;
 use subscription_core::{
     BillingCycle, Field, NewSubscription, Schedule, SubscriptionChanges, Timestamp,
 };
-
-use crate::world::{World, at, of};
+use test_support::service_world::{ServiceWorld, at, of};
 
 #[test]
 fn golden_vectors() {
@@ -62,7 +61,7 @@ fn periods_end_with_the_year_9999() {
 
 #[tokio::test]
 async fn a_subscription_renews_at_its_anchors_day_though_months_are_short() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
 
     let mut renewals = vec![subscription.renews_at.unwrap()];
@@ -81,7 +80,7 @@ async fn a_subscription_renews_at_its_anchors_day_though_months_are_short() {
 
 #[tokio::test]
 async fn a_renewal_off_the_grid_moves_the_anchor_and_one_on_it_does_not() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let renew_at = async |day: &str| {
         let renews_at = Field::Value(at(&format!("{day}T00:00:00Z")));
@@ -101,7 +100,7 @@ async fn a_renewal_off_the_grid_moves_the_anchor_and_one_on_it_does_not() {
 
 #[tokio::test]
 async fn a_trial_of_another_length_anchors_the_periods_at_its_end() {
-    let world = World::new();
+    let world = ServiceWorld::new();
 
     let trial = world
         .subscription(|new: &mut NewSubscription| {
@@ -115,7 +114,7 @@ async fn a_trial_of_another_length_anchors_the_periods_at_its_end() {
 
 #[tokio::test]
 async fn an_anchor_that_was_moved_keeps_its_day_though_months_are_short() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world
         .subscription(|new: &mut NewSubscription| {
             new.starts_at = Some(at("2025-01-10T00:00:00.000000Z"));
@@ -133,7 +132,7 @@ async fn an_anchor_that_was_moved_keeps_its_day_though_months_are_short() {
 
 #[tokio::test]
 async fn a_new_start_is_a_new_grid() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world
         .subscription(|new: &mut NewSubscription| {
             new.renews_at = at("2025-02-14T00:00:00.000000Z").into();

@@ -5,8 +5,7 @@ use subscription_core::{
     BillingCycle, Conflict, Error, ErrorKind, NewPlan, PlanChanges, Slug, SubscriptionChanges,
     Version,
 };
-
-use crate::world::{World, at, faults, new_plan, of, wrong};
+use test_support::service_world::{ServiceWorld, at, faults, new_plan, of, wrong};
 
 fn slug(text: &str) -> Slug {
     of(text)
@@ -14,7 +13,7 @@ fn slug(text: &str) -> Slug {
 
 #[tokio::test]
 async fn a_new_plan_is_open_and_has_its_defaults() {
-    let world = World::new();
+    let world = ServiceWorld::new();
 
     let plan = world.plan("pro").await;
 
@@ -44,7 +43,7 @@ async fn a_new_plan_is_open_and_has_its_defaults() {
 
 #[tokio::test]
 async fn an_update_changes_what_it_carries_and_nothing_else() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     world.clock.set(at("2025-02-01T00:00:00.000000Z"));
 
@@ -62,7 +61,7 @@ async fn an_update_changes_what_it_carries_and_nothing_else() {
 
 #[tokio::test]
 async fn an_update_that_changes_nothing_writes_nothing() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     world.clock.set(at("2025-02-01T00:00:00.000000Z"));
 
@@ -77,7 +76,7 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 
 #[tokio::test]
 async fn a_price_written_with_other_digits_is_a_change() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
 
     let changes = PlanChanges { price: Some(of("19.990")), ..PlanChanges::default() };
@@ -88,7 +87,7 @@ async fn a_price_written_with_other_digits_is_a_change() {
 
 #[tokio::test]
 async fn a_slug_is_taken_until_its_plan_is_deleted() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
 
     let again = world.service.create_plan(new_plan("pro"), None).await;
@@ -106,7 +105,7 @@ async fn a_slug_is_taken_until_its_plan_is_deleted() {
 
 #[tokio::test]
 async fn what_does_not_exist_is_not_found() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let missing = slug("missing");
 
     let not_found = (ErrorKind::NotFound, "not_found");
@@ -118,7 +117,7 @@ async fn what_does_not_exist_is_not_found() {
 
 #[tokio::test]
 async fn a_plan_in_use_is_not_deleted() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let plan = world.service.plan_by_id(subscription.subscription_plan_id).await.unwrap();
 
@@ -132,7 +131,7 @@ async fn a_plan_in_use_is_not_deleted() {
 
 #[tokio::test]
 async fn a_plan_left_by_its_last_subscription_is_free_to_go() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let (old, new) = (subscription.subscription_plan_id, world.plan("other").await);
     let old = world.service.plan_by_id(old).await.unwrap();
@@ -149,7 +148,7 @@ async fn a_plan_left_by_its_last_subscription_is_free_to_go() {
 
 #[tokio::test]
 async fn a_stale_precondition_refuses_and_names_the_version() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
     let retire = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
     let first = Some(Version::FIRST);
@@ -167,7 +166,7 @@ async fn a_stale_precondition_refuses_and_names_the_version() {
 
 #[tokio::test]
 async fn too_many_variants_are_refused_from_code_as_from_json() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let mut new = new_plan("pro");
     new.variants = vec![of("variant"); 101];
 
@@ -187,7 +186,7 @@ fn a_cycle_that_is_refused_tells_every_cycle_that_has_a_name() {
 
 #[tokio::test]
 async fn lists_go_page_by_page_in_the_order_asked_for() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     for (slug, price, cycle) in [
         ("a", "9.5", BillingCycle::MONTHLY),
         ("b", "10", BillingCycle::YEARLY),

@@ -9,9 +9,8 @@ use subscription_core::{
     Error, MemoryStore, NewSubscription, PlanChanges, Slug, SubscriptionService, SystemRandomness,
     UserId,
 };
+use test_support::service_world::{new_plan, of, once};
 use tokio::task::JoinSet;
-
-use crate::world::{new_plan, of, once};
 
 fn service() -> SubscriptionService {
     SubscriptionService::new(Arc::new(MemoryStore::default()))

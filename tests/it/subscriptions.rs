@@ -7,9 +7,8 @@ use subscription_core::{
     BillingCycle, Error, ErrorKind, Field, NewSubscription, PlanChanges, PlanId,
     SubscriptionChanges, SubscriptionStatus, Version,
 };
+use test_support::service_world::{ServiceWorld, at, faults, of, wrong};
 use uuid::Uuid;
-
-use crate::world::{World, at, faults, of, wrong};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -21,7 +20,7 @@ fn changes(change: impl FnOnce(&mut SubscriptionChanges)) -> SubscriptionChanges
 
 #[tokio::test]
 async fn a_new_subscription_takes_what_it_lacks_from_its_plan_and_the_clock() {
-    let world = World::new();
+    let world = ServiceWorld::new();
 
     let subscription = world.subscription(|_| {}).await;
 
@@ -49,7 +48,7 @@ async fn a_new_subscription_takes_what_it_lacks_from_its_plan_and_the_clock() {
 
 #[tokio::test]
 async fn one_that_starts_later_is_pending_and_one_paid_once_never_renews() {
-    let world = World::new();
+    let world = ServiceWorld::new();
 
     let later =
         world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00.000000Z"))).await;
@@ -64,7 +63,7 @@ async fn one_that_starts_later_is_pending_and_one_paid_once_never_renews() {
 
 #[tokio::test]
 async fn it_is_active_by_its_status() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     for status in SubscriptionStatus::all() {
         let subscription = world.subscription(|new| new.status = Some(status)).await;
 
@@ -75,7 +74,7 @@ async fn it_is_active_by_its_status() {
 
 #[tokio::test]
 async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
 
@@ -101,7 +100,7 @@ async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
 #[tokio::test]
 async fn ends_follow_the_status() {
     use SubscriptionStatus::{Active, Cancelled, Expired};
-    let world = World::new();
+    let world = ServiceWorld::new();
     let now = world.service.now();
     let later = now.saturating_add(90 * DAY);
     let earlier = at("2025-01-01T00:00:00.000000Z");
@@ -132,7 +131,7 @@ async fn ends_follow_the_status() {
 #[tokio::test]
 async fn one_without_renewal_that_is_cancelled_ends_now_and_one_that_never_began_ends_as_it_begins()
 {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let once = world.subscription(|new| new.billing_cycle = Some(BillingCycle::ONE_TIME)).await;
     let later =
         world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00.000000Z"))).await;
@@ -148,7 +147,7 @@ async fn one_without_renewal_that_is_cancelled_ends_now_and_one_that_never_began
 
 #[tokio::test]
 async fn one_that_ended_and_expires_keeps_its_end() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription =
         world.subscription(|new| new.status = Some(SubscriptionStatus::Cancelled)).await;
     world.clock.advance(300 * DAY);
@@ -161,7 +160,7 @@ async fn one_that_ended_and_expires_keeps_its_end() {
 
 #[tokio::test]
 async fn a_block_outlasts_changes_of_status_until_it_is_lifted() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let update = async |changes| {
         world.service.update_subscription(subscription.id, changes, None).await.unwrap()
@@ -179,7 +178,7 @@ async fn a_block_outlasts_changes_of_status_until_it_is_lifted() {
 
 #[tokio::test]
 async fn sending_back_what_was_read_changes_nothing() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     for status in SubscriptionStatus::all() {
         let subscription = world.subscription(|new| new.status = Some(status)).await;
         let mut json = serde_json::to_value(&*subscription).unwrap();
@@ -204,7 +203,7 @@ async fn sending_back_what_was_read_changes_nothing() {
 
 #[tokio::test]
 async fn access_cannot_be_forced_on_where_the_status_grants_none() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     for status in SubscriptionStatus::all() {
         let subscription = world.subscription(|new| new.status = Some(status)).await;
         let on = changes(|c| c.is_active = Some(true));
@@ -221,7 +220,7 @@ async fn access_cannot_be_forced_on_where_the_status_grants_none() {
 
 #[tokio::test]
 async fn times_before_the_start_are_refused_together_and_blamed_on_what_was_sent() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription =
         world.subscription(|new| new.ends_at = Some(at("2025-06-30T00:00:00.000000Z"))).await;
     let update =
@@ -245,7 +244,7 @@ async fn times_before_the_start_are_refused_together_and_blamed_on_what_was_sent
 
 #[tokio::test]
 async fn an_unknown_plan_is_told_beside_the_other_faults() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let mut new = NewSubscription::new(world.user(), PlanId::from(Uuid::max()));
     new.status = Some(SubscriptionStatus::Paused);
     new.is_active = Some(true);
@@ -264,7 +263,7 @@ async fn an_unknown_plan_is_told_beside_the_other_faults() {
 
 #[tokio::test]
 async fn a_retired_plan_takes_nobody_new_and_keeps_who_it_has() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let plan = world.service.plan_by_id(subscription.subscription_plan_id).await.unwrap();
     let retire = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
@@ -287,7 +286,7 @@ async fn a_retired_plan_takes_nobody_new_and_keeps_who_it_has() {
 
 #[tokio::test]
 async fn an_external_id_is_taken_until_it_is_given_up() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let holder = world.subscription(|new| new.external_subscription_id = Some(of("sub_1"))).await;
     let other = world.subscription(|_| {}).await;
     let take = || changes(|c| c.external_subscription_id = Field::Value(of("sub_1")));
@@ -304,7 +303,7 @@ async fn an_external_id_is_taken_until_it_is_given_up() {
 
 #[tokio::test]
 async fn events_tell_of_every_change_once() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let id = subscription.id;
     let update = async |changes| world.service.update_subscription(id, changes, None).await;
@@ -347,7 +346,7 @@ async fn events_tell_of_every_change_once() {
 
 #[tokio::test]
 async fn a_deleted_subscription_is_gone() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let id = world.subscription(|_| {}).await.id;
 
     world.service.delete_subscription(id, None).await.unwrap();

@@ -5,8 +5,7 @@ use std::time::Duration;
 use subscription_core::{
     Conflict, Error, PaymentChanges, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
 };
-
-use crate::world::{World, at, of};
+use test_support::service_world::{ServiceWorld, at, of};
 
 /// The contract's table, written out once more.
 const SUBSCRIPTIONS: [(&str, &str); 8] = [
@@ -51,7 +50,7 @@ fn the_tables_are_those_of_the_contract() {
 
 #[tokio::test]
 async fn all_64_steps_of_a_subscription() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let mut steps = 0;
     for from in SubscriptionStatus::all() {
         for to in SubscriptionStatus::all() {
@@ -80,7 +79,7 @@ async fn all_64_steps_of_a_subscription() {
 
 #[tokio::test]
 async fn what_is_cancelled_comes_back_only_before_its_end() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     for to in [SubscriptionStatus::Active, SubscriptionStatus::OnTrial] {
         let subscription = world
             .subscription(|new| {
@@ -105,7 +104,7 @@ async fn what_is_cancelled_comes_back_only_before_its_end() {
 
 #[tokio::test]
 async fn all_64_steps_of_a_payment() {
-    let world = World::new();
+    let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     for from in PaymentStatus::all() {
         for to in PaymentStatus::all() {

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 use crate::accounts::{Client, ClientKey, ClientKind};
 use crate::server_keys::ServerKeys;
 use crate::values::clock::Timestamp;
-use crate::values::id::{Randomness, RandomnessUnavailable};
+use crate::values::randomness::{Randomness, RandomnessUnavailable};
 use crate::values::text::Slug;
 
 const PREFIX: &str = "sck_";

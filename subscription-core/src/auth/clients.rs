@@ -1,5 +1,6 @@
 //! Clients: made, known again, given new keys, shut out.
 
+use crate::store::{ClientQuery, StoreExt as _};
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -11,7 +12,7 @@ use crate::accounts::{Client, ClientKind, ClientSource, NewClient, Scope};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::found;
-use crate::store::{ChangeSet, Key, StoreError, Write};
+use crate::store::{ChangeSet, Key, Record, StoreError};
 use crate::values::text::Slug;
 use crate::values::version::Version;
 
@@ -84,7 +85,7 @@ impl Authentication {
         new.check()?;
         self.service()
             .retrying(|| async {
-                let found = self.store().client(&new.id).await.map_err(Error::Store)?;
+                let found = self.store().get_as::<Client>(&new.id).await?;
                 let Some(found) = found else {
                     return match self.make_client(new.clone(), ClientSource::File).await {
                         // Somebody else was faster: look again.
@@ -179,12 +180,12 @@ impl Authentication {
 
     /// The client of an id.
     pub async fn client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
-        found(self.store().client(id).await, "client", id)
+        found(self.store().get_as::<Client>(&id).await, "client", id)
     }
 
     /// Every client, by id.
     pub async fn clients(&self) -> Result<Vec<Arc<Client>>, Error> {
-        self.store().clients().await.map_err(Error::Store)
+        Ok(self.store().list_as::<Client>(ClientQuery::All).await?.items)
     }
 
     /// Who calls with `credential`. One answer for what is unknown, wrong or shut out.
@@ -195,7 +196,7 @@ impl Authentication {
         let unknown = || Error::from(Unauthenticated::ClientUnknown);
         let hash = hash(credential);
         if let Some(accepting) = self.0.accepted.0.get(&hash) {
-            let client = self.store().client(&accepting.id).await.map_err(Error::Store)?;
+            let client = self.store().get_as::<Client>(&accepting.id).await?;
             // As it is now: it may have been given another key since, or shut out.
             let same = |client: &Arc<Client>| {
                 Arc::ptr_eq(client, &accepting) || client.as_ref() == accepting.as_ref()
@@ -205,7 +206,7 @@ impl Authentication {
             }
         }
         let credential = ClientCredential::parse(credential).ok_or_else(unknown)?;
-        match self.store().client(&credential.id).await.map_err(Error::Store)? {
+        match self.store().get_as::<Client>(&credential.id).await? {
             Some(client) if client.accepts(&credential, &self.0.server_keys) => {
                 self.0.accepted.0.put(hash, Arc::clone(&client));
                 Ok(client)
@@ -235,11 +236,11 @@ impl Authentication {
         let subject = Subject::Client(client.id.clone());
         let event = self.service().event(subject, client.version, change, client.updated_at)?;
         let changes = ChangeSet {
-            writes: vec![Write::Client(client.clone())],
+            writes: vec![Record::from(client.clone())],
             events: vec![event],
             ..ChangeSet::default()
         };
-        self.store().commit(changes).await.map_err(Error::Store)?;
+        self.store().commit(changes).await?;
         Ok(Arc::new(client))
     }
 }

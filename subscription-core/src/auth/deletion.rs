@@ -5,6 +5,7 @@
 //! last, so that the caller can repeat the request until the end. A deletion that was interrupted is
 //! resumed by [`Authentication::finish_deletions`].
 
+use crate::store::{SessionQuery, StoreExt as _, UserQuery};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::accounts::{Session, User};
 use crate::error::{Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::store::{
-    ChangeSet, Delete, Guard, Key, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
+    ChangeSet, Delete, Guard, Key, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
@@ -39,7 +40,7 @@ impl Authentication {
         if auth_id.parse() != Ok(own) {
             return Err(Forbidden::AuthIdMismatch.into());
         }
-        let user = self.store().user(own).await.map_err(Error::Store)?;
+        let user = self.store().get_as::<User>(&own).await?;
         let user = user.ok_or(Unauthenticated::SessionRevoked)?;
         self.delete_user(&user).await
     }
@@ -47,7 +48,8 @@ impl Authentication {
     /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns their
     /// number; call it at the start and now and then.
     pub async fn finish_deletions(&self) -> Result<usize, Error> {
-        let closing = self.store().closing_users(PageLimit::MAX).await.map_err(Error::Store)?;
+        let closing =
+            self.store().list_as::<User>(UserQuery::Closing { limit: PageLimit::MAX }).await?.items;
         let (mut finished, mut failed) = (0, None);
         for user in closing {
             // One account that cannot be deleted does not keep the others waiting.
@@ -68,7 +70,7 @@ impl Authentication {
 
     /// Deletes an account, or as much of it as one commit takes; true if it is gone.
     async fn delete_step(&self, user_id: UserId) -> Result<bool, Error> {
-        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        let user = self.store().get_as::<User>(&user_id).await?;
         // Another caller or instance has finished it.
         let Some(user) = user else { return Ok(true) };
         let now = self.service().now();
@@ -107,14 +109,14 @@ impl Authentication {
     /// Marks an account as closing: nothing new is accepted for it.
     async fn close(&self, user_id: UserId, now: Timestamp) -> Result<(), Error> {
         // Read again: much time has passed since all that belongs to the account was read.
-        let user = self.store().user(user_id).await.map_err(Error::Store)?;
+        let user = self.store().get_as::<User>(&user_id).await?;
         let Some(user) = user else { return Ok(()) };
         let version = user.version.next();
         let subject = Subject::User(user_id);
         let event = self.service().event(subject, version, Change::Updated, now)?;
         let user = User { closing: true, updated_at: now, version, ..User::clone(&user) };
         let changes = ChangeSet {
-            writes: vec![Write::User(user)],
+            writes: vec![Record::from(user)],
             events: vec![event],
             ..ChangeSet::default()
         };
@@ -136,7 +138,7 @@ impl Authentication {
         let mut query = SubscriptionQuery { filter, limit, now, ..SubscriptionQuery::default() };
         let mut found = Vec::new();
         loop {
-            let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
+            let page = self.store().list_as::<Subscription>(query.clone()).await?;
             found.extend(page.items);
             query.after = page.next;
             if query.after.is_none() || found.len() >= ChangeSet::RECORDS_MAX {
@@ -155,13 +157,16 @@ impl Authentication {
         now: Timestamp,
         enough: usize,
     ) -> Result<(Sessions, Sessions), Error> {
-        let live = self.store().sessions(user, now).await.map_err(Error::Store)?;
+        let live = self.store().list_as::<Session>(SessionQuery::LiveOf { user, now }).await?.items;
         let mut live: Sessions = live.into_iter().map(|session| (session.id, session)).collect();
         let (mut ended, mut skip) = (Sessions::new(), 0);
         while ended.len() < enough {
             let limit = PageLimit::MAX;
-            let page = self.store().ended_sessions_of(user, now, skip, limit).await;
-            let page = page.map_err(Error::Store)?;
+            let page = self
+                .store()
+                .list_as::<Session>(SessionQuery::EndedOf { user, now, skip, limit })
+                .await?
+                .items;
             skip += page.len();
             let last = page.len() < limit.get();
             ended.extend(page.into_iter().map(|session| (session.id, session)));
@@ -185,7 +190,7 @@ impl Authentication {
                 Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
             let subject = Subject::Subscription(expired.id);
             changes.events.push(self.service().event(subject, expired.version, change, now)?);
-            changes.writes.push(Write::Subscription(expired));
+            changes.writes.push(Record::from(expired));
         }
         Ok(())
     }

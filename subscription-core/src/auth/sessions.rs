@@ -1,5 +1,6 @@
 //! Sessions: refreshed, checked, listed, ended.
 
+use crate::store::{SessionQuery, StoreExt as _};
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -13,7 +14,7 @@ use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::SubscriptionService;
-use crate::store::{ChangeSet, Key, PageLimit, Store, Write};
+use crate::store::{ChangeSet, Key, PageLimit, Record, Store};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::Slug;
@@ -43,13 +44,13 @@ impl Authentication {
         let token = RefreshToken::parse(refresh_token).ok_or_else(invalid)?;
         self.service()
             .retrying_on(Key::Session(token.session), || async {
-                let session = self.store().session(token.session).await.map_err(Error::Store)?;
+                let session = self.store().get_as::<Session>(&token.session).await?;
                 // One answer for a token that was forged, is unknown, or is another client's.
                 let session = session
                     .filter(|session| token.is_genuine(session, &self.0.server_keys))
                     .filter(|session| session.client_id == *client_id)
                     .ok_or_else(invalid)?;
-                let user = self.store().user(session.user_id).await.map_err(Error::Store)?;
+                let user = self.store().get_as::<User>(&session.user_id).await?;
                 let user = user.ok_or_else(invalid)?;
                 expect_open(&user)?;
                 let now = self.service().now();
@@ -85,10 +86,10 @@ impl Authentication {
     ) -> Result<SignedIn, Error> {
         let key_id = self.0.server_keys.current();
         let next = session.rotate(key_id, self.0.settings.idle_lifetime, now);
-        let writes = vec![Write::Session(next.clone())];
+        let writes = vec![Record::from(next.clone())];
         let signed_in = self.signed_in(user, Arc::new(next), now)?;
         let changes = ChangeSet { writes, ..ChangeSet::default() };
-        self.store().commit(changes).await.map_err(Error::Store)?;
+        self.store().commit(changes).await?;
         Ok(signed_in)
     }
 
@@ -159,7 +160,7 @@ impl Authentication {
         let every = self.0.settings.seen_every;
         self.service()
             .retrying(|| async {
-                let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
+                let session = self.store().get_as::<Session>(&claims.sid).await?;
                 let session = session
                     .filter(|session| session.user_id == claims.sub)
                     .filter(|session| session.revoked.is_none())
@@ -171,9 +172,9 @@ impl Authentication {
                 let Some(seen) = session.seen(claims.generation, every, now) else {
                     return Ok(session);
                 };
-                let writes = vec![Write::Session(seen.clone())];
+                let writes = vec![Record::from(seen.clone())];
                 let changes = ChangeSet { writes, ..ChangeSet::default() };
-                self.store().commit(changes).await.map_err(Error::Store)?;
+                self.store().commit(changes).await?;
                 Ok(Arc::new(seen))
             })
             .await
@@ -187,7 +188,7 @@ impl Authentication {
 
     /// The user of an id, unless the account is being deleted.
     async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
-        let user = self.store().user(id).await.map_err(Error::Store)?;
+        let user = self.store().get_as::<User>(&id).await?;
         user.as_deref().map(expect_open).transpose()?;
         Ok(user)
     }
@@ -204,7 +205,8 @@ impl Authentication {
         user: UserId,
         now: Timestamp,
     ) -> Result<Vec<Arc<Session>>, Error> {
-        let mut sessions = self.store().sessions(user, now).await.map_err(Error::Store)?;
+        let mut sessions =
+            self.store().list_as::<Session>(SessionQuery::LiveOf { user, now }).await?.items;
         // One that was ended by an instance whose clock is ahead ends later than now.
         sessions.retain(|session| session.is_live(now));
         Ok(sessions)
@@ -218,8 +220,16 @@ impl Authentication {
         now: Timestamp,
     ) -> Result<Vec<Arc<Session>>, Error> {
         let kept = self.0.settings.ended_per_user.saturating_sub(ending);
-        let surplus = self.store().ended_sessions_of(user, now, kept, PageLimit::MAX).await;
-        surplus.map_err(Error::Store)
+        let surplus = self
+            .store()
+            .list_as::<Session>(SessionQuery::EndedOf {
+                user,
+                now,
+                skip: kept,
+                limit: PageLimit::MAX,
+            })
+            .await?;
+        Ok(surplus.items)
     }
 
     /// Ends the session of a token, and says how many that were: none if it had ended.
@@ -234,7 +244,7 @@ impl Authentication {
         self.service()
             .retrying_on(Key::Session(claims.sid), || async {
                 let now = self.service().now();
-                let session = self.store().session(claims.sid).await.map_err(Error::Store)?;
+                let session = self.store().get_as::<Session>(&claims.sid).await?;
                 let session = session.filter(|session| session.user_id == claims.sub);
                 let Some(session) = session.filter(|session| session.is_live(now)) else {
                     return Ok(0);
@@ -309,13 +319,13 @@ impl Authentication {
             let subject = Subject::User(user.id);
             let event = self.service().event(subject, user.version, Change::Updated, now)?;
             changes.events.push(event);
-            changes.writes.push(Write::User(user));
+            changes.writes.push(Record::from(user));
         }
         for session in sessions {
             let ended = session.revoke(reason, now);
             let (subject, change) = (Subject::Session(ended.id), Change::Revoked { reason });
             changes.events.push(self.service().event(subject, ended.version, change, now)?);
-            changes.writes.push(Write::Session(ended));
+            changes.writes.push(Record::from(ended));
         }
         self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
         Ok(sessions.len())
@@ -331,8 +341,11 @@ impl Authentication {
                     i64::try_from(self.0.settings.ended_kept.as_micros()).unwrap_or(i64::MAX);
                 let before = Timestamp::from_micros(now.micros().saturating_sub(kept));
                 let before = before.unwrap_or(Timestamp::MIN);
-                let ended = self.store().ended_sessions(before, PageLimit::MAX).await;
-                let ended = ended.map_err(Error::Store)?;
+                let ended = self
+                    .store()
+                    .list_as::<Session>(SessionQuery::Ended { by: before, limit: PageLimit::MAX })
+                    .await?
+                    .items;
                 if !ended.is_empty() {
                     self.forget(&ended, now).await?;
                 }

@@ -1,5 +1,6 @@
 //! Accounts: signing up and signing in.
 
+use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::{Authentication, IdentityRefused};
 use crate::accounts::{IdentityKey, Origin, RevocationReason, Session, User};
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
-use crate::store::{ChangeSet, StoreError, Unique, Write};
+use crate::store::{ChangeSet, Record, StoreError, Unique};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
@@ -68,8 +69,9 @@ impl Authentication {
         let identity = self.proved(&sign_in).await?;
         self.service()
             .retrying_on(&identity, || async {
-                let found = self.store().user_by_identity(&identity).await;
-                if let Some(user) = found.map_err(Error::Store)? {
+                let found =
+                    self.store().find_as::<User>(UniqueValue::UserIdentity(&identity)).await;
+                if let Some(user) = found? {
                     expect_open(&user)?;
                     return Err(Conflict::AccountExists.into());
                 }
@@ -98,8 +100,9 @@ impl Authentication {
         let identity = self.proved(&sign_in).await?;
         self.service()
             .retrying_on(&identity, || async {
-                let found = self.store().user_by_identity(&identity).await;
-                let Some(user) = found.map_err(Error::Store)? else {
+                let found =
+                    self.store().find_as::<User>(UniqueValue::UserIdentity(&identity)).await;
+                let Some(user) = found? else {
                     return Err(Error::NotFound {
                         record: "account",
                         name: "for this identity".into(),
@@ -187,8 +190,8 @@ impl Authentication {
             self.delete(Subject::Session(session.id), session.version, &mut changes, now)?;
         }
         let ended: Vec<_> = surplus.ended.iter().map(|session| session.id).collect();
-        changes.writes = vec![Write::User(user), Write::Session(session)];
-        changes.writes.extend(surplus.ended.into_iter().map(Write::Session));
+        changes.writes = vec![Record::from(user), Record::from(session)];
+        changes.writes.extend(surplus.ended.into_iter().map(Record::from));
         match self.commit_ending(changes, ended).await {
             Ok(()) => Ok(signed_in),
             Err(Error::Store(StoreError::Taken(Unique::UserEmail))) => {

@@ -12,7 +12,8 @@ use super::known::{Known, hash};
 use crate::accounts::Session;
 use crate::error::Error;
 use crate::values::clock::Timestamp;
-use crate::values::id::{Randomness, SessionId, TokenId, UserId};
+use crate::values::id::{SessionId, TokenId, UserId};
+use crate::values::randomness::Randomness;
 use crate::values::text::Slug;
 
 /// What tells our access tokens from every other JWT (RFC 9068).

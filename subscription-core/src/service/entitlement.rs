@@ -1,5 +1,6 @@
 //! What a user may do now.
 
+use crate::store::StoreExt as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl SubscriptionService {
         loop {
             let page = self.subscriptions(&query).await?;
             for subscription in page.items {
-                let plan = self.store().plan(subscription.subscription_plan_id).await;
+                let plan = self.store().get_as::<Plan>(&subscription.subscription_plan_id).await;
                 // Both were there in turn, but not at once: deleted in between, they grant nothing.
                 match found(plan, "plan", subscription.subscription_plan_id) {
                     Ok(plan) => entitlement.grants.push(Grant { subscription, plan }),

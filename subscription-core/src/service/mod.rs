@@ -11,6 +11,7 @@ mod record;
 mod subscriptions;
 mod turns;
 
+use crate::store::{EventQuery, IdempotencyQuery, StoreExt as _};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +27,11 @@ use crate::error::{Conflict, Error};
 use crate::events::{Change, Event, RecordedEvent, Subject};
 use crate::store::{
     ChangeSet, Delete, Guard, Idempotency, IdempotencyKey, IdempotencyRecord, Key, Operation,
-    PageLimit, Store, StoreError, Unique, Write,
+    PageLimit, Record, Store, StoreError, Unique,
 };
 use crate::values::clock::{Clock, SystemClock, Timestamp};
-use crate::values::id::{EventId, Randomness, SystemRandomness};
+use crate::values::id::EventId;
+use crate::values::randomness::{Randomness, SystemRandomness};
 use crate::values::version::Version;
 
 /// How long the answer to a request is kept for its repetition, unless said otherwise.
@@ -147,7 +149,7 @@ impl SubscriptionService {
 
     /// The events after a place in the feed, oldest first; 0 is before the first.
     pub async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, Error> {
-        self.store().events(after, limit).await.map_err(Error::Store)
+        Ok(self.store().events(&EventQuery::after(after, limit)).await?.items)
     }
 
     /// Removes the events up to and with this place from the feed, once all who read it have.
@@ -161,8 +163,14 @@ impl SubscriptionService {
     pub async fn forget_expired_requests(&self) -> Result<usize, Error> {
         self.retrying(|| async {
             let now = self.now();
-            let expired = self.store().expired_idempotency(now, PageLimit::MAX).await;
-            let expired = expired.map_err(Error::Store)?;
+            let expired = self
+                .store()
+                .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired {
+                    by: now,
+                    limit: PageLimit::MAX,
+                })
+                .await?
+                .items;
             // Somebody else may have deleted one, and a new request may have used its key since.
             let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
             let deletes = expired.iter().map(|record| Delete {
@@ -171,7 +179,7 @@ impl SubscriptionService {
             });
             let changes = ChangeSet { guards, deletes: deletes.collect(), ..ChangeSet::default() };
             if !changes.deletes.is_empty() {
-                self.store().commit(changes).await.map_err(Error::Store)?;
+                self.store().commit(changes).await?;
             }
             Ok(expired.len())
         })
@@ -232,14 +240,14 @@ impl SubscriptionService {
         let Some(Request { key, fingerprint }) = request else {
             return Ok(Known::Fresh(Version::NEW));
         };
-        let found = self.store().idempotency(key).await.map_err(Error::Store)?;
+        let found = self.store().get_as::<IdempotencyRecord>(&key).await?;
         let Some(found) = found else { return Ok(Known::Fresh(Version::NEW)) };
         if found.expires_at <= self.now() {
             return Ok(Known::Fresh(found.version));
         }
         match T::from_answer(&found.answer) {
             Some(record) if found.fingerprint == *fingerprint => {
-                Ok(Known::Answered(Created { record: Arc::new(record.clone()), replayed: true }))
+                Ok(Known::Answered(Created { record, replayed: true }))
             }
             Some(_) | None => Err(Error::KeyReused),
         }
@@ -257,12 +265,13 @@ impl SubscriptionService {
         if let Some(Request { key, .. }) = request.filter(|_| request_version != Version::NEW) {
             guards.push(still_expired(key, now));
         }
+        let record = Arc::new(record);
         let kept = request.map(|Request { key, fingerprint }| {
-            Write::Idempotency(IdempotencyRecord {
+            Record::from(IdempotencyRecord {
                 key: key.clone(),
                 version: request_version.next(),
                 fingerprint: *fingerprint,
-                answer: record.answer(),
+                answer: Arc::clone(&record).into_answer(),
                 expires_at: now.saturating_add(self.0.requests_kept),
             })
         });
@@ -278,23 +287,24 @@ impl SubscriptionService {
         guards: Vec<Guard>,
         now: Timestamp,
     ) -> Result<Arc<T>, Error> {
-        self.commit(record, change, guards, None, now).await
+        self.commit(Arc::new(record), change, guards, None, now).await
     }
 
     async fn commit<T: ServiceRecord>(
         &self,
-        record: T,
+        record: Arc<T>,
         change: Change,
         guards: Vec<Guard>,
-        beside: Option<Write>,
+        beside: Option<Record>,
         now: Timestamp,
     ) -> Result<Arc<T>, Error> {
         let event = self.event(record.subject(), record.version(), change, now)?;
-        let writes = std::iter::once(record.write()).chain(beside).collect();
+        let written = Arc::clone(&record).into_record();
+        let writes = std::iter::once(written.clone()).chain(beside).collect();
         let changes = ChangeSet { guards, writes, events: vec![event], ..ChangeSet::default() };
         match self.store().commit(changes).await {
-            Ok(()) => Ok(Arc::new(record)),
-            Err(StoreError::Taken(unique)) => Err(self.taken(unique, record.write()).await?),
+            Ok(()) => Ok(record),
+            Err(StoreError::Taken(unique)) => Err(self.taken(unique, written).await?),
             Err(error) => Err(Error::Store(error)),
         }
     }
@@ -331,27 +341,11 @@ impl SubscriptionService {
     }
 
     /// The error for a value that another record has.
-    async fn taken(&self, unique: Unique, write: Write) -> Result<Error, Error> {
-        let store = self.store();
-        let holder = match &write {
-            Write::Plan(plan) => {
-                let holder = store.plan_by_slug(&plan.slug).await.map_err(Error::Store)?;
-                holder.map(|holder| Key::Plan(holder.id))
-            }
-            Write::Subscription(subscription) => match &subscription.external_subscription_id {
-                Some(id) => store.subscription_by_external_id(id).await,
-                None => Ok(None),
-            }
-            .map_err(Error::Store)?
-            .map(|holder| Key::Subscription(holder.id)),
-            Write::Payment(payment) => match &payment.external_payment_id {
-                Some(id) => store.payment_by_external_id(id).await,
-                None => Ok(None),
-            }
-            .map_err(Error::Store)?
-            .map(|holder| Key::Payment(holder.id)),
-            Write::User(_) | Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
-        };
+    async fn taken(&self, unique: Unique, write: Record) -> Result<Error, Error> {
+        let mut holder = None;
+        for value in write.unique_values().filter(|value| value.rule() == unique) {
+            holder = self.store().find(value).await?.map(|record| record.key());
+        }
         Ok(match holder.filter(|holder| *holder != write.key()) {
             Some(holder) => Conflict::Taken { unique, holder }.into(),
             // Whoever had it is gone by now, or the record itself has it: decide again.
@@ -383,7 +377,7 @@ pub(crate) fn found<T>(
     kind: &'static str,
     name: impl fmt::Display,
 ) -> Result<T, Error> {
-    let found = record.map_err(Error::Store)?;
+    let found = record?;
     found.ok_or_else(|| Error::NotFound { record: kind, name: name.to_string() })
 }
 
@@ -392,7 +386,7 @@ mod tests {
     use super::*;
     use crate::store::MemoryStore;
     use crate::values::clock::ManualClock;
-    use crate::values::id::SeededRandomness;
+    use crate::values::randomness::SeededRandomness;
 
     #[test]
     fn the_parts_of_a_service_may_be_shared_and_chosen_at_run_time() {

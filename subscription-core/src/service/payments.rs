@@ -1,5 +1,7 @@
 //! What can be done with payments.
 
+use crate::store::StoreExt as _;
+use crate::subscriptions::Subscription;
 use std::sync::Arc;
 
 use super::{Created, Known, Request, SubscriptionService, expect_version, found};
@@ -36,7 +38,7 @@ impl SubscriptionService {
 
     /// The payment of an id.
     pub async fn payment(&self, id: PaymentId) -> Result<Arc<Payment>, Error> {
-        found(self.store().payment(id).await, "payment", id)
+        found(self.store().get_as::<Payment>(&id).await, "payment", id)
     }
 
     /// A page of the payments of a subscription, which may have been deleted meanwhile.
@@ -44,7 +46,7 @@ impl SubscriptionService {
         if query.after.as_ref().is_some_and(|position| !PaymentQuery::fits(position)) {
             return Err(Error::WrongPosition);
         }
-        self.store().payments(query).await.map_err(Error::Store)
+        self.store().list_as::<Payment>(query.clone()).await.map_err(Error::Store)
     }
 
     /// Changes a payment, with `if_version` only if it is still at that version.
@@ -97,7 +99,7 @@ impl SubscriptionService {
 
     /// The subscription is there, and goes on to be until the commit.
     async fn referenced_subscription(&self, id: SubscriptionId) -> Result<Guard, Error> {
-        let found = self.store().subscription(id).await.map_err(Error::Store)?;
+        let found = self.store().get_as::<Subscription>(&id).await?;
         let found = found.ok_or_else(|| {
             let message = "must be an existing subscription";
             let refused = InvalidValue::new(FaultCode::UnknownReference, message);

@@ -1,5 +1,6 @@
 //! What can be done with plans.
 
+use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
 use super::{Created, Known, Request, SubscriptionService, expect_version, found};
@@ -34,12 +35,12 @@ impl SubscriptionService {
 
     /// The plan of a slug.
     pub async fn plan(&self, slug: &Slug) -> Result<Arc<Plan>, Error> {
-        found(self.store().plan_by_slug(slug).await, "plan", slug)
+        found(self.store().find_as::<Plan>(UniqueValue::PlanSlug(&slug)).await, "plan", slug)
     }
 
     /// The plan of an id.
     pub async fn plan_by_id(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
-        found(self.store().plan(id).await, "plan", id)
+        found(self.store().get_as::<Plan>(&id).await, "plan", id)
     }
 
     /// A page of plans.
@@ -47,7 +48,7 @@ impl SubscriptionService {
         if query.after.as_ref().is_some_and(|position| !query.order.fits(position)) {
             return Err(Error::WrongPosition);
         }
-        self.store().plans(query).await.map_err(Error::Store)
+        self.store().list_as::<Plan>(query.clone()).await.map_err(Error::Store)
     }
 
     /// Changes a plan, with `if_version` only if it is still at that version.

@@ -1,84 +1,44 @@
-//! What plans, subscriptions and payments have in common for the service.
+//! The three kinds of record that the service creates, changes and deletes.
+
+use std::sync::Arc;
 
 use crate::events::Subject;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Answer, Write};
+use crate::store::{Answer, Kind};
 use crate::subscriptions::Subscription;
 use crate::values::version::Version;
 
-/// A record that the service makes, changes and deletes, each time with an event.
-pub(crate) trait ServiceRecord: Clone + Send + Sync {
+/// A record that the service creates, changes and deletes, each time with an event.
+pub(crate) trait ServiceRecord: Kind {
     fn subject(&self) -> Subject;
     fn version(&self) -> Version;
-    fn write(&self) -> Write;
-    fn answer(&self) -> Answer;
-    /// The record that was given as an answer, if it is of this kind.
-    fn from_answer(answer: &Answer) -> Option<&Self>;
+    /// The record as the result of a create that may be repeated.
+    fn into_answer(self: Arc<Self>) -> Answer;
+    /// The record that an earlier create made, if it is of this kind.
+    fn from_answer(answer: &Answer) -> Option<Arc<Self>>;
 }
 
-impl ServiceRecord for Plan {
-    fn subject(&self) -> Subject {
-        Subject::Plan(self.id)
-    }
+macro_rules! service_records {
+    ($($record:ident)+) => {$(
+        impl ServiceRecord for $record {
+            fn subject(&self) -> Subject {
+                Subject::$record(self.id)
+            }
 
-    fn version(&self) -> Version {
-        self.version
-    }
+            fn version(&self) -> Version {
+                self.version
+            }
 
-    fn write(&self) -> Write {
-        Write::Plan(self.clone())
-    }
+            fn into_answer(self: Arc<Self>) -> Answer {
+                Answer::$record(self)
+            }
 
-    fn answer(&self) -> Answer {
-        Answer::Plan(self.clone())
-    }
-
-    fn from_answer(answer: &Answer) -> Option<&Self> {
-        if let Answer::Plan(plan) = answer { Some(plan) } else { None }
-    }
+            fn from_answer(answer: &Answer) -> Option<Arc<Self>> {
+                if let Answer::$record(record) = answer { Some(Arc::clone(record)) } else { None }
+            }
+        }
+    )+};
 }
 
-impl ServiceRecord for Subscription {
-    fn subject(&self) -> Subject {
-        Subject::Subscription(self.id)
-    }
-
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn write(&self) -> Write {
-        Write::Subscription(self.clone())
-    }
-
-    fn answer(&self) -> Answer {
-        Answer::Subscription(self.clone())
-    }
-
-    fn from_answer(answer: &Answer) -> Option<&Self> {
-        if let Answer::Subscription(subscription) = answer { Some(subscription) } else { None }
-    }
-}
-
-impl ServiceRecord for Payment {
-    fn subject(&self) -> Subject {
-        Subject::Payment(self.id)
-    }
-
-    fn version(&self) -> Version {
-        self.version
-    }
-
-    fn write(&self) -> Write {
-        Write::Payment(self.clone())
-    }
-
-    fn answer(&self) -> Answer {
-        Answer::Payment(self.clone())
-    }
-
-    fn from_answer(answer: &Answer) -> Option<&Self> {
-        if let Answer::Payment(payment) = answer { Some(payment) } else { None }
-    }
-}
+service_records! { Plan Subscription Payment }

@@ -1,5 +1,7 @@
 //! What can be done with subscriptions.
 
+use crate::accounts::User;
+use crate::store::StoreExt as _;
 use std::sync::Arc;
 
 use super::{Created, Known, Request, SubscriptionService, expect_version, found};
@@ -45,7 +47,8 @@ impl SubscriptionService {
 
     /// The subscription of an id.
     pub async fn subscription(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
-        let subscription = found(self.store().subscription(id).await, "subscription", id)?;
+        let subscription =
+            found(self.store().get_as::<Subscription>(&id).await, "subscription", id)?;
         Ok(as_of(subscription, self.now()))
     }
 
@@ -59,7 +62,7 @@ impl SubscriptionService {
         }
         let now = self.now();
         let query = SubscriptionQuery { now, ..query.clone() };
-        let page = self.store().subscriptions(&query).await.map_err(Error::Store)?;
+        let page = self.store().list_as::<Subscription>(query.clone()).await?;
         let items = page.items.into_iter().map(|subscription| as_of(subscription, now)).collect();
         Ok(Page { items, ..page })
     }
@@ -123,7 +126,7 @@ impl SubscriptionService {
         if !self.checks_users() {
             return Ok(None);
         }
-        let user = self.store().user(id).await.map_err(Error::Store)?;
+        let user = self.store().get_as::<User>(&id).await?;
         let user = user.ok_or_else(|| unknown("user_id", "must be an existing user"))?;
         if user.closing {
             return Err(Conflict::AccountClosing.into());
@@ -132,7 +135,7 @@ impl SubscriptionService {
     }
 
     async fn referenced_plan(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
-        let plan = self.store().plan(id).await.map_err(Error::Store)?;
+        let plan = self.store().get_as::<Plan>(&id).await?;
         plan.ok_or_else(|| unknown("subscription_plan_id", "must be an existing plan"))
     }
 }

@@ -15,7 +15,7 @@ use async_lock::{Mutex, MutexGuard};
 use super::SubscriptionService;
 use crate::error::{Conflict, Error};
 use crate::store::{Key, StoreError};
-use crate::values::id::Randomness;
+use crate::values::randomness::Randomness;
 
 /// How often a change is tried when others are faster. Writers of one record in one process take turns, so
 /// these are other processes, or writers of a record that is only guarded.
@@ -150,7 +150,8 @@ impl SubscriptionService {
                     | Key::Payment(_)
                     | Key::User(_)
                     | Key::Session(_)
-                    | Key::Client(_) => Error::Busy(key),
+                    | Key::Client(_)
+                    | Key::Document(_) => Error::Busy(key),
                 });
             }
             if turn.is_none()
@@ -172,14 +173,14 @@ fn pause_after(lost: u32, ids: &dyn Randomness) -> Duration {
     let longest = PAUSE_FIRST.saturating_mul(1 << lost.min(8)).min(PAUSE_MAX);
     let mut part = [0];
     // Without randomness it pauses for the longest time.
-    let part = if ids.fill(&mut part).is_ok() { u32::from(part[0]) } else { 255 };
+    let part = if ids.fill_id(&mut part).is_ok() { u32::from(part[0]) } else { 255 };
     longest * part / 255
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::id::SeededRandomness;
+    use crate::values::randomness::SeededRandomness;
 
     #[test]
     fn pauses_are_random_and_bounded() {

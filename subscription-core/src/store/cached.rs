@@ -1,6 +1,5 @@
 //! A read-through cache of plans and clients over another store.
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,359 +9,182 @@ use moka::ops::compute::Op;
 use moka::sync::Cache;
 
 use super::{
-    ChangeSet, Delete, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
-    PlanQuery, Store, StoreError, SubscriptionQuery, Write,
+    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, Store, StoreError, UniqueValue,
 };
-use crate::accounts::{Client, IdentityKey, Session, User};
-use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::text::{ExternalId, Slug};
+use crate::values::id::PlanId;
+use crate::values::text::Slug;
 use crate::values::version::Version;
 
-/// Records of a kind that are kept in memory, at the most.
-const RECORDS_MAX: u64 = 10_000;
+/// The largest number of records in the cache.
+const RECORDS_MAX: u64 = 20_000;
 
-/// A store that keeps plans and clients in memory: what every request reads and hardly any changes.
+/// A store that keeps plans and clients in memory: every request reads them, and few change them.
 ///
-/// What is committed through it is seen through it at once. What other processes commit is seen as
-/// soon as [`CacheInvalidator::forget`] is told of it, and after `lag` at the latest. A record never goes back to an
-/// earlier version. Sessions and users are always read from the store itself: a revocation holds at
+/// A commit through it is seen through it at once. A commit of another process is seen as soon as
+/// [`CacheInvalidator::forget`] is called for it, and after `lag` at the latest. A record never goes back
+/// to an earlier version. Sessions and users are always read from the store itself: a revocation holds at
 /// once.
 #[derive(Debug)]
 pub struct CachedStore<S> {
-    inner: Arc<S>,
-    memory: CacheInvalidator,
+    inner: S,
+    cache: CacheInvalidator,
 }
 
-/// What a [`CachedStore`] has in memory.
+/// The cache of a [`CachedStore`], for code that learns of changes by other processes.
 #[derive(Debug, Clone)]
 pub struct CacheInvalidator {
-    plans: Cache<PlanId, Entry<Plan>>,
+    records: Cache<Key, Entry>,
     slugs: Cache<Slug, PlanId>,
-    clients: Cache<Slug, Entry<Client>>,
     hits: Arc<AtomicU64>,
     misses: Arc<AtomicU64>,
 }
 
-#[derive(Debug)]
-struct Entry<T> {
-    /// No earlier version is taken into memory again.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// No earlier version enters the cache again.
     version: Version,
-    record: Option<Arc<T>>,
+    record: Option<Record>,
 }
 
-impl<T> Clone for Entry<T> {
-    fn clone(&self) -> Self {
-        Self { version: self.version, record: self.record.clone() }
-    }
+fn is_cached(key: &Key) -> bool {
+    matches!(key, Key::Plan(_) | Key::Client(_))
 }
 
 impl CacheInvalidator {
+    /// How long a record is believed by default, where nothing reports changes by other processes.
+    pub const LAG: Duration = Duration::from_secs(3);
+
     fn new(lag: Duration) -> Self {
         Self {
-            plans: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
+            records: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
             slugs: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
-            clients: Cache::builder().max_capacity(RECORDS_MAX).time_to_live(lag).build(),
             hits: Arc::default(),
             misses: Arc::default(),
         }
     }
 
-    /// Forgets a record of which there is a new version, or if it is gone the one after its last.
+    /// Forgets a record that has this version now; for a deleted record, the one after its last.
     pub fn forget(&self, key: &Key, version: Version) {
-        match key {
-            Key::Plan(id) => keep(&self.plans, *id, version, None),
-            Key::Client(id) => keep(&self.clients, id.clone(), version, None),
-            Key::Subscription(_)
-            | Key::Payment(_)
-            | Key::User(_)
-            | Key::Session(_)
-            | Key::Idempotency(_) => {}
+        if is_cached(key) {
+            self.put(key.clone(), version, None);
         }
     }
 
-    /// Forgets all: something may have changed without a word.
+    /// Forgets everything, because changes may have been missed.
     pub fn forget_all(&self) {
-        self.plans.invalidate_all();
+        self.records.invalidate_all();
         self.slugs.invalidate_all();
-        self.clients.invalidate_all();
     }
 
-    /// How often a record was in memory when it was asked for.
+    /// The number of reads that the cache answered.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// How often the store had to be asked.
+    /// The number of reads for which the store was asked.
     pub fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
 
-    fn counted<T>(&self, found: Option<T>) -> Option<T> {
+    fn get(&self, key: &Key) -> Option<Record> {
+        self.records.get(key)?.record
+    }
+
+    fn counted(&self, found: Option<Record>) -> Option<Record> {
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
 
-    fn put_plan(&self, plan: &Arc<Plan>) {
-        self.slugs.insert(plan.slug.clone(), plan.id);
-        keep(&self.plans, plan.id, plan.version, Some(Arc::clone(plan)));
+    /// Stores a version of a record, or only that it exists, unless a later version is known.
+    fn put(&self, key: Key, version: Version, record: Option<Record>) {
+        self.records.entry(key).and_compute_with(|known| match known {
+            Some(known) if known.value().version > version => Op::Nop,
+            // An invalidation of a version that is in the cache is ignored.
+            Some(known) if known.value().version == version && record.is_none() => Op::Nop,
+            _ => Op::Put(Entry { version, record }),
+        });
     }
 
-    fn put_client(&self, client: &Arc<Client>) {
-        keep(&self.clients, client.id.clone(), client.version, Some(Arc::clone(client)));
+    fn put_record(&self, record: &Record) {
+        if let Record::Plan(plan) = record {
+            self.slugs.insert(plan.slug.clone(), plan.id);
+        }
+        self.put(record.key(), record.version(), Some(record.clone()));
     }
 
-    /// Takes over what was committed.
-    fn take_over(&self, writes: &[Write], deletes: &[Delete]) {
-        for write in writes {
-            match write {
-                Write::Plan(plan) => self.put_plan(&Arc::new(plan.clone())),
-                Write::Client(client) => self.put_client(&Arc::new(client.clone())),
-                Write::Subscription(_)
-                | Write::Payment(_)
-                | Write::User(_)
-                | Write::Session(_)
-                | Write::Idempotency(_) => {}
-            }
-        }
-        for delete in deletes {
-            self.forget(&delete.key, delete.version.next());
+    /// Removes a record from the cache, but not the knowledge of its version.
+    fn read_again(&self, key: &Key) {
+        if is_cached(key) {
+            self.records.entry(key.clone()).and_compute_with(|known| match known {
+                Some(known) => Op::Put(Entry { version: known.value().version, record: None }),
+                None => Op::Nop,
+            });
         }
     }
-
-    /// Forgets what is about to be written or deleted: it is not taken into memory again as it is now.
-    fn make_way(&self, writes: &[Write], deletes: &[Delete]) {
-        for write in writes {
-            self.forget(&write.key(), write.version());
-        }
-        for delete in deletes {
-            self.forget(&delete.key, delete.version.next());
-        }
-    }
-
-    /// Forgets a record, though no later version of it is known.
-    fn read_anew(&self, key: &Key) {
-        match key {
-            Key::Plan(id) => empty(&self.plans, *id),
-            Key::Client(id) => empty(&self.clients, id.clone()),
-            Key::Subscription(_)
-            | Key::Payment(_)
-            | Key::User(_)
-            | Key::Session(_)
-            | Key::Idempotency(_) => {}
-        }
-    }
-}
-
-/// Keeps no more of a record than its version.
-fn empty<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>(
-    cache: &Cache<K, Entry<T>>,
-    key: K,
-) {
-    cache.entry(key).and_compute_with(|known| match known {
-        Some(known) => Op::Put(Entry { version: known.value().version, record: None }),
-        None => Op::Nop,
-    });
-}
-
-/// Keeps a record, unless a later version of it is known.
-fn keep<K: Hash + Eq + Send + Sync + 'static, T: Send + Sync + 'static>(
-    cache: &Cache<K, Entry<T>>,
-    key: K,
-    version: Version,
-    record: Option<Arc<T>>,
-) {
-    cache.entry(key).and_compute_with(|known| match known {
-        Some(known) if known.value().version > version => Op::Nop,
-        // The same version, forgotten, is no news to who has it.
-        Some(known) if known.value().version == version && record.is_none() => Op::Nop,
-        _ => Op::Put(Entry { version, record }),
-    });
 }
 
 impl<S: Store> CachedStore<S> {
-    /// How long a record is believed by default, where nobody tells of its changes.
-    pub const LAG: Duration = Duration::from_secs(3);
-
-    /// Puts memory in front of a store; what others change is seen after `lag` at the latest.
-    pub fn new(inner: Arc<S>, lag: Duration) -> Self {
-        Self { inner, memory: CacheInvalidator::new(lag) }
+    /// A cache over `inner`; changes by other processes are seen after `lag` at the latest.
+    pub fn new(inner: S, lag: Duration) -> Self {
+        Self { inner, cache: CacheInvalidator::new(lag) }
     }
 
-    /// What is in memory, for who hears of changes.
-    pub const fn memory(&self) -> &CacheInvalidator {
-        &self.memory
-    }
-
-    fn plan_in_memory(&self, id: PlanId) -> Option<Arc<Plan>> {
-        self.memory.plans.get(&id)?.record
+    /// The cache, for code that learns of changes by other processes.
+    pub const fn cache(&self) -> &CacheInvalidator {
+        &self.cache
     }
 }
 
 #[async_trait]
 impl<S: Store> Store for CachedStore<S> {
-    async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
-        if let Some(plan) = self.memory.counted(self.plan_in_memory(id)) {
-            return Ok(Some(plan));
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        if !is_cached(key) {
+            return self.inner.get(key).await;
         }
-        let found = self.inner.plan(id).await?;
-        if let Some(plan) = &found {
-            self.memory.put_plan(plan);
+        if let Some(record) = self.cache.counted(self.cache.get(key)) {
+            return Ok(Some(record));
         }
+        let found = self.inner.get(key).await?;
+        found.iter().for_each(|record| self.cache.put_record(record));
         Ok(found)
     }
 
-    async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
-        let known = self.memory.slugs.get(slug).and_then(|id| self.plan_in_memory(id));
-        if let Some(plan) = self.memory.counted(known.filter(|plan| plan.slug == *slug)) {
-            return Ok(Some(plan));
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        let UniqueValue::PlanSlug(slug) = value else { return self.inner.find(value).await };
+        let known = self.cache.slugs.get(slug).and_then(|id| self.cache.get(&Key::Plan(id)));
+        let is_current =
+            |record: &Record| matches!(record, Record::Plan(plan) if plan.slug == *slug);
+        if let Some(record) = self.cache.counted(known.filter(is_current)) {
+            return Ok(Some(record));
         }
-        let found = self.inner.plan_by_slug(slug).await?;
-        if let Some(plan) = &found {
-            self.memory.put_plan(plan);
-        }
+        let found = self.inner.find(value).await?;
+        found.iter().for_each(|record| self.cache.put_record(record));
         Ok(found)
     }
 
-    async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
-        self.inner.plans(query).await
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        self.inner.list(query).await
     }
 
-    async fn subscription(
-        &self,
-        id: SubscriptionId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        self.inner.subscription(id).await
-    }
-
-    async fn subscription_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        self.inner.subscription_by_external_id(id).await
-    }
-
-    async fn subscriptions(
-        &self,
-        query: &SubscriptionQuery,
-    ) -> Result<Page<Arc<Subscription>>, StoreError> {
-        self.inner.subscriptions(query).await
-    }
-
-    async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
-        self.inner.payment(id).await
-    }
-
-    async fn payment_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Payment>>, StoreError> {
-        self.inner.payment_by_external_id(id).await
-    }
-
-    async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
-        self.inner.payments(query).await
-    }
-
-    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-        self.inner.user(id).await
-    }
-
-    async fn user_by_identity(
-        &self,
-        identity: &IdentityKey,
-    ) -> Result<Option<Arc<User>>, StoreError> {
-        self.inner.user_by_identity(identity).await
-    }
-
-    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
-        self.inner.closing_users(limit).await
-    }
-
-    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-        self.inner.session(id).await
-    }
-
-    async fn sessions(
-        &self,
-        user: UserId,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.sessions(user, now).await
-    }
-
-    async fn ended_sessions_of(
-        &self,
-        user: UserId,
-        now: Timestamp,
-        skip: usize,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.ended_sessions_of(user, now, skip, limit).await
-    }
-
-    async fn ended_sessions(
-        &self,
-        before: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        self.inner.ended_sessions(before, limit).await
-    }
-
-    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-        let known = self.memory.clients.get(id).and_then(|entry| entry.record);
-        if let Some(client) = self.memory.counted(known) {
-            return Ok(Some(client));
-        }
-        let found = self.inner.client(id).await?;
-        if let Some(client) = &found {
-            self.memory.put_client(client);
-        }
-        Ok(found)
-    }
-
-    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
-        self.inner.clients().await
-    }
-
-    async fn idempotency(
-        &self,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
-        self.inner.idempotency(key).await
-    }
-
-    async fn expired_idempotency(
-        &self,
-        now: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
-        self.inner.expired_idempotency(now, limit).await
-    }
-
-    async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, StoreError> {
-        self.inner.events(after, limit).await
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.inner.events(query).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        let in_memory = |key: &Key| matches!(key, Key::Plan(_) | Key::Client(_));
-        let writes: Vec<_> =
-            changes.writes.iter().filter(|write| in_memory(&write.key())).cloned().collect();
-        let deletes: Vec<_> =
-            changes.deletes.iter().filter(|delete| in_memory(&delete.key)).cloned().collect();
-        // Until it is known what became of it, also if the caller does not wait for that, all is read
-        // from the store: whoever has seen a part of the set there must not find the rest here as it was.
-        self.memory.make_way(&writes, &deletes);
+        let written = changes.writes.iter().filter(|record| is_cached(&record.key()));
+        let written: Vec<_> = written.cloned().collect();
+        let deleted = changes.deletes.iter().filter(|delete| is_cached(&delete.key));
+        let deleted: Vec<_> = deleted.cloned().collect();
+        // Until the outcome is known, also if the caller does not wait for it, the records are read from
+        // the store: a reader who saw a part of the set there must not find the rest here as it was.
+        written.iter().for_each(|record| self.cache.forget(&record.key(), record.version()));
+        deleted.iter().for_each(|delete| self.cache.forget(&delete.key, delete.version.next()));
         let outcome = self.inner.commit(changes).await;
         match &outcome {
-            Ok(()) => self.memory.take_over(&writes, &deletes),
-            // It was decided on what is in memory: whoever tries again must read anew.
-            Err(StoreError::Conflict(key)) => self.memory.read_anew(key),
+            Ok(()) => written.iter().for_each(|record| self.cache.put_record(record)),
+            // The set was decided on a record of the cache: the next attempt must read it again.
+            Err(StoreError::Conflict(key)) => self.cache.read_again(key),
             Err(_) => {}
         }
         outcome

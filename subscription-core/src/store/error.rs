@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::change_set::Key;
+use super::record::Key;
 use crate::values::id::PlanId;
 
 /// What must be unique among the records that exist, the same on every store.
@@ -71,4 +71,7 @@ pub enum BadChangeSet {
     /// More writes and deletes than one commit takes.
     #[error("has {0} writes and deletes, more than one commit takes")]
     TooLarge(usize),
+    /// The body of a document is longer than [`Document::BODY_BYTES_MAX`](super::Document::BODY_BYTES_MAX).
+    #[error("has a body in {0} that is too long")]
+    BodyTooLong(Key),
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::payments::Payment;
 use crate::plans::Plan;
@@ -123,9 +124,9 @@ pub struct IdempotencyRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// A plan.
-    Plan(Plan),
+    Plan(Arc<Plan>),
     /// A subscription.
-    Subscription(Subscription),
+    Subscription(Arc<Subscription>),
     /// A payment.
-    Payment(Payment),
+    Payment(Arc<Payment>),
 }

@@ -10,49 +10,52 @@ mod cached;
 mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod document;
 mod error;
 mod idempotency;
 mod memory;
 mod query;
+mod record;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
+mod timed;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod transfer;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 pub use cached::{CacheInvalidator, CachedStore};
-pub use change_set::{ChangeSet, Delete, Guard, Key, Write};
+pub use change_set::{ChangeSet, Delete, Guard};
+pub use document::{
+    Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
+};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use idempotency::{
     Answer, Idempotency, IdempotencyKey, IdempotencyRecord, Operation, RequestKey,
 };
 pub use memory::MemoryStore;
 pub use query::{
-    Direction, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery, Position, SortKey,
-    SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+    ClientQuery, Direction, EventPage, EventQuery, IdempotencyQuery, Page, PageLimit, PaymentQuery,
+    PlanFilter, PlanOrder, PlanQuery, Position, Query, SessionQuery, SortKey, SubscriptionFilter,
+    SubscriptionOrder, SubscriptionQuery, UserQuery,
 };
+pub use record::{Key, Kind, Record, UniqueValue};
+pub use timed::{StoreCall, StoreMeter, TimedStore};
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::error::OpenError;
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use sql::transfer;
+pub use sql::{SqlStore, error::OpenError};
 
-use crate::accounts::{Client, IdentityKey, Session, User};
-use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::text::{ExternalId, Slug};
-
-/// Keeps records: many ways to read, one way to write.
+/// Stores records: four reads and one write.
+///
+/// [`StoreExt`] has the same reads for one kind of record.
 ///
 /// Reads give `Ok(None)` for what is not there. A record is handed out behind an [`Arc`], so that a
 /// store which holds records in memory need not copy them.
@@ -65,7 +68,7 @@ use crate::values::text::{ExternalId, Slug};
 ///   it, and a refused one leaves nothing behind, no event either.
 /// - Once it has returned `Ok`, every later read sees the change, and the change survives a crash of
 ///   the process as far as the store promises to keep anything.
-/// - A [`Write`] is taken only if the stored record has the version before the record's own; for
+/// - A write is taken only if the stored record has the version before the record's own; for
 ///   [`Version::FIRST`](crate::Version::FIRST) there must be no such record. A [`Delete`] and a
 ///   [`Guard::Unchanged`] are taken only at the very version they name. Otherwise the commit is
 ///   refused with [`StoreError::Conflict`], which names the record.
@@ -114,104 +117,109 @@ use crate::values::text::{ExternalId, Slug};
 ///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
-    /// The plan of this id.
-    async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError>;
+    /// The record of this key.
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError>;
 
-    /// The plan of this slug.
-    async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError>;
+    /// The record that has this value.
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError>;
 
-    /// A page of plans.
-    async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError>;
+    /// A page of records. A query whose result depends on the time carries the time.
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError>;
 
-    /// The subscription of this id.
-    async fn subscription(
-        &self,
-        id: SubscriptionId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError>;
-
-    /// The subscription of this id at the payment provider.
-    async fn subscription_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError>;
-
-    /// A page of subscriptions.
-    async fn subscriptions(
-        &self,
-        query: &SubscriptionQuery,
-    ) -> Result<Page<Arc<Subscription>>, StoreError>;
-
-    /// The payment of this id.
-    async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError>;
-
-    /// The payment of this id at the payment provider.
-    async fn payment_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Payment>>, StoreError>;
-
-    /// A page of the payments of a subscription, which need not exist any more.
-    async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError>;
-
-    /// The user of this id.
-    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError>;
-
-    /// The user of this identity.
-    async fn user_by_identity(
-        &self,
-        identity: &IdentityKey,
-    ) -> Result<Option<Arc<User>>, StoreError>;
-
-    /// Up to `limit` users whose account is [closing](User::closing), by id.
-    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError>;
-
-    /// The session of this id, ended or not.
-    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError>;
-
-    /// The sessions of a user that [end](Session::ended_at) after `now`, newest first.
-    async fn sessions(&self, user: UserId, now: Timestamp)
-    -> Result<Vec<Arc<Session>>, StoreError>;
-
-    /// Up to `limit` sessions of a user that [ended](Session::ended_at) at `now` or earlier, the latest
-    /// ended first, without the first `skip` of them.
-    async fn ended_sessions_of(
-        &self,
-        user: UserId,
-        now: Timestamp,
-        skip: usize,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError>;
-
-    /// Up to `limit` sessions that [ended](Session::ended_at) at `before` or earlier, the longest ended
-    /// first.
-    async fn ended_sessions(
-        &self,
-        before: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError>;
-
-    /// The client of this id.
-    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError>;
-
-    /// Every client, by id.
-    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError>;
-
-    /// The answer kept for a request, expired or not.
-    async fn idempotency(
-        &self,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError>;
-
-    /// Up to `limit` answers that expire at `now` or before, the longest expired first.
-    async fn expired_idempotency(
-        &self,
-        now: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError>;
-
-    /// Up to `limit` events of the feed with a sequence above `after`.
-    async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, StoreError>;
+    /// A part of the feed of events.
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError>;
 
     /// Takes all of a change set or none of it.
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError>;
 }
+
+/// Reads of one [`Kind`] of record, for every [`Store`].
+pub trait StoreExt: Store {
+    /// The record of this id.
+    fn get_as<K: Kind>(
+        &self,
+        id: &K::Id,
+    ) -> impl Future<Output = Result<Option<Arc<K>>, StoreError>> + Send {
+        let key = K::key(id);
+        async move { self.get(&key).await?.map(K::expect).transpose() }
+    }
+
+    /// The record that has this value.
+    fn find_as<K: Kind>(
+        &self,
+        value: UniqueValue<'_>,
+    ) -> impl Future<Output = Result<Option<Arc<K>>, StoreError>> + Send {
+        async move { self.find(value).await?.map(K::expect).transpose() }
+    }
+
+    /// A page of records.
+    fn list_as<K: Kind>(
+        &self,
+        query: K::Query,
+    ) -> impl Future<Output = Result<Page<Arc<K>>, StoreError>> + Send {
+        let query = K::query(query);
+        async move {
+            let Page { items, next } = self.list(&query).await?;
+            let items = items.into_iter().map(K::expect).collect::<Result<_, _>>()?;
+            Ok(Page { items, next })
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+/// The future that a method of [`Store`] returns.
+type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A pointer to a store is a store. A call returns the future of the store itself, not one around it.
+macro_rules! pointers_to_stores {
+    ($($pointer:ident)+) => {$(
+        impl<S: Store + ?Sized> Store for $pointer<S> {
+            fn get<'a, 'b, 'f>(&'a self, key: &'b Key) -> Pending<'f, Option<Record>>
+            where
+                'a: 'f,
+                'b: 'f,
+                Self: 'f,
+            {
+                (**self).get(key)
+            }
+
+            fn find<'a, 'b, 'f>(&'a self, value: UniqueValue<'b>) -> Pending<'f, Option<Record>>
+            where
+                'a: 'f,
+                'b: 'f,
+                Self: 'f,
+            {
+                (**self).find(value)
+            }
+
+            fn list<'a, 'b, 'f>(&'a self, query: &'b Query) -> Pending<'f, Page<Record>>
+            where
+                'a: 'f,
+                'b: 'f,
+                Self: 'f,
+            {
+                (**self).list(query)
+            }
+
+            fn events<'a, 'b, 'f>(&'a self, query: &'b EventQuery) -> Pending<'f, EventPage>
+            where
+                'a: 'f,
+                'b: 'f,
+                Self: 'f,
+            {
+                (**self).events(query)
+            }
+
+            fn commit<'a, 'f>(&'a self, changes: ChangeSet) -> Pending<'f, ()>
+            where
+                'a: 'f,
+                Self: 'f,
+            {
+                (**self).commit(changes)
+            }
+        }
+    )+};
+}
+
+pointers_to_stores! { Arc Box }

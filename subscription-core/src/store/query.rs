@@ -8,6 +8,8 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::document::{DocumentId, DocumentQuery};
+use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -88,6 +90,14 @@ pub enum SortKey {
     RenewsAt(Timestamp),
     /// A subscription without a renewal: after all that have one.
     NeverRenews,
+    /// A document's id, after its due time where that is what the list is about. The id of the
+    /// [`Position`] is nil: documents are named by text.
+    Document {
+        /// When it is due.
+        due_at: Option<Timestamp>,
+        /// Its id.
+        id: DocumentId,
+    },
 }
 
 mod rust_decimal_text {
@@ -327,5 +337,124 @@ impl PaymentQuery {
     /// True if `position` is one of this order.
     pub const fn fits(position: &Position) -> bool {
         matches!(position.key, SortKey::CreatedAt)
+    }
+}
+
+/// A list of users, by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UserQuery {
+    /// Users whose account is [closing](crate::accounts::User::closing).
+    Closing {
+        /// The largest number of users.
+        limit: PageLimit,
+    },
+}
+
+/// A list of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionQuery {
+    /// All sessions of a user that [end](crate::accounts::Session::ended_at) after `now`, newest first.
+    LiveOf {
+        /// The user.
+        user: UserId,
+        /// The present moment.
+        now: Timestamp,
+    },
+    /// Sessions of a user that ended at `now` or before, the latest ended first.
+    EndedOf {
+        /// The user.
+        user: UserId,
+        /// The present moment.
+        now: Timestamp,
+        /// The number of sessions at the start of the list that are left out.
+        skip: usize,
+        /// The largest number of sessions.
+        limit: PageLimit,
+    },
+    /// Sessions of all users that ended at `by` or before, the longest ended first.
+    Ended {
+        /// The moment.
+        by: Timestamp,
+        /// The largest number of sessions.
+        limit: PageLimit,
+    },
+}
+
+/// A list of clients, by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientQuery {
+    /// Every client.
+    All,
+}
+
+/// A list of idempotency records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdempotencyQuery {
+    /// Records that expire at `by` or before, the longest expired first.
+    Expired {
+        /// The moment.
+        by: Timestamp,
+        /// The largest number of records.
+        limit: PageLimit,
+    },
+}
+
+/// A list of records of any kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// Plans.
+    Plan(PlanQuery),
+    /// Subscriptions.
+    Subscription(SubscriptionQuery),
+    /// Payments of a subscription.
+    Payment(PaymentQuery),
+    /// Users.
+    User(UserQuery),
+    /// Sessions.
+    Session(SessionQuery),
+    /// Clients.
+    Client(ClientQuery),
+    /// Idempotency records.
+    Idempotency(IdempotencyQuery),
+    /// Documents.
+    Document(DocumentQuery),
+}
+
+/// A part of the feed of events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventQuery {
+    /// The sequence after which it begins; 0 is before the first event.
+    pub after: u64,
+    /// The largest number of events.
+    pub limit: PageLimit,
+}
+
+impl EventQuery {
+    /// Up to `limit` events whose sequence is above `after`.
+    pub const fn after(after: u64, limit: PageLimit) -> Self {
+        Self { after, limit }
+    }
+}
+
+/// Events of the feed, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventPage {
+    /// The events.
+    pub items: Vec<RecordedEvent>,
+    /// The sequence up to which the feed was read: the next page begins after it.
+    pub reached: u64,
+}
+
+impl EventPage {
+    /// The events that a store found for `query`.
+    pub fn new(query: &EventQuery, items: Vec<RecordedEvent>) -> Self {
+        let reached = items.last().map_or(query.after, |event| event.sequence);
+        Self { items, reached }
     }
 }

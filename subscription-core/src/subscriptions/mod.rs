@@ -332,7 +332,7 @@ fn before_start(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::id::SeededRandomness;
+    use crate::values::randomness::SeededRandomness;
 
     #[test]
     fn what_is_over_keeps_an_end_when_it_is_told_so_again_with_none() {

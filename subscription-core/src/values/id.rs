@@ -3,21 +3,20 @@
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
 //! creation: stores sort and page by the id alone, and new records land at the end of every index.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::{Builder, Uuid};
 
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::randomness::{Randomness, RandomnessUnavailable};
 
 /// A version 7 UUID whose first 60 bits that are free hold `at` to the microsecond.
 fn time_ordered(at: Timestamp, source: &dyn Randomness) -> Result<Uuid, RandomnessUnavailable> {
-    let mut bytes = [0; NAME_BYTES];
-    source.fill(&mut bytes)?;
+    let mut bytes = [0; 10];
+    source.fill_id(&mut bytes)?;
     let micros = at.micros().unsigned_abs();
     let (millis, sub_millis) = (micros / 1_000, micros % 1_000);
     // The twelve bits after the version count 4,096ths of a millisecond (RFC 9562, section 6.2,
@@ -139,135 +138,10 @@ impl UserId {
     }
 }
 
-/// The machine gave no random bytes.
-#[derive(Debug, thiserror::Error)]
-#[error("no randomness is to be had")]
-pub struct RandomnessUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>);
-
-impl RandomnessUnavailable {
-    /// Wraps what the source of randomness said.
-    pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self(source.into())
-    }
-}
-
-/// Gives the random part of ids.
-///
-/// The service asks nobody else, so that a seed ([`SeededRandomness`]) repeats a run.
-pub trait Randomness: Send + Sync + fmt::Debug {
-    /// Fills all of `bytes` anew.
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;
-}
-
-/// A source that is shared, or chosen at run time.
-impl<I: Randomness + ?Sized> Randomness for Arc<I> {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        (**self).fill(bytes)
-    }
-}
-
-/// The random numbers of the operating system, for ids fetched a few hundred bytes at a time: to ask for
-/// each is a call of the system.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemRandomness;
-
-/// As many random bytes as an id has.
-const NAME_BYTES: usize = 10;
-
-/// Random bytes that were fetched, how many of them are left, and no byte that was given away.
-struct Fetched {
-    bytes: [u8; 512],
-    left: usize,
-}
-
-thread_local! {
-    static FETCHED: RefCell<Fetched> = const { RefCell::new(Fetched { bytes: [0; 512], left: 0 }) };
-}
-
-impl Fetched {
-    fn fill(&mut self, into: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        if into.len() > self.left {
-            // Not the fresh ones alone: nothing is left of a fetch that failed half way.
-            self.left = 0;
-            getrandom::fill(&mut self.bytes).map_err(RandomnessUnavailable::new)?;
-            self.left = self.bytes.len();
-        }
-        let rest = self.left - into.len();
-        if let Some(fetched) = self.bytes.get_mut(rest..self.left) {
-            into.copy_from_slice(fetched);
-            fetched.fill(0);
-        }
-        self.left = rest;
-        Ok(())
-    }
-}
-
-impl Randomness for SystemRandomness {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        // Longer ones are secrets, of which nobody else may have a copy, not even a fork of this process.
-        let few = bytes.len() <= NAME_BYTES;
-        let fetched = FETCHED.try_with(|fetched| match fetched.try_borrow_mut() {
-            Ok(mut fetched) if few => Some(fetched.fill(bytes)),
-            Ok(_) | Err(_) => None,
-        });
-        // So are many at once, and those that a thread asks for at its very end.
-        fetched
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| getrandom::fill(bytes).map_err(RandomnessUnavailable::new))
-    }
-}
-
-/// The same ids in each run with the same seed, for tests.
-#[derive(Debug)]
-pub struct SeededRandomness(Mutex<u64>);
-
-impl SeededRandomness {
-    /// Starts the row of ids that belongs to `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self(Mutex::new(seed))
-    }
-}
-
-impl Randomness for SeededRandomness {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for chunk in bytes.chunks_mut(8) {
-            // SplitMix64: one addition and three mixes, every state visited once.
-            *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut mixed = *state;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            mixed ^= mixed >> 31;
-            for (byte, random) in chunk.iter_mut().zip(mixed.to_le_bytes()) {
-                *byte = random;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn random_bytes_are_given_away_once_and_all_of_them_are_random() {
-        let mut seen = std::collections::HashSet::new();
-        let mut bits = 0;
-        for length in (8..=96).cycle().take(10_000) {
-            let mut bytes = vec![0; length];
-
-            SystemRandomness.fill(&mut bytes).unwrap();
-
-            bits += bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
-            assert!(seen.insert(bytes[..8].to_vec()), "eight bytes came twice");
-        }
-        // Half of some four million, give or take eight times what chance does.
-        let all = (8..=96).cycle().take(10_000).sum::<usize>() * 8;
-        let half = u32::try_from(all / 2).unwrap();
-        assert!(bits.abs_diff(half) < 8_200, "{bits} of {all} bits are set");
-    }
+    use crate::values::randomness::{SeededRandomness, SystemRandomness};
 
     #[test]
     fn ids_sort_as_their_moments_do_to_the_microsecond() {

@@ -1,4 +1,4 @@
-//! What the interface says of itself: a document for machines, a page for people.
+//! Documents: the OpenAPI description, its page for people, and the public keys of access tokens.
 
 use std::sync::LazyLock;
 
@@ -7,15 +7,26 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-use crate::call::Call;
-use crate::cors::VARY_ORIGIN;
-use crate::error::ApiError;
+use crate::api::call::Call;
+use crate::api::cors::VARY_ORIGIN;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
+use crate::api::routes::Needs::Nothing;
+use crate::api::routes::{Area, get};
 use crate::openapi::{self, Prepared};
-use crate::reply::Reply;
+
+pub(crate) static AREA: Area = Area::new(
+    "/",
+    &[
+        get("/.well-known/jwks.json", Nothing, |call| Box::pin(public_keys(call))),
+        get("/openapi.json", Nothing, |call| Box::pin(openapi(call))),
+        get("/docs", Nothing, |call| Box::pin(docs(call))),
+    ],
+);
 
 const PAGE: &str = include_str!("../openapi/docs.html");
 
-/// The page, and what it may do: run what it came with, and fetch from where it came.
+/// The page, and its content security policy: its own script and style, and requests to this server.
 static DOCS: LazyLock<(Prepared, HeaderValue)> = LazyLock::new(|| {
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; connect-src 'self'; img-src data:; \
@@ -23,30 +34,36 @@ static DOCS: LazyLock<(Prepared, HeaderValue)> = LazyLock::new(|| {
         hash("style"),
         hash("script"),
     );
-    // Hashes are ASCII; a policy that could not be written would allow nothing.
+    // Hashes are ASCII; the fallback, which allows nothing, is never used.
     let strictest = HeaderValue::from_static("default-src 'none'");
     (Prepared::new(PAGE.to_owned()), HeaderValue::from_str(&policy).unwrap_or(strictest))
 });
 
-/// The hash by which a policy knows the page's one element of a kind.
+/// The hash of the page's only `script` or `style`, as a policy lists it.
 fn hash(element: &str) -> String {
     let after = PAGE.split_once(&format!("<{element}>")).map_or("", |(_, after)| after);
     let inner = after.split_once(&format!("</{element}>")).map_or("", |(inner, _)| inner);
     format!("sha256-{}", STANDARD.encode(Sha256::digest(inner)))
 }
 
-pub(crate) async fn openapi(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
+    let mut reply = Reply::ok(&call.auth().public_keys())?;
+    reply.set(header::VARY, VARY_ORIGIN);
+    Ok(reply)
+}
+
+async fn openapi(call: Box<Call>) -> Result<Reply, ApiError> {
     prepared(&call, "application/json", openapi::document())
 }
 
-pub(crate) async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
     let (page, policy) = &*DOCS;
     let mut reply = prepared(&call, "text/html; charset=utf-8", page)?;
     reply.set(header::CONTENT_SECURITY_POLICY, policy.clone());
     Ok(reply)
 }
 
-/// A text that was made before, or only that it is still the one that the caller has.
+/// A text with its `ETag`, or 304 if the caller has it.
 fn prepared(
     call: &Call,
     content_type: &'static str,

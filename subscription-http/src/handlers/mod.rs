@@ -1,4 +1,4 @@
-//! The handlers, by area. None of them holds a rule of the domain.
+//! The routes and handlers of each area. No handler holds a rule of the domain.
 
 pub(crate) mod authentication;
 pub(crate) mod documents;

@@ -1,23 +1,42 @@
-//! What those who run the service look at: health and metrics.
+//! `/health` and `/metrics`, for operators.
 
 use http::StatusCode;
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
+use crate::api::routes::Needs::{Loopback, Nothing};
+use crate::api::routes::{Area, get};
 
-/// The process answers.
-pub(crate) async fn live(_: Box<Call>) -> Result<Reply, ApiError> {
-    Ok(Reply::written(StatusCode::OK, &br#"{"status":"live"}"#[..]))
+pub(crate) static HEALTH: Area = Area {
+    any_host: true,
+    for_operators: true,
+    ..Area::new(
+        "/health/",
+        &[
+            get("/health/live", Nothing, |call| Box::pin(live(call))),
+            get("/health/ready", Nothing, |call| Box::pin(ready(call))),
+        ],
+    )
+};
+
+pub(crate) static METRICS: Area = Area {
+    for_operators: true,
+    ..Area::new("/metrics", &[get("/metrics", Loopback, |call| Box::pin(metrics(call)))])
+};
+
+/// Answers as long as the process runs.
+async fn live(_: Box<Call>) -> Result<Reply, ApiError> {
+    Ok(Reply::json_bytes(StatusCode::OK, &br#"{"status":"live"}"#[..]))
 }
 
-/// The store takes writes.
-pub(crate) async fn ready(call: Box<Call>) -> Result<Reply, ApiError> {
-    call.api.readiness().check(call.service()).await?;
-    Ok(Reply::written(StatusCode::OK, &br#"{"status":"ready"}"#[..]))
+/// Checks that the store accepts writes.
+async fn ready(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.state.readiness.check(call.service()).await?;
+    Ok(Reply::json_bytes(StatusCode::OK, &br#"{"status":"ready"}"#[..]))
 }
 
-pub(crate) async fn metrics(call: Box<Call>) -> Result<Reply, ApiError> {
-    let text = call.api.metrics().text().map_err(ApiError::unforeseen)?;
+async fn metrics(call: Box<Call>) -> Result<Reply, ApiError> {
+    let text = call.state.metrics.text().map_err(ApiError::unforeseen)?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))
 }

@@ -1,33 +1,51 @@
 //! `/subscription-payments`.
 
 use http::StatusCode;
+use subscription_core::auth::Scope::{PaymentsRead, PaymentsWrite};
 use subscription_core::{NewPayment, PaymentChanges};
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, delete, get, post, put, scope};
 
-pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
+pub(crate) static AREA: Area = Area::new(
+    "/subscription-payments",
+    &[
+        get("/subscription-payments/{payment_id}", scope(PaymentsRead), |call| {
+            Box::pin(show(call))
+        }),
+        post("/subscription-payments", scope(PaymentsWrite), |call| Box::pin(create(call))),
+        put("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
+            Box::pin(update(call))
+        }),
+        delete("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
+            Box::pin(remove(call))
+        }),
+    ],
+);
+
+async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let payment = call.service().payment(call.path("payment_id")?).await?;
     call.record(&payment)
 }
 
-pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
-    let new = call.json(NewPayment::from_json)?;
+async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
+    let new = call.input(NewPayment::from_json)?;
     let created = call.service().create_payment(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscription-payments/{}", made.id)).replayed(created.replayed))
 }
 
-pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, changes) = (call.path("payment_id")?, call.json(PaymentChanges::from_json)?);
+async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (id, changes) = (call.path("payment_id")?, call.input(PaymentChanges::from_json)?);
     let update = |version| call.service().update_payment(id, changes.clone(), version);
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
-pub(crate) async fn delete(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("payment_id")?;
     call.if_match(|version| call.service().delete_payment(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

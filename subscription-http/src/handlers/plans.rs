@@ -1,12 +1,25 @@
 //! `/subscription-plans`.
 
 use http::StatusCode;
+use subscription_core::auth::Scope::{PlansRead, PlansWrite};
 use subscription_core::store::{PlanFilter, PlanOrder, PlanQuery};
 use subscription_core::{NewPlan, PlanChanges};
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, delete, get, list, post, put, scope};
+
+pub(crate) static AREA: Area = Area::new(
+    "/subscription-plans",
+    &[
+        list("/subscription-plans", scope(PlansRead), |call| Box::pin(list_page(call))),
+        get("/subscription-plans/{slug}", scope(PlansRead), |call| Box::pin(show(call))),
+        post("/subscription-plans", scope(PlansWrite), |call| Box::pin(create(call))),
+        put("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(update(call))),
+        delete("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(remove(call))),
+    ],
+);
 
 const PARAMETERS: [&str; 8] =
     ["limit", "cursor", "sort", "is_active", "billing_cycle", "product_id", "tier", "most_popular"];
@@ -18,7 +31,7 @@ const ORDERS: [(&str, PlanOrder); 4] = [
     ("created_at", PlanOrder::CreatedAt),
 ];
 
-pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &[])?;
     let cursors = call.cursors()?;
@@ -36,27 +49,27 @@ pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
     call.page(&page)
 }
 
-pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let plan = call.service().plan(&call.slug()?).await?;
     call.record(&plan)
 }
 
-pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
-    let new = call.json(NewPlan::from_json)?;
+async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
+    let new = call.input(NewPlan::from_json)?;
     let created = call.service().create_plan(new, call.idempotency()?).await?;
     let plan = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, plan)?;
     Ok(reply.location(&format!("subscription-plans/{}", plan.slug)).replayed(created.replayed))
 }
 
-pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (slug, changes) = (call.slug()?, call.json(PlanChanges::from_json)?);
+async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (slug, changes) = (call.slug()?, call.input(PlanChanges::from_json)?);
     let update = |version| call.service().update_plan(&slug, changes.clone(), version);
     let plan = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &plan)
 }
 
-pub(crate) async fn delete(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
     call.if_match(|version| call.service().delete_plan(&slug, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

@@ -1,14 +1,27 @@
 //! `/subscriptions`.
 
 use http::StatusCode;
+use subscription_core::auth::Scope::{SubscriptionsRead, SubscriptionsWrite};
 use subscription_core::store::{
     Direction, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use subscription_core::{NewSubscription, SubscriptionChanges};
 
-use crate::call::Call;
-use crate::error::ApiError;
-use crate::reply::Reply;
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, delete, get, list, post, put, scope};
+
+pub(crate) static AREA: Area = Area::new(
+    "/subscriptions",
+    &[
+        list("/subscriptions", scope(SubscriptionsRead), |call| Box::pin(list_page(call))),
+        get("/subscriptions/{id}", scope(SubscriptionsRead), |call| Box::pin(show(call))),
+        post("/subscriptions", scope(SubscriptionsWrite), |call| Box::pin(create(call))),
+        put("/subscriptions/{id}", scope(SubscriptionsWrite), |call| Box::pin(update(call))),
+        delete("/subscriptions/{id}", scope(SubscriptionsWrite), |call| Box::pin(remove(call))),
+    ],
+);
 
 const PARAMETERS: [&str; 10] = [
     "limit",
@@ -26,7 +39,7 @@ const PARAMETERS: [&str; 10] = [
 const ORDERS: [(&str, SubscriptionOrder); 2] =
     [("created_at", SubscriptionOrder::CreatedAt), ("renews_at", SubscriptionOrder::RenewsAt)];
 
-pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &["status"])?;
     let cursors = call.cursors()?;
@@ -48,32 +61,32 @@ pub(crate) async fn list(call: Box<Call>) -> Result<Reply, ApiError> {
     call.page(&page)
 }
 
-pub(crate) async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let subscription = call.service().subscription(call.path("id")?).await?;
-    // Access begins and ends by itself, without a write and so without a new version: a caller who has
-    // this version may have read it before that.
+    // Access begins and ends by time, without a write and so without a new version: the caller may have
+    // read this version before that.
     if subscription.access_moves() && subscription.access_moved_by(call.service().now()) {
         return call.whole_record(StatusCode::OK, &subscription);
     }
     call.record(&subscription)
 }
 
-pub(crate) async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
-    let new = call.json(NewSubscription::from_json)?;
+async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
+    let new = call.input(NewSubscription::from_json)?;
     let created = call.service().create_subscription(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscriptions/{}", made.id)).replayed(created.replayed))
 }
 
-pub(crate) async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, changes) = (call.path("id")?, call.json(SubscriptionChanges::from_json)?);
+async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (id, changes) = (call.path("id")?, call.input(SubscriptionChanges::from_json)?);
     let update = |version| call.service().update_subscription(id, changes.clone(), version);
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
-pub(crate) async fn delete(call: Box<Call>) -> Result<Reply, ApiError> {
+async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     call.if_match(|version| call.service().delete_subscription(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

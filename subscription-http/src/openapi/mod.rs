@@ -1,17 +1,12 @@
-//! The OpenAPI document, put together from three sources that cannot drift apart unseen.
+//! The OpenAPI document, composed of three sources; tests check that they agree.
 //!
-//! The route table says which routes there are and what they need and take; from that follow security,
-//! and most problems. One file an area says the rest of each route in words. `components.json` holds
-//! the schemas, kept by hand. The document is made once, at the first request for it.
+//! The route table gives paths, security and most problems. `operations.json` describes each route in words,
+//! `components.json` holds the schemas, both written by hand. The document is composed once, at the first
+//! request for it.
 
-mod authentication;
 mod codes;
 mod operations;
-mod payments;
-mod plans;
 mod responses;
-mod service;
-mod subscriptions;
 mod text;
 
 use std::sync::LazyLock;
@@ -22,13 +17,11 @@ use serde_json::{Value, json};
 use subscription_core::auth::Scope;
 
 use self::codes::CODES;
-use self::operations::{Area, Operation};
-use crate::routes::{Needs, ROUTES, Route};
+use self::operations::{Area, Operation, areas};
+use crate::api::bounds;
+use crate::api::routes::{self, Needs, Route};
 
 pub(crate) use self::text::Prepared;
-
-static AREAS: [&Area; 5] =
-    [&authentication::AREA, &plans::AREA, &subscriptions::AREA, &payments::AREA, &service::AREA];
 
 static DOCUMENT: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(compose()));
 
@@ -48,7 +41,7 @@ pub(crate) fn document() -> &'static Prepared {
     &DOCUMENT
 }
 
-/// The document in the order in which people read it.
+/// The document, with its members in the order in which people read them.
 #[derive(Serialize)]
 struct Document<'a> {
     openapi: &'static str,
@@ -64,7 +57,8 @@ struct Document<'a> {
 fn compose() -> String {
     let components =
         serde_json::from_str(include_str!("components.json")).unwrap_or(RawValue::NULL);
-    let tag = |area: &&Area| json!({ "name": area.name, "description": area.description });
+    let areas = areas();
+    let tag = |area: &Area| json!({ "name": area.name, "description": area.description });
     let code = |(status, code, meaning): &(u16, &str, &str)| json!({ "status": status, "code": code, "meaning": meaning });
     let document = Document {
         openapi: "3.1.0",
@@ -75,40 +69,39 @@ fn compose() -> String {
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         }),
         servers: json!([{ "url": ".", "description": "Where this document came from." }]),
-        tags: AREAS.iter().map(tag).collect(),
-        paths: paths(),
+        tags: areas.iter().map(tag).collect(),
+        paths: paths(&areas),
         components,
         codes: CODES.iter().map(code).collect(),
     };
-    text::without_blanks(&serde_json::to_string(&document).unwrap_or_default())
+    bounds::fill(&text::without_blanks(&serde_json::to_string(&document).unwrap_or_default()))
 }
 
-/// What is said of every route, in the order of the areas.
-fn described() -> impl Iterator<Item = (&'static Area, &'static Operation, &'static Route)> {
-    let operations =
-        AREAS.iter().flat_map(|area| area.operations.iter().map(move |op| (*area, op)));
+/// Every operation with its area and its route, in the order of the areas.
+fn described(areas: &[Area]) -> impl Iterator<Item = (&Area, &Operation, &'static Route)> {
+    let operations = areas.iter().flat_map(|area| area.operations.iter().map(move |op| (area, op)));
     operations.filter_map(|(area, operation)| {
-        let route = ROUTES.iter().find(|route| format!("{route:?}") == operation.route)?;
+        let route = routes::all().find(|route| format!("{route:?}") == operation.route)?;
         Some((area, operation, route))
     })
 }
 
-fn paths() -> text::Ordered<text::Ordered<Value>> {
+fn paths(areas: &[Area]) -> text::Ordered<text::Ordered<Value>> {
     let mut paths = text::Ordered::<text::Ordered<Value>>::default();
-    for (area, operation, route) in described() {
+    for (area, operation, route) in described(areas) {
         let methods = paths.entry(route.pattern);
         *methods.entry(&route.method.as_str().to_ascii_lowercase()) =
-            written(area, operation, route);
+            operation_json(area, operation, route);
     }
     paths
 }
 
-/// An operation as the document has it.
-fn written(area: &Area, operation: &Operation, route: &Route) -> Value {
-    let named = operation.parameters.iter().chain(&["x-request-id"]);
+/// The JSON of an operation.
+fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
+    let named = operation.parameters.iter().map(String::as_str).chain(["x-request-id"]);
     let parameters: Vec<_> =
         named.map(|name| json!({ "$ref": format!("#/components/parameters/{name}") })).collect();
-    let mut written = json!({
+    let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [area.name],
@@ -117,27 +110,27 @@ fn written(area: &Area, operation: &Operation, route: &Route) -> Value {
         "responses": responses::of(operation, route),
     });
     let mut set = |name: &str, value: Value| {
-        if let Value::Object(members) = &mut written {
+        if let Value::Object(members) = &mut described {
             members.insert(name.to_owned(), value);
         }
     };
-    if !operation.description.is_empty() {
-        set("description", operation.description.into());
+    if let Some(description) = &operation.description {
+        set("description", description.as_str().into());
     }
-    if let Some(schema) = operation.body {
+    if let Some(schema) = &operation.body {
         let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
         let content = json!({ "application/json": { "schema": schema } });
         set("requestBody", json!({ "required": true, "content": content }));
     }
-    written
+    described
 }
 
-/// What a caller must show, with the client's scope as the role that it needs.
+/// The security requirement of a route; the scope of the client is a role.
 fn security(route: &Route) -> Value {
     match route.needs {
         Needs::Nothing | Needs::Loopback => json!([]),
         Needs::Scope(scope) => json!([{ "client-id": [scope.as_str()] }]),
-        Needs::Bearer | Needs::BearerOnce => {
+        Needs::Bearer | Needs::BearerEvenExpired => {
             json!([{ "client-id": [Scope::Auth.as_str()], "bearer": [] }])
         }
     }
@@ -149,9 +142,9 @@ mod tests {
 
     #[test]
     fn every_route_is_described_once_and_nothing_else_is() {
-        let mut routes: Vec<_> = ROUTES.iter().map(|route| format!("{route:?}")).collect();
-        let operations = AREAS.iter().flat_map(|area| area.operations);
-        let mut described: Vec<_> = operations.map(|op| op.route.to_owned()).collect();
+        let mut routes: Vec<_> = routes::all().map(|route| format!("{route:?}")).collect();
+        let operations = areas().into_iter().flat_map(|area| area.operations);
+        let mut described: Vec<_> = operations.map(|op| op.route).collect();
         routes.sort_unstable();
         described.sort_unstable();
 
@@ -160,19 +153,19 @@ mod tests {
 
     #[test]
     fn a_route_takes_the_body_and_the_variables_that_it_is_said_to() {
-        for (_, operation, route) in described() {
-            assert_eq!(operation.body.is_some(), route.takes_body(), "{route:?}");
+        for (_, operation, route) in described(&areas()) {
+            assert_eq!(operation.body.is_some(), route.body_bytes_max.is_some(), "{route:?}");
             for part in route.pattern.split('/').filter_map(|part| part.strip_prefix('{')) {
                 let name = part.trim_end_matches('}');
-                assert!(operation.parameters.contains(&name), "{route:?} {name}");
+                assert!(operation.parameters.iter().any(|other| other == name), "{route:?} {name}");
             }
         }
     }
 
     #[test]
     fn every_code_that_is_named_is_in_the_table_and_all_are_told() {
-        for (_, operation, _) in described() {
-            for code in operation.codes {
+        for (_, operation, _) in described(&areas()) {
+            for code in &operation.codes {
                 assert!(codes::row(code).is_some(), "{} {code}", operation.route);
             }
         }

@@ -1,87 +1,64 @@
-//! What is said of each route beside what the route table knows.
+//! The descriptions of the routes in `operations.json`, beside the facts in the route table.
 
-/// A route as people read of it.
-#[derive(Debug)]
-pub(super) struct Operation {
-    /// Method and pattern, as in the route table.
-    pub(super) route: &'static str,
-    /// Names the operation in generated clients.
-    pub(super) id: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) description: &'static str,
-    /// Names in `components.parameters`, beside `x-request-id`, which all take.
-    pub(super) parameters: &'static [&'static str],
-    /// The schema of the body, if there is one.
-    pub(super) body: Option<&'static str>,
-    pub(super) answers: &'static [Answer],
-    /// The codes beside those that follow from what the route needs and takes.
-    pub(super) codes: &'static [&'static str],
-}
+use std::collections::BTreeMap;
 
-/// An answer that is no problem.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) description: &'static str,
-    pub(super) content: Content,
-    /// Names of headers with their names in `components.headers`.
-    pub(super) headers: &'static [(&'static str, &'static str)],
-    /// The parameter of other operations that a field of the body stands for, and those.
-    pub(super) leads_to: Option<(&'static str, &'static str, &'static [&'static str])>,
-}
+use serde::Deserialize;
 
-/// What an answer holds.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Content {
-    Nothing,
-    /// JSON of a schema.
-    Json(&'static str),
-    /// Text of a content type.
-    Text(&'static str),
+/// The areas in the order of the document. The file is part of the program, and a test parses it.
+pub(super) fn areas() -> Vec<Area> {
+    serde_json::from_str(include_str!("operations.json")).unwrap_or_default()
 }
 
 /// The operations of one area.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Area {
-    pub(super) name: &'static str,
-    pub(super) description: &'static str,
-    pub(super) operations: &'static [Operation],
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) operations: Vec<Operation>,
 }
 
-pub(super) const RECORD: &[(&str, &str)] = &[("ETag", "etag")];
-
-const CREATED: &[(&str, &str)] =
-    &[("ETag", "etag"), ("Location", "location"), ("idempotency-replayed", "idempotency-replayed")];
-
-/// 200 with JSON.
-pub(super) const fn ok(description: &'static str, schema: &'static str) -> Answer {
-    let content = Content::Json(schema);
-    Answer { status: 200, description, content, headers: &[], leads_to: None }
+/// The description of a route.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Operation {
+    /// Method and pattern, as in the route table.
+    pub(super) route: String,
+    /// The operation's name in generated clients.
+    pub(super) id: String,
+    pub(super) summary: String,
+    pub(super) description: Option<String>,
+    /// Names in `components.parameters`, without `x-request-id`, which every operation has.
+    #[serde(default)]
+    pub(super) parameters: Vec<String>,
+    /// The schema of the body, if there is one.
+    pub(super) body: Option<String>,
+    /// The responses that are not problems.
+    pub(super) responses: Vec<Response>,
+    /// The problem codes beside those that follow from the route.
+    #[serde(default)]
+    pub(super) codes: Vec<String>,
 }
 
-/// 200 with a record.
-pub(super) const fn record(description: &'static str, schema: &'static str) -> Answer {
-    Answer { headers: RECORD, ..ok(description, schema) }
+/// A response that is not a problem. Its body is JSON of a schema, a text, or empty.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) description: String,
+    pub(super) schema: Option<String>,
+    pub(super) content_type: Option<String>,
+    /// Headers, each with its name in `components.headers`.
+    #[serde(default)]
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) links: Option<Links>,
 }
 
-/// 201 with a new record, which a field of it names to other operations.
-pub(super) const fn created(
-    description: &'static str,
-    schema: &'static str,
-    leads_to: (&'static str, &'static str, &'static [&'static str]),
-) -> Answer {
-    let record = ok(description, schema);
-    Answer { status: 201, headers: CREATED, leads_to: Some(leads_to), ..record }
-}
-
-/// 204.
-pub(super) const fn done(description: &'static str) -> Answer {
-    let content = Content::Nothing;
-    Answer { status: 204, description, content, headers: &[], leads_to: None }
-}
-
-/// 304.
-pub(super) const fn unchanged(headers: &'static [(&'static str, &'static str)]) -> Answer {
-    let description = "The caller has it already.";
-    Answer { status: 304, description, content: Content::Nothing, headers, leads_to: None }
+/// Operations that take a field of a response's body as a parameter.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Links {
+    pub(super) parameter: String,
+    pub(super) field: String,
+    pub(super) operations: Vec<String>,
 }

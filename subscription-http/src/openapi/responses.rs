@@ -1,16 +1,16 @@
-//! The answers of an operation: those of its own, and the problems that can come instead.
+//! The responses of an operation: its own, and the problems that can occur.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::codes;
-use super::operations::{Answer, Content, Operation};
-use crate::routes::{Needs, Route};
+use super::operations::{Operation, Response};
+use crate::api::routes::{self, Needs, Route};
 
-/// Every answer by its status.
+/// Every response by its status.
 pub(super) fn of(operation: &Operation, route: &Route) -> Value {
-    let own = operation.answers.iter().map(|answer| (answer.status, own(answer, route)));
+    let own = operation.responses.iter().map(|response| (response.status, own(response, route)));
     let mut by_status: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for code in codes_of(operation, route) {
         if let Some((status, code, meaning)) = codes::row(code) {
@@ -20,13 +20,13 @@ pub(super) fn of(operation: &Operation, route: &Route) -> Value {
     let problems =
         by_status.into_iter().map(|(status, codes)| (status, problem(status, &codes, route)));
     own.chain(problems)
-        .map(|(status, answer)| (status.to_string(), answer))
+        .map(|(status, response)| (status.to_string(), response))
         .collect::<Map<_, _>>()
         .into()
 }
 
-/// The codes that follow from what a route needs and takes, and those of its own.
-fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
+/// The problem codes of an operation: those that follow from the route, and its own.
+fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
     let mut all =
         vec!["host_invalid", "header_invalid", "invalid_query", "uri_too_long", "internal"];
     if route.pattern.contains('{') {
@@ -44,39 +44,37 @@ fn codes_of(operation: &Operation, route: &Route) -> Vec<&'static str> {
             all.extend(["token_missing", "token_invalid", "token_expired"]);
             all.extend(["session_revoked", "session_expired"]);
         }
-        // An expired token will do, and a session that has ended.
-        Needs::BearerOnce => all.extend(["token_missing", "token_invalid"]),
+        // An expired token is accepted, and so is a session that has ended.
+        Needs::BearerEvenExpired => all.extend(["token_missing", "token_invalid"]),
         Needs::Nothing | Needs::Loopback | Needs::Scope(_) => {}
     }
-    if route.takes_body() {
+    if route.body_bytes_max.is_some() {
         all.extend(["malformed_json", "request_timeout", "body_too_large"]);
         all.extend(["media_type_unsupported", "validation_failed"]);
     }
-    all.extend(operation.codes);
+    all.extend(operation.codes.iter().map(String::as_str));
     all
 }
 
-fn own(answer: &Answer, route: &Route) -> Value {
-    let content = match answer.content {
-        Content::Nothing => json!({}),
-        Content::Json(schema) => {
-            let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
-            json!({ "application/json": { "schema": schema } })
-        }
-        Content::Text(content_type) => json!({ content_type: { "schema": { "type": "string" } } }),
-    };
+fn own(response: &Response, route: &Route) -> Value {
+    let named =
+        response.headers.iter().map(|(name, component)| (name.as_str(), component.as_str()));
     let mut written = json!({
-        "description": answer.description,
-        "headers": headers(answer.headers, route),
+        "description": response.description,
+        "headers": headers(named, route),
     });
-    if !matches!(answer.content, Content::Nothing) {
-        set(&mut written, "content", content);
+    if let Some(schema) = &response.schema {
+        let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
+        set(&mut written, "content", json!({ "application/json": { "schema": schema } }));
     }
-    if let Some((parameter, field, operations)) = answer.leads_to {
-        let parameters = json!({ parameter: format!("$response.body#/{field}") });
+    if let Some(content_type) = &response.content_type {
+        set(&mut written, "content", json!({ content_type: { "schema": { "type": "string" } } }));
+    }
+    if let Some(links) = &response.links {
+        let parameters = json!({ &links.parameter: format!("$response.body#/{}", links.field) });
         let link =
-            |id: &&str| ((*id).to_owned(), json!({ "operationId": id, "parameters": parameters }));
-        set(&mut written, "links", operations.iter().map(link).collect::<Map<_, _>>().into());
+            |id: &String| (id.clone(), json!({ "operationId": id, "parameters": parameters }));
+        set(&mut written, "links", links.operations.iter().map(link).collect::<Map<_, _>>().into());
     }
     written
 }
@@ -101,23 +99,20 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Problem" }, narrowed] });
     json!({
         "description": meanings.join("\n"),
-        "headers": headers(more, route),
+        "headers": headers(more.iter().copied(), route),
         "content": { "application/problem+json": { "schema": schema } },
     })
 }
 
-/// The headers of an answer, with those that every answer has.
-fn headers(own: &[(&str, &str)], route: &Route) -> Value {
+/// The headers of a response, with those that every response has.
+fn headers<'a>(own: impl Iterator<Item = (&'a str, &'a str)>, route: &Route) -> Value {
     let every =
         [("x-request-id", "x-request-id"), ("x-content-type-options", "x-content-type-options")];
-    let is_private = route.pattern.starts_with("/authentication");
+    let is_private = routes::is_private(route.pattern);
     let private = is_private.then_some(("cache-control", "cache-control"));
-    // Told before it is too late where there is little to use up.
-    let few = ["/sign-in", "/sign-up", "/refresh-token"];
-    let is_limited = is_private && few.iter().any(|end| route.pattern.ends_with(end));
-    let standing = [("RateLimit", "ratelimit"), ("RateLimit-Policy", "ratelimit-policy")];
-    let standing = standing.into_iter().filter(|_| is_limited);
-    let all = own.iter().copied().chain(every).chain(private).chain(standing);
+    let rate = [("RateLimit", "ratelimit"), ("RateLimit-Policy", "ratelimit-policy")];
+    let rate = rate.into_iter().filter(|_| route.limit.is_some());
+    let all = own.chain(every).chain(private).chain(rate);
     let reference =
         |component: &str| json!({ "$ref": format!("#/components/headers/{component}") });
     all.map(|(name, component)| (name.to_owned(), reference(component)))

@@ -1,4 +1,4 @@
-//! Texts that are made once and sent often, and JSON that keeps its order.
+//! Texts with an `ETag`, and JSON objects that keep the order of their members.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,7 +17,7 @@ pub(crate) struct Prepared {
 impl Prepared {
     pub(crate) fn new(text: String) -> Self {
         let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(&text));
-        // A hash in letters can always be sent.
+        // A hash in Base64 is a valid header.
         let tag = HeaderValue::from_str(&format!("\"{hash}\""));
         Self { text, tag: tag.unwrap_or(HeaderValue::from_static("\"\"")) }
     }
@@ -26,18 +26,18 @@ impl Prepared {
         &self.text
     }
 
-    /// The text, not copied.
+    /// The text, without a copy.
     pub(crate) fn bytes(&'static self) -> Bytes {
         Bytes::from_static(self.text.as_bytes())
     }
 
-    /// Names this very text.
+    /// The `ETag`, a hash of the text.
     pub(crate) fn tag(&self) -> &HeaderValue {
         &self.tag
     }
 }
 
-/// An object whose members stay in the order in which they were first asked for.
+/// An object whose members stay in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct Ordered<V>(Vec<(String, V)>);
 
@@ -58,7 +58,7 @@ impl<V: Serialize> Serialize for Ordered<V> {
     }
 }
 
-/// JSON without the blanks between its tokens.
+/// JSON without white space between its tokens.
 pub(super) fn without_blanks(json: &str) -> String {
     let (mut in_string, mut escaped) = (false, false);
     let keeps = |c: &char| {

@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use subscription_http::log_format::JsonLines;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-
-use super::log_format::JsonLines;
 
 /// Maximum size of the queue: some 16,000 lines.
 const QUEUE_BYTES_MAX: usize = 4 << 20;

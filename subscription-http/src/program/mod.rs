@@ -4,7 +4,6 @@ mod clients;
 mod demo;
 mod keys;
 mod log;
-mod log_format;
 mod open;
 mod serve;
 mod settings;

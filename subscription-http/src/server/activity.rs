@@ -1,6 +1,8 @@
-//! What goes on in a connection, told by all that take part: its requests, its stream, and hyper.
+//! The shared state of one connection: requests in flight, bytes not yet sent, and HTTP/2 responses
+//! that the client has not read. The stream and the service write it, the connection's timer reads it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,53 +11,52 @@ use http_body_util::Full;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What goes on in one connection.
+/// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// True once everything stops.
+    /// True once the server stops.
     stopped: watch::Receiver<bool>,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     ended: AtomicUsize,
-    /// HTTP/1: hyper waits for a head.
-    pub(super) awaits_head: Flag,
-    /// The stream was given bytes and not yet told that these were all.
-    pub(super) unsent: Flag,
-    /// A head has come that can be read in two ways.
-    pub(super) ambiguous: Flag,
-    /// HTTP/2: answers whose bytes are still here.
-    unfetched: Mutex<Answers>,
+    is_http2: AtomicBool,
+    /// Bytes were received since the last request ended.
+    receiving: AtomicBool,
+    /// The stream was given bytes and has not been flushed since.
+    unsent: AtomicBool,
+    /// A request head had both a `Content-Length` and a `Transfer-Encoding`.
+    ambiguous: AtomicBool,
+    unread: Mutex<UnreadResponses>,
 }
 
-/// Yes or no.
+/// The state that decides which time-out applies to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// A request is in flight; the [`Api`](crate::Api) has time-outs for it.
+    Busy,
+    /// A response is being sent.
+    Sending,
+    /// HTTP/1: a part of a request head has arrived.
+    Receiving,
+    Idle,
+}
+
+/// HTTP/2 responses whose bytes are still in memory.
 #[derive(Debug, Default)]
-pub(super) struct Flag(AtomicBool);
-
-impl Flag {
-    pub(super) fn set(&self, is_set: bool) {
-        self.0.store(is_set, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
+struct UnreadResponses {
+    count: u64,
+    /// The number of each and when it was made, oldest first.
+    unread: Vec<(u64, Instant)>,
 }
 
-#[derive(Debug, Default)]
-struct Answers {
-    made: u64,
-    /// When each was made, the oldest first.
-    unfetched: Vec<(u64, Instant)>,
-}
-
-/// A request under way, until it is dropped.
+/// A request in flight, until it is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<Activity>);
+pub(super) struct InFlight(Arc<Activity>);
 
-/// The bytes of an answer, which whoever sends them lets go of once they are sent.
+/// The bytes of a response, which h2 drops once they are sent.
 #[derive(Debug)]
-struct Unfetched {
+struct Unread {
     bytes: Bytes,
-    nth: u64,
+    number: u64,
     activity: Arc<Activity>,
 }
 
@@ -63,119 +64,144 @@ impl Activity {
     pub(super) fn new(stopped: watch::Receiver<bool>) -> Self {
         Self {
             stopped,
-            under_way: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
-            awaits_head: Flag::default(),
-            unsent: Flag::default(),
-            ambiguous: Flag::default(),
-            unfetched: Mutex::default(),
+            is_http2: AtomicBool::default(),
+            receiving: AtomicBool::default(),
+            unsent: AtomicBool::default(),
+            ambiguous: AtomicBool::default(),
+            unread: Mutex::default(),
         }
     }
 
-    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(Arc::clone(self))
+    pub(super) fn begin(self: &Arc<Self>, is_http2: bool) -> InFlight {
+        self.in_flight.fetch_add(1, Relaxed);
+        self.is_http2.store(is_http2, Relaxed);
+        self.receiving.store(false, Relaxed);
+        InFlight(Arc::clone(self))
     }
 
-    /// True if nothing is left of what was asked: it is read to its end, answered, and sent.
-    ///
-    /// hyper waits for a head only after it has read a request to its end, and has made its answer. It
-    /// may do so before all of that is sent.
-    pub(super) fn is_at_rest(&self) -> bool {
-        let is_under_way = self.under_way.load(Ordering::Acquire) > 0;
-        self.awaits_head.is_set() && !self.unsent.is_set() && !is_under_way
+    /// Notes that bytes were received; those that come while a request is in flight are its body's.
+    pub(super) fn received(&self) {
+        if self.in_flight.load(Relaxed) == 0 {
+            self.receiving.store(true, Relaxed);
+        }
     }
 
-    /// How many requests were under way and are not any more.
+    /// Notes that bytes were written to the stream.
+    pub(super) fn written(&self) {
+        self.unsent.store(true, Relaxed);
+    }
+
+    /// Notes that the stream has sent everything that was written.
+    pub(super) fn flushed(&self) {
+        self.unsent.store(false, Relaxed);
+    }
+
+    /// Notes that a request head had both a length and a coding.
+    pub(super) fn found_ambiguous(&self) {
+        self.ambiguous.store(true, Relaxed);
+    }
+
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.ambiguous.load(Relaxed)
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        if self.in_flight.load(Acquire) > 0 {
+            Phase::Busy
+        } else if self.unsent.load(Relaxed) {
+            Phase::Sending
+        } else if self.receiving.load(Relaxed) && !self.is_http2.load(Relaxed) {
+            // HTTP/2 has frames that begin no request, such as a ping.
+            Phase::Receiving
+        } else {
+            Phase::Idle
+        }
+    }
+
+    /// How many requests have ended.
     pub(super) fn ended(&self) -> usize {
-        self.ended.load(Ordering::Relaxed)
+        self.ended.load(Relaxed)
     }
 
-    /// How long the oldest answer has waited to be fetched.
-    pub(super) fn unfetched_for(&self) -> Duration {
-        let answers = self.answers();
-        answers.unfetched.first().map_or(Duration::ZERO, |(_, made)| made.elapsed())
+    /// How long the oldest HTTP/2 response has not been read.
+    pub(super) fn unread_for(&self) -> Duration {
+        let responses = self.responses();
+        responses.unread.first().map_or(Duration::ZERO, |(_, made)| made.elapsed())
     }
 
-    fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.unfetched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn responses(&self) -> MutexGuard<'_, UnreadResponses> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UnderWay {
-    /// True if everything has stopped meanwhile.
+impl InFlight {
+    /// True if the server has begun to stop.
     pub(super) fn is_stopped(&self) -> bool {
         *self.0.stopped.borrow()
     }
 
-    /// Watches the bytes of an answer until they are sent.
+    /// Tracks the bytes of an HTTP/2 response until they are sent.
     ///
-    /// The bytes and not the body: HTTP/2 takes a body as soon as one byte of it may be sent, and then
-    /// keeps the rest for as long as the other side likes.
-    pub(super) fn watch(&self, body: &mut Full<Bytes>) {
+    /// The bytes rather than the body: h2 polls a body as soon as one byte of it may be sent, and
+    /// then holds the rest for as long as the client's window is closed.
+    pub(super) fn track(&self, body: &mut Full<Bytes>) {
         let bytes = std::mem::take(body).into_inner().unwrap_or_default();
         if bytes.is_empty() {
             return;
         }
-        let mut answers = self.0.answers();
-        let nth = answers.made;
-        answers.made += 1;
-        answers.unfetched.push((nth, Instant::now()));
-        drop(answers);
+        let mut responses = self.0.responses();
+        let number = responses.count;
+        responses.count += 1;
+        responses.unread.push((number, Instant::now()));
+        drop(responses);
         let activity = Arc::clone(&self.0);
-        *body = Full::new(Bytes::from_owner(Unfetched { bytes, nth, activity }));
+        *body = Full::new(Bytes::from_owner(Unread { bytes, number, activity }));
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::Relaxed);
-        self.0.under_way.fetch_sub(1, Ordering::Release);
+        self.0.ended.fetch_add(1, Relaxed);
+        self.0.in_flight.fetch_sub(1, Release);
     }
 }
 
-impl AsRef<[u8]> for Unfetched {
+impl AsRef<[u8]> for Unread {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Unfetched {
+impl Drop for Unread {
     fn drop(&mut self) {
-        self.activity.answers().unfetched.retain(|(nth, _)| *nth != self.nth);
+        self.activity.responses().unread.retain(|(number, _)| *number != self.number);
     }
 }
 
-/// How long a connection has had nothing to do, by one who looks at it from time to time.
-///
-/// It counts from the first look after the last request, so that requests look at no clock.
+/// The phase of a connection and how long it has lasted, by looking at it from time to time, so that
+/// requests read no clock.
 #[derive(Debug)]
-pub(super) struct Idle {
+pub(super) struct PhaseTimer {
+    seen: (Phase, usize),
     since: Instant,
-    ended: usize,
 }
 
-impl Idle {
-    pub(super) fn new() -> Self {
-        Self { since: Instant::now(), ended: 0 }
+impl PhaseTimer {
+    pub(super) fn start() -> Self {
+        Self { seen: (Phase::Idle, 0), since: Instant::now() }
     }
 
-    /// Looks whether anything went on since the last time; how long there was nothing.
-    pub(super) fn look(&mut self, activity: &Activity) -> Duration {
-        let is_under_way = activity.under_way.load(Ordering::Acquire) > 0;
-        let ended = activity.ended();
-        if is_under_way || ended != self.ended {
-            (self.since, self.ended) = (Instant::now(), ended);
+    /// The phase, and how long ago it was first seen since the last request ended.
+    pub(super) fn look(&mut self, activity: &Activity) -> (Phase, Duration) {
+        let seen = (activity.phase(), activity.ended());
+        if seen != self.seen {
+            *self = Self { seen, since: Instant::now() };
         }
-        self.lasts()
+        (seen.0, self.since.elapsed())
     }
 
-    /// How long there was nothing when it was looked at, and since.
-    pub(super) fn lasts(&self) -> Duration {
-        self.since.elapsed()
-    }
-
-    /// Counts anew.
     pub(super) fn restart(&mut self) {
         self.since = Instant::now();
     }

@@ -2,9 +2,8 @@
 
 mod activity;
 mod connection;
-mod heads;
 mod peers;
-mod watched;
+mod sniffed_stream;
 mod workers;
 
 use std::net::SocketAddr;
@@ -20,15 +19,16 @@ use self::connection::Connection;
 use self::peers::Peers;
 use self::workers::Workers;
 use crate::api::Api;
+use crate::api::bounds::HEAD_BYTES_MAX;
 
-/// Connections that wait to be accepted; the system may allow fewer. By default it is 128, and whoever
-/// comes in a burst that is larger tries again after a whole second.
+/// Connections that the kernel queues until they are accepted; the system may allow fewer. The usual 128
+/// are too few for a burst: the clients beyond them retry after a whole second.
 const BACKLOG: u32 = 4_096;
 
-/// The longest time-out: hyper adds it to the present moment, and no longer one need be possible.
-const HEAD_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
+/// The longest time-out: time-outs are added to the present moment, which must not overflow.
+const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// How much a server takes on.
+/// The limits of a server. Time-outs above a year count as a year.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at once: 10,000. More wait to be accepted.
@@ -37,10 +37,13 @@ pub struct Limits {
     pub connections_per_peer: usize,
     /// Bytes of a request's head: 16 KiB, and never under 8 KiB.
     pub head_bytes: usize,
-    /// How long a head may take to arrive, how long a connection may idle between requests, and twice
-    /// how long an answer may take to be fetched: 30 s. More than a year is a year.
+    /// How long the head of a request may take to arrive: 30 s.
     pub head_timeout: Duration,
-    /// How long a stop waits for what is under way: 10 s.
+    /// How long a connection may be idle between requests: 30 s.
+    pub idle_timeout: Duration,
+    /// How long a client may take to read a response: 1 min.
+    pub send_timeout: Duration,
+    /// How long a stop waits for requests in flight: 10 s.
     pub drain_timeout: Duration,
 }
 
@@ -49,10 +52,30 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             connections_per_peer: 1_000,
-            head_bytes: 16_384,
+            head_bytes: HEAD_BYTES_MAX,
             head_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
+            send_timeout: Duration::from_mins(1),
             drain_timeout: Duration::from_secs(10),
         }
+    }
+}
+
+impl Limits {
+    /// The same, with the time-outs of a connection no longer than this.
+    fn at_most(self, longest: Duration) -> Self {
+        Self {
+            head_timeout: self.head_timeout.min(longest),
+            idle_timeout: self.idle_timeout.min(longest),
+            send_timeout: self.send_timeout.min(longest),
+            ..self
+        }
+    }
+
+    /// How often a connection is checked for a time-out.
+    fn look_every(&self) -> Duration {
+        let shortest = self.head_timeout.min(self.idle_timeout).min(self.send_timeout);
+        (shortest / 4).max(Duration::from_millis(1))
     }
 }
 
@@ -71,7 +94,7 @@ impl Server {
         Ok(Self::on(api, Self::listener(address)?, limits))
     }
 
-    /// A listener for [`Server::on`], which takes connections in already. It must be called on a runtime.
+    /// A listener for [`Server::on`], which queues connections already. It must be called on a runtime.
     pub fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -79,34 +102,33 @@ impl Server {
         socket.listen(BACKLOG)
     }
 
-    /// Serves on a listener that is open already.
+    /// Serves on an open listener.
     pub fn on(api: Api, listener: TcpListener, limits: Limits) -> Self {
-        let head_timeout = limits.head_timeout.min(HEAD_TIMEOUT_MAX);
-        let limits = Limits { head_timeout, ..limits };
+        let limits = limits.at_most(TIMEOUT_MAX);
         if let Ok(address) = listener.local_addr() {
             api.listens_at(address.ip());
         }
         Self { api, listener, limits, workers: Workers::none() }
     }
 
-    /// Serves connections on so many threads of its own, each with a runtime of its own; without this on
-    /// the runtime that it runs on. It fails where no threads are to be had.
+    /// Serves connections on so many threads, each with its own runtime, instead of the runtime that calls
+    /// [`run`](Self::run). It fails if the system starts no threads.
     pub fn workers(mut self, count: NonZeroUsize) -> std::io::Result<Self> {
         self.workers = Workers::start(count)?;
         Ok(self)
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` comes, then finishes what is under way. False if that took too long; what
-    /// is left is cut off then.
+    /// Serves until `stop` resolves, then finishes the requests in flight. False if that took longer than
+    /// [`Limits::drain_timeout`], and the rest was aborted.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> bool {
         let Self { api, listener, limits, mut workers } = self;
         let (stopping, stopped) = watch::channel(false);
-        let peers = Peers::default();
+        let (peers, protocols) = (Peers::default(), connection::protocols(&limits));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -114,37 +136,37 @@ impl Server {
                 () = &mut stop => break,
                 Some(ended) = connections.join_next() => {
                     if let Err(error) = ended {
-                        tracing::error!(%error, "a connection failed");
+                        tracing::error!(%error, "connection task failed");
                     }
                     continue;
                 }
                 accepted = accept(&listener), if connections.len() < limits.connections => accepted,
             };
             let Some(place) = peers.enter(address.ip(), limits.connections_per_peer) else {
-                tracing::warn!(peer = %address.ip(), "too many connections of one address");
+                tracing::warn!(peer = %address.ip(), "connection refused: too many of one address");
                 continue;
             };
             let worker = workers.next();
-            match at(&worker, stream) {
+            match register(&worker, stream) {
                 Ok(stream) => {
-                    let (api, stopped) = (api.clone(), stopped.clone());
-                    let connection = Connection::new(api, address.ip(), limits, stopped, place);
-                    connections.spawn_on(connection.serve(stream), &worker);
+                    let (api, peer, stopped) = (api.clone(), address.ip(), stopped.clone());
+                    let connection = Connection { api, peer, limits, stopped, place };
+                    connections.spawn_on(connection.serve(stream, &protocols), &worker);
                 }
-                Err(error) => tracing::debug!(%error, "a connection was gone at once"),
+                Err(error) => tracing::debug!(%error, "connection closed before it was served"),
             }
         }
         stopping.send_replace(true);
         drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
         let drained = tokio::time::timeout(limits.drain_timeout, drained).await.is_ok();
-        // What is left is cut off before the threads that it runs on end.
+        // Aborts the remaining connections before the threads that serve them end.
         connections.shutdown().await;
         drained
     }
 }
 
-/// The next connection, of no runtime yet.
+/// Accepts the next connection, which belongs to no runtime yet.
 async fn accept(listener: &TcpListener) -> (std::net::TcpStream, SocketAddr) {
     loop {
         let accepted = listener.accept().await;
@@ -155,22 +177,20 @@ async fn accept(listener: &TcpListener) -> (std::net::TcpStream, SocketAddr) {
     }
 }
 
-/// Puts a stream under the care of a thread's runtime.
-///
-/// Here rather than on that thread, so that what lasts as long as a connection does not lie in memory
-/// between what comes and goes with its requests, and keep that from being given back.
-fn at(worker: &Handle, stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
+/// Registers a stream with a worker's runtime: here, on the accept thread, so that what lives as long as
+/// the connection does not fragment the worker's heap.
+fn register(worker: &Handle, stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
     let _entered = worker.enter();
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Waits a little where accepting fails for want of something that others give back.
+/// Waits a moment if accepting failed for lack of a resource, such as file descriptors.
 async fn pause_after(error: &std::io::Error) {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionReset) {
-        tracing::warn!(%error, "no connection can be accepted");
+        tracing::warn!(%error, "accepting a connection failed");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -1,10 +1,10 @@
-//! How many connections each address has.
+//! Counts the connections of each address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The connections of every address.
+/// The number of connections of every address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
@@ -16,6 +16,7 @@ pub(super) struct Place {
 }
 
 impl Peers {
+    /// Counts a connection; `None` if the address has `most` already.
     pub(super) fn enter(&self, ip: IpAddr, most: usize) -> Option<Place> {
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = peers.entry(ip).or_default();

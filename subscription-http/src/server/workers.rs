@@ -1,7 +1,6 @@
-//! Threads that serve connections, each with a runtime of its own.
+//! Threads that serve connections, each with its own single-threaded runtime.
 //!
-//! A connection stays with its thread: no thread wakes another, or takes over another's work, for a
-//! request.
+//! A connection stays on its thread, so that no request wakes another thread or is moved to one.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -11,7 +10,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-/// The threads; they end with this.
+/// The threads; they end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Workers {
     handles: Vec<Handle>,
@@ -21,12 +20,12 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// No threads: connections are served where they are accepted.
+    /// No threads: connections are served on the runtime that accepts them.
     pub(super) const fn none() -> Self {
         Self { handles: Vec::new(), threads: Vec::new(), next: 0, ended: None }
     }
 
-    /// So many threads.
+    /// Starts so many threads.
     pub(super) fn start(count: NonZeroUsize) -> io::Result<Self> {
         let (ended, end) = watch::channel(());
         let mut workers = Self::none();
@@ -41,9 +40,9 @@ impl Workers {
                     Err(error) => return drop(tell.send(Err(error))),
                 };
                 tell.send(Ok(runtime.handle().clone())).ok();
-                // It never changes: it ends.
+                // Nothing is ever sent: it resolves when the sender is dropped.
                 runtime.block_on(end.changed()).ok();
-                // Whoever still waits, for a name to be resolved for instance, is not waited for.
+                // Does not wait for blocking tasks, such as the resolution of a name.
                 runtime.shutdown_background();
             })?);
             let handle = told.recv().map_err(|_| io::Error::other("a thread ended at once"))??;
@@ -52,7 +51,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Where the next connection is served: each thread gets as many as any other.
+    /// The runtime of the next connection, by round robin.
     pub(super) fn next(&mut self) -> Handle {
         let handle = self.handles.get(self.next).or_else(|| self.handles.first());
         self.next = (self.next + 1) % self.handles.len().max(1);
@@ -64,7 +63,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         drop(self.ended.take());
         for thread in self.threads.drain(..) {
-            // One that panicked has told so.
+            // A panic has been logged by the panic hook.
             thread.join().ok();
         }
     }

@@ -4,6 +4,12 @@
 //! know. Every version of a record has its event, and every event its record.
 
 use std::collections::{BTreeMap, BTreeSet};
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::payments::Payment;
+use subscription_core::plans::Plan;
+use subscription_core::store::{EventQuery, IdempotencyRecord, StoreExt as _};
+use subscription_core::subscriptions::Subscription;
 
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
@@ -62,9 +68,11 @@ fn body<T: serde::Serialize>(record: Option<&T>) -> Option<String> {
 
 async fn stored(store: &dyn Store, record: &Record) -> Option<String> {
     match subject(record) {
-        Subject::Plan(id) => body(store.plan(id).await.unwrap().as_deref()),
-        Subject::Subscription(id) => body(store.subscription(id).await.unwrap().as_deref()),
-        Subject::Payment(id) => body(store.payment(id).await.unwrap().as_deref()),
+        Subject::Plan(id) => body(store.get_as::<Plan>(&id).await.unwrap().as_deref()),
+        Subject::Subscription(id) => {
+            body(store.get_as::<Subscription>(&id).await.unwrap().as_deref())
+        }
+        Subject::Payment(id) => body(store.get_as::<Payment>(&id).await.unwrap().as_deref()),
         Subject::User(_) | Subject::Session(_) | Subject::Client(_) => None,
     }
 }
@@ -73,7 +81,7 @@ async fn stored(store: &dyn Store, record: &Record) -> Option<String> {
 async fn kept_answer(store: &dyn Store, record: &Record) -> String {
     let (operation, key) = (record.creation.kind.operation(), record.creation.key.parse().unwrap());
     let key = IdempotencyKey { operation, client: CLIENT.to_owned(), key };
-    let kept = store.idempotency(&key).await.unwrap();
+    let kept = store.get_as::<IdempotencyRecord>(&key).await.unwrap();
     let kept = kept.unwrap_or_else(|| panic!("no answer is kept for {record:?}"));
     match &kept.answer {
         Answer::Plan(plan) => body(Some(plan)),
@@ -88,7 +96,7 @@ async fn records_there(store: &dyn Store, known: &BTreeSet<Subject>) -> BTreeSet
     let mut there = BTreeSet::new();
     let mut query = PlanQuery { limit: PageLimit::MAX, ..PlanQuery::default() };
     loop {
-        let page = store.plans(&query).await.unwrap();
+        let page = store.list_as::<Plan>(query.clone()).await.unwrap();
         there.extend(page.items.iter().map(|plan| Subject::Plan(plan.id)));
         query.after = page.next;
         if query.after.is_none() {
@@ -97,7 +105,7 @@ async fn records_there(store: &dyn Store, known: &BTreeSet<Subject>) -> BTreeSet
     }
     let mut query = SubscriptionQuery { limit: PageLimit::MAX, ..SubscriptionQuery::default() };
     loop {
-        let page = store.subscriptions(&query).await.unwrap();
+        let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
         there.extend(page.items.iter().map(|found| Subject::Subscription(found.id)));
         query.after = page.next;
         if query.after.is_none() {
@@ -108,7 +116,7 @@ async fn records_there(store: &dyn Store, known: &BTreeSet<Subject>) -> BTreeSet
         let Subject::Subscription(id) = subject else { continue };
         let mut query = PaymentQuery::of(*id);
         loop {
-            let page = store.payments(&query).await.unwrap();
+            let page = store.list_as::<Payment>(query.clone()).await.unwrap();
             there.extend(page.items.iter().map(|payment| Subject::Payment(payment.id)));
             query.after = page.next;
             if query.after.is_none() {
@@ -126,7 +134,7 @@ impl Events {
     async fn read(store: &dyn Store) -> Self {
         let (mut by_subject, mut after) = (BTreeMap::<_, Vec<_>>::new(), 0);
         loop {
-            let page = store.events(after, PageLimit::MAX).await.unwrap();
+            let page = store.events(&EventQuery::after(after, PageLimit::MAX)).await.unwrap().items;
             let Some(last) = page.last() else { return Self(by_subject) };
             after = last.sequence;
             for recorded in page {
@@ -169,8 +177,8 @@ impl Events {
         let revoked =
             told[1].iter().filter(|event| matches!(event.change, Change::Revoked { .. })).count();
         assert_eq!(revoked, usize::from(login.state == State::Revoked), "{told:?} of {login:?}");
-        let user = store.user(user).await.unwrap();
-        let session = store.session(session).await.unwrap();
+        let user = store.get_as::<User>(&user).await.unwrap();
+        let session = store.get_as::<Session>(&session).await.unwrap();
         assert_eq!(user.is_none(), login.state == State::Deleted, "{login:?}");
         assert_eq!(session.is_none(), login.state == State::Deleted, "{login:?}");
         let is_revoked = session.is_some_and(|session| session.revoked.is_some());

@@ -3,14 +3,15 @@
 use std::fs;
 
 use serde_json::json;
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::http::{Answer, Connection, Request, text};
 use crate::place::Place;
 use crate::running::{Running, folder};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![tokens_that_are_newer_than_a_restored_file_are_refused]
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking: tokens_that_are_newer_than_a_restored_file_are_refused]
 }
 
 fn refresh(connection: &mut Connection, token: &str) -> Answer {

@@ -3,35 +3,39 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use serde_json::{Value, json};
 use subscription_core::store::{
-    ChangeSet, PageLimit, SubscriptionFilter, SubscriptionQuery, Write,
+    ChangeSet, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{
     Store, Subscription, SubscriptionId, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
 };
 
-use crate::dice::Dice;
 use crate::http::{CLIENT, Connection, Request, text};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
+use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const CALLERS: usize = 300;
 const KILLS: usize = 8;
 /// So many that the deletion takes several commits.
 const SUBSCRIPTIONS: usize = 4_000;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         accounts_of_callers_who_leave_are_whole_or_gone_sqlite,
         a_large_account_is_whole_or_gone_after_a_kill_sqlite,
     ]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking:
         accounts_of_callers_who_leave_are_whole_or_gone_postgres,
         a_large_account_is_whole_or_gone_after_a_kill_postgres,
     ]
@@ -154,11 +158,12 @@ fn accounts_of_callers_who_leave_are_whole_or_gone(story: &str, place: &Place) {
 
 /// Gives a user copies of a subscription, faster than by requests.
 async fn multiply(store: &dyn Store, subscription: &str) {
-    let first = store.subscription(subscription.parse().unwrap()).await.unwrap().unwrap();
+    let first =
+        store.get_as::<Subscription>(&subscription.parse().unwrap()).await.unwrap().unwrap();
     let copies: Vec<_> = (1..SUBSCRIPTIONS)
         .map(|_| {
             let id = SubscriptionId::new(first.created_at, &SystemRandomness).unwrap();
-            Write::Subscription(Subscription { id, ..(*first).clone() })
+            Record::from(Subscription { id, ..(*first).clone() })
         })
         .collect();
     for writes in copies.chunks(ChangeSet::RECORDS_MAX) {
@@ -167,11 +172,16 @@ async fn multiply(store: &dyn Store, subscription: &str) {
     }
 }
 
-/// What there is of a user: whether the account is closing, sessions, subscriptions not expired.
+/// The stored state of a user: whether the account is closing, sessions, subscriptions not expired.
 async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     let user: UserId = user.parse().unwrap();
-    let closing = store.user(user).await.unwrap().map(|user| user.closing);
-    let sessions = store.sessions(user, Timestamp::MIN).await.unwrap().len();
+    let closing = store.get_as::<User>(&user).await.unwrap().map(|user| user.closing);
+    let sessions = store
+        .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+        .await
+        .unwrap()
+        .items
+        .len();
     let statuses = SubscriptionStatus::all().filter(|s| *s != SubscriptionStatus::Expired);
     let (user_id, statuses) = (Some(user), statuses.collect());
     let filter = SubscriptionFilter { user_id, statuses, ..SubscriptionFilter::default() };
@@ -179,7 +189,7 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
     let mut live = 0;
     loop {
-        let page = store.subscriptions(&query).await.unwrap();
+        let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
         live += page.items.len();
         query.after = page.next;
         if query.after.is_none() {
@@ -189,7 +199,7 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
 }
 
 fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
-    let (mut dice, folder) = (Dice::told(story), folder());
+    let (rng, folder) = (seed::rng(story), folder());
     let server = Running::start(&folder, &place.url(), &[]);
     let plan = plan(&mut server.connect());
     server.stop();
@@ -207,7 +217,7 @@ fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
             until("the deletion has begun", || owner.refused(&mut connection).is_some());
             drop(leaving);
         }
-        std::thread::sleep(Duration::from_millis(u64::try_from(dice.below(40)).unwrap()));
+        std::thread::sleep(Duration::from_millis(rng.below(40)));
         server.kill();
         place.check_file();
         place.look(async |store| match left(store, &owner.user).await {

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Longer than anything takes here.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Who asks, always.
+/// The client id of every request.
 pub(crate) const CLIENT: &str = "crashes";
 
 /// A request that may be sent more than once.

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::audit::audit;
-use crate::dice::Dice;
 use crate::http::{Answer, Connection, Cut, Request, text};
 use crate::load::under_load;
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use crate::writer::{Trouble, Writer, settled};
+use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         instances_that_start_at_once_have_the_same_keys,
         a_session_ended_on_one_is_refused_by_the_others_at_once,
         a_plan_changed_on_one_is_new_on_the_others_at_once,
@@ -241,7 +242,7 @@ fn racing_refreshes_get_the_same_token() {
     }
 }
 
-/// Who serves, and who is about to end.
+/// The instances that serve, and those that are about to stop.
 #[derive(Debug, Default)]
 struct Directory(Mutex<(Vec<SocketAddr>, Vec<SocketAddr>)>);
 
@@ -267,8 +268,8 @@ impl Directory {
 fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
     const ROUNDS: usize = 8;
     let story = "instances that come and go";
-    let mut dice = Dice::told(story);
-    let mut writers = Writer::some(6, &mut dice);
+    let rng = seed::rng(story);
+    let mut writers = Writer::some(6, &rng);
     let mut instances = Instances::start(3);
     let directory = Directory::default();
     for running in &instances.running {
@@ -294,7 +295,7 @@ fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
         for round in 0..ROUNDS {
             let address = instances.add();
             directory.serves(address);
-            progress.wait_for(20 + dice.below(60));
+            progress.wait_for(20 + rng.below(60));
             let goes = instances.running.remove(0);
             directory.ends(goes.address);
             if round % 2 == 0 {

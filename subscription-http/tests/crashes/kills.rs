@@ -1,21 +1,22 @@
 //! The program is killed while it writes.
 
 use crate::audit::audit;
-use crate::dice::Dice;
 use crate::load::{leave_when_cut, some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder};
-use crate::stories::{Story, stories};
 use crate::writer::{Writer, settled};
+use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const ROUNDS: usize = 20;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![a_kill_loses_nothing_that_was_answered_sqlite]
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking: a_kill_loses_nothing_that_was_answered_sqlite]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![a_kill_loses_nothing_that_was_answered_postgres]
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking: a_kill_loses_nothing_that_was_answered_postgres]
 }
 
 fn a_kill_loses_nothing_that_was_answered_sqlite() {
@@ -27,8 +28,8 @@ fn a_kill_loses_nothing_that_was_answered_postgres() {
 }
 
 fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
-    let (mut dice, folder, mut answered) = (Dice::told(story), folder(), 0);
-    let mut writers = Writer::some(6, &mut dice);
+    let (rng, folder, mut answered) = (seed::rng(story), folder(), 0);
+    let mut writers = Writer::some(6, &rng);
 
     for round in 0..ROUNDS {
         let server = Running::start(&folder, &place.url(), &[]);
@@ -37,7 +38,7 @@ fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
         }
         let address = server.address;
         answered += under_load(&mut writers, address, leave_when_cut, |progress| {
-            some_moment(&mut dice, progress);
+            some_moment(&rng, progress);
             let log = server.log();
             assert!(!log.contains("\"ERROR\""), "{log}");
             server.kill();

@@ -1,4 +1,4 @@
-//! What a writer was answered.
+//! The responses that a writer received.
 
 use serde_json::Value;
 use subscription_core::store::Operation;
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// What names a record in its path.
+    /// The part of the path that names a record.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Plan => "slug",
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// What makes a record, to be sent again as it is.
+/// The request that creates a record, to be sent again unchanged.
 #[derive(Debug, Clone)]
 pub(crate) struct Creation {
     pub(crate) kind: Kind,

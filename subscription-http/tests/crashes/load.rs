@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::dice::Dice;
 use crate::http::{Connection, Cut};
 use crate::running::until;
 use crate::writer::{Trouble, Writer};
+use test_support::rng::Rng;
 
 /// How far they have come.
 #[derive(Debug, Default)]
@@ -101,8 +101,8 @@ pub(crate) fn leave_when_unanswered(
 }
 
 /// A moment in the middle of something: after some steps, and a little.
-pub(crate) fn some_moment(dice: &mut Dice, progress: &Progress) {
-    progress.wait_for(10 + dice.below(120));
-    let little = u64::try_from(dice.below(3_000)).unwrap();
+pub(crate) fn some_moment(rng: &Rng, progress: &Progress) {
+    progress.wait_for(10 + rng.below(120));
+    let little = rng.below(3_000);
     std::thread::sleep(std::time::Duration::from_micros(little));
 }

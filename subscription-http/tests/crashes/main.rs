@@ -8,54 +8,35 @@
 
 mod audit;
 mod backup;
-#[expect(dead_code, reason = "what is logged there is read by others")]
-#[path = "../../../tests/databases/postgres/cluster.rs"]
-mod cluster;
 mod deletions;
-mod dice;
 mod http;
 mod instances;
 mod kills;
 mod ledger;
 mod load;
-#[path = "../../../tests/databases/needs.rs"]
-mod needs;
 mod outages;
 mod place;
 mod running;
-#[expect(dead_code, reason = "a part of it is for the simulation")]
-#[path = "../../../tests/it/seed.rs"]
-mod seed;
 mod stops;
-mod stories;
 mod writer;
 
-use libtest_mimic::Arguments;
-
-use self::needs::Ignored;
+use test_support::{cluster, needs};
 
 fn main() {
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
     let groups = [
-        (None, vec![kills::stories(), stops::stories(), backup::stories(), deletions::stories()]),
+        (None, vec![kills::trials(), stops::trials(), backup::trials(), deletions::trials()]),
         (
             no_server,
             vec![
-                kills::stories_with_postgres(),
-                deletions::stories_with_postgres(),
-                instances::stories(),
-                stops::stories_with_postgres(),
+                kills::trials_with_postgres(),
+                deletions::trials_with_postgres(),
+                instances::trials(),
+                stops::trials_with_postgres(),
             ],
         ),
-        (no_binaries, vec![outages::stories()]),
+        (no_binaries, vec![outages::trials()]),
     ];
-    let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
-    for (reason, stories) in groups {
-        let stories = stories.into_iter().flatten();
-        trials.extend(stories.map(|story| ignored.for_reason(reason.as_deref(), story.trial())));
-    }
-    let done = libtest_mimic::run(&Arguments::from_args(), trials);
-    place::stop();
-    ignored.exit(&done)
+    needs::run(groups, place::stop)
 }

@@ -5,18 +5,20 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
+use test_support::cluster::Cluster;
+
 use crate::audit::audit;
-use crate::cluster::Cluster;
-use crate::dice::Dice;
 use crate::http::{Connection, Request};
 use crate::load::{some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use crate::writer::{Trouble, Writer, settled};
+use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         a_database_that_is_killed_loses_nothing_that_was_answered,
         a_restart_of_the_database_loses_nothing_that_was_answered,
         a_server_may_start_before_its_database,
@@ -33,7 +35,7 @@ fn a_restart_of_the_database_loses_nothing_that_was_answered() {
     nothing_is_lost("restarts of PostgreSQL", Cluster::stop);
 }
 
-/// Whoever is refused tries the same again.
+/// A writer that is refused sends the same request again.
 fn try_again(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
     if let Trouble::Cut(cut) = trouble {
         panic!("the server went away: {cut:?}");
@@ -45,13 +47,13 @@ fn try_again(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
 fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
     const ROUNDS: usize = 3;
     let mut cluster = Cluster::start(true).unwrap();
-    let (place, mut dice) = (Place::Postgres(cluster.url()), Dice::told(story));
-    let mut writers = Writer::some(6, &mut dice);
+    let (place, rng) = (Place::Postgres(cluster.url()), seed::rng(story));
+    let mut writers = Writer::some(6, &rng);
     let server = Running::start(&folder(), &place.url(), &[]);
 
     let (answered, refused) = under_load(&mut writers, server.address, try_again, |progress| {
         for _ in 0..ROUNDS {
-            some_moment(&mut dice, progress);
+            some_moment(&rng, progress);
             end(&mut cluster);
             let before = progress.unavailable();
             until("refusals", || progress.unavailable() >= before + 20);

@@ -1,31 +1,18 @@
 //! Where records are kept.
 
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, PoisonError};
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 use subscription_core::Store;
 use subscription_core::store::{PostgresOptions, SqliteOptions};
+use test_support::cluster::{Shared, fresh_schema};
 
-use crate::cluster::{Cluster, fresh_schema};
-
-/// The server that tests share which leave it alone: its address, or why there is none.
-static SHARED: LazyLock<Result<String, String>> = LazyLock::new(|| {
-    if let Ok(url) = std::env::var("DATABASE_URL") {
-        return Ok(url);
-    }
-    let cluster = Cluster::start(true)?;
-    let url = cluster.url();
-    *OURS.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
-    Ok(url)
-});
-
-static OURS: Mutex<Option<Cluster>> = Mutex::new(None);
+static SHARED: Shared = Shared::new(true);
 
 /// Stops the shared server, if it was started.
 pub(crate) fn stop() {
-    OURS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    SHARED.stop();
 }
 
 #[derive(Debug, Clone)]
@@ -42,7 +29,7 @@ impl Place {
 
     /// A schema of its own in the shared server.
     pub(crate) fn schema() -> Self {
-        let shared = SHARED.as_deref().unwrap_or_else(|missing| panic!("{missing}"));
+        let shared = SHARED.url();
         let schema = blocking(fresh_schema(shared));
         let and = if shared.contains('?') { '&' } else { '?' };
         Self::Postgres(format!("{shared}{and}options=-csearch_path%3D{schema}"))

@@ -107,7 +107,7 @@ impl Running {
         (status.unwrap().code(), self.log())
     }
 
-    /// What it has logged.
+    /// The lines that it has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }

@@ -6,27 +6,28 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::audit::audit;
-use crate::dice::Dice;
 use crate::http::Request;
 use crate::load::{leave_when_unanswered, some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder, until};
-use crate::stories::{Story, stories};
 use crate::writer::Writer;
+use test_support::seed;
+use test_support::trials;
+use test_support::trials::Trial;
 
 const ROUNDS: usize = 5;
 /// How long a server may take to finish what is under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
         a_stop_loses_nothing_and_breaks_no_answer_off_sqlite,
         what_is_under_way_at_a_stop_is_finished_sqlite,
     ]
 }
 
-pub(crate) fn stories_with_postgres() -> Vec<Story> {
-    stories![
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking:
         a_stop_loses_nothing_and_breaks_no_answer_off_postgres,
         what_is_under_way_at_a_stop_is_finished_postgres,
     ]
@@ -41,9 +42,9 @@ fn a_stop_loses_nothing_and_breaks_no_answer_off_postgres() {
 }
 
 fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, place: &Place) {
-    let (mut dice, folder) = (Dice::told(story), folder());
+    let (rng, folder) = (seed::rng(story), folder());
     let (mut answered, mut longest) = (0, Duration::ZERO);
-    let mut writers = Writer::some(6, &mut dice);
+    let mut writers = Writer::some(6, &rng);
 
     for _ in 0..ROUNDS {
         let server = Running::start(&folder, &place.url(), &[]);
@@ -52,7 +53,7 @@ fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, place: &Place) {
         }
         let address = server.address;
         let ended = under_load(&mut writers, address, leave_when_unanswered, |progress| {
-            some_moment(&mut dice, progress);
+            some_moment(&rng, progress);
             let begun = Instant::now();
             server.terminate();
             let (code, log) = server.end();

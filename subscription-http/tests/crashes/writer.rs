@@ -6,9 +6,9 @@
 
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
 use crate::http::{Answer, Connection, Cut, Request, text};
 use crate::ledger::{Creation, Kind, Login, Record, State};
+use test_support::rng::Rng;
 
 /// Why a step was not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Writer {
     name: String,
-    dice: Dice,
+    rng: Rng,
     next: u32,
     pub(crate) records: Vec<Record>,
     pub(crate) logins: Vec<Login>,
@@ -49,10 +49,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Several, of one seed.
-    pub(crate) fn some(count: usize, dice: &mut Dice) -> Vec<Self> {
+    pub(crate) fn some(count: usize, rng: &Rng) -> Vec<Self> {
         let writer = |number: usize| Self {
             name: format!("w{number}"),
-            dice: Dice::new(dice.next()),
+            rng: rng.fork(),
             next: 0,
             records: Vec::new(),
             logins: Vec::new(),
@@ -243,7 +243,7 @@ fn ask(connection: &mut Connection, request: &Request) -> Result<Answer, Trouble
     Err(Trouble::Unavailable)
 }
 
-/// What to do next.
+/// The next action of a writer.
 impl Writer {
     fn fresh(&mut self, what: &str) -> String {
         self.next += 1;
@@ -254,7 +254,7 @@ impl Writer {
         if self.logins.iter().all(|login| login.state == State::Deleted) {
             return Step::SignUp { email: format!("{}@example.com", self.fresh("user")) };
         }
-        let chosen = match self.dice.below(20) {
+        let chosen = match self.rng.below(20) {
             0..4 => self.create_subscription(),
             4..7 => self.create_payment(),
             7..11 => self.change_something(),
@@ -285,13 +285,13 @@ impl Writer {
         let there = self.records.iter().enumerate();
         let there = there.filter(|(_, record)| !record.deleted && fits(record));
         let there: Vec<_> = there.map(|(index, _)| index).collect();
-        self.dice.one_of(&there)
+        self.rng.pick(there)
     }
 
     fn some_login(&mut self, fits: impl Fn(&Login) -> bool) -> Option<usize> {
         let there = self.logins.iter().enumerate().filter(|(_, login)| fits(login));
         let there: Vec<_> = there.map(|(index, _)| index).collect();
-        self.dice.one_of(&there)
+        self.rng.pick(there)
     }
 
     fn create_subscription(&mut self) -> Option<Step> {
@@ -337,7 +337,7 @@ impl Writer {
 
     fn end_or_refresh(&mut self) -> Option<Step> {
         let login = self.some_login(|login| login.state == State::Live)?;
-        Some(match self.dice.below(8) {
+        Some(match self.rng.below(8) {
             0 => Step::Logout { login },
             1 => Step::RevokeAll { login },
             2 if !self.logins[login].used => Step::DeleteAccount { login },
@@ -353,7 +353,7 @@ impl Writer {
             "name": "Refused", "slug": slug, "price": 1, "billing_cycle": "monthly",
         });
         let post = |body: &Value| Request::post(Kind::Plan.path(), &body.to_string());
-        let (request, status, code) = match self.dice.below(4) {
+        let (request, status, code) = match self.rng.below(4) {
             0 => (post(&plan).key(&key), 409, "slug_taken"),
             1 => (post(&plan).key(&record.creation.key), 422, "idempotency_key_reused"),
             2 => {

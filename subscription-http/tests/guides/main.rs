@@ -1,4 +1,4 @@
-//! What the guides say, done: every block of code in them is run, compiled, or says why not.
+//! The guides, executed: every block of code in them is run, compiled, or says why not.
 //!
 //! Shell blocks of a page are one script, run in order in an empty folder with the real program on the
 //! path; blocks with a file's name in their first line are that file. What a guide says it is told
@@ -6,14 +6,8 @@
 //! for word in a file that is.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
-#![expect(clippy::print_stdout, reason = "a test tells what it could not test")]
 
-#[expect(dead_code, reason = "what is logged and killed there is for others")]
-#[path = "../../../tests/databases/postgres/cluster.rs"]
-mod cluster;
 mod demo;
-#[path = "../../../tests/databases/needs.rs"]
-mod needs;
 mod page;
 mod pages;
 mod programs;
@@ -21,11 +15,12 @@ mod script;
 mod story;
 
 use libtest_mimic::{Arguments, Trial};
+use test_support::cluster;
+use test_support::needs::{self, Ignored};
 
-use self::needs::Ignored;
 use self::story::{Part, Story};
 
-/// What a reader does in another terminal, or with root's nginx, is done here in one script.
+/// Commands that a reader runs in another terminal, or with root's nginx, are run here in one script.
 const STORIES: &[Story] = &[
     Story {
         page: "README.md",

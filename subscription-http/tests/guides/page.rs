@@ -26,7 +26,7 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// What the comment right before a block says of it.
+/// The comment right before a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark {
     None,

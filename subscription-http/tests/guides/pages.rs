@@ -1,4 +1,4 @@
-//! What holds of every page: nothing in it is left unchecked, and its links lead somewhere.
+//! Checks of every page: every block is checked, and every link resolves.
 
 use std::collections::BTreeSet;
 use std::path::Path;

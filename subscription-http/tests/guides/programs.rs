@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::env;
 
-use crate::needs::decide;
+use test_support::needs::decide;
 
 /// Why a test that calls these is ignored, if it is.
 pub(crate) fn missing(called: &BTreeSet<String>) -> Option<String> {

@@ -24,7 +24,7 @@ pub(crate) const DATABASE: &str = "postgres://billing@localhost/";
 
 pub(crate) struct Script {
     pub(crate) text: String,
-    /// What the page says that it will be told, in order.
+    /// The output that the page promises, in order.
     pub(crate) told: Vec<String>,
     /// The programs that it calls and that not every machine has.
     pub(crate) programs: BTreeSet<String>,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use sqlx::{Connection as _, PgConnection};
+use test_support::cluster::Cluster;
 
-use crate::cluster::Cluster;
 use crate::page::{Block, blocks, read};
 use crate::script::{DATABASE, Script};
 
@@ -32,9 +32,9 @@ http {
 pub(crate) struct Story {
     pub(crate) page: &'static str,
     pub(crate) part: Part,
-    /// What stands in the page, and what is done here instead.
+    /// Text of the page, and the text to run instead.
     pub(crate) instead: &'static [(&'static str, &'static str)],
-    /// What must be told, somewhere.
+    /// Text that the output must contain.
     pub(crate) told: &'static [&'static str],
 }
 

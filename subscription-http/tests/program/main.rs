@@ -4,8 +4,6 @@
 
 mod commands;
 mod demo;
-#[path = "../../../tests/it/wire/frames.rs"]
-mod frames;
 mod listeners;
 mod log;
 mod memory;

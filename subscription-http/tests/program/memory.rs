@@ -6,10 +6,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::frames::{
+use test_support::http2_frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, field, frame,
     greeting, head, request,
 };
+
 use crate::running::{Running, get};
 
 const WINDOW_UPDATE: u8 = 8;

@@ -2,24 +2,28 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::accounts::User;
+use subscription_core::store::StoreExt as _;
+use subscription_core::subscriptions::Subscription;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use subscription_core::store::{
-    ChangeSet, Delete, Guard, Key, PostgresOptions, PostgresStore, StoreError, SubscriptionFilter,
-    SubscriptionQuery, Write,
+    ChangeSet, Delete, Guard, Key, PostgresOptions, PostgresStore, Record, StoreError,
+    SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{
     Plan, Store as _, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
 };
+use test_support::cluster::Cluster;
+use test_support::trials;
+use test_support::trials::Trial;
 
-use super::cluster::Cluster;
 use super::fresh_schema;
 use super::shared;
 use crate::records::{at, plan, put, renamed, subscription};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_refused_set_lets_its_locks_go_at_once,
         a_commit_whose_caller_left_lets_its_locks_go,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
@@ -28,8 +32,8 @@ pub(crate) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(crate) fn stories_with_a_server_of_their_own() -> Vec<Story> {
-    stories![a_database_that_only_reads_still_answers_questions]
+pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
+    trials![a_database_that_only_reads_still_answers_questions]
 }
 
 /// Short, so that what is held up for good fails soon.
@@ -52,7 +56,7 @@ async fn say(connection: &mut PgConnection, text: &str) {
 }
 
 fn writing(writes: impl IntoIterator<Item = Plan>) -> ChangeSet {
-    let writes = writes.into_iter().map(Write::Plan).collect();
+    let writes = writes.into_iter().map(Record::from).collect();
     ChangeSet { writes, ..ChangeSet::default() }
 }
 
@@ -103,11 +107,11 @@ async fn a_commit_whose_caller_left_is_taken_whole_or_not_at_all() {
         // Whatever is still on its way is done once the records can be locked.
         let settled = [renamed(&both[0], "Seen"), renamed(&both[1], "Seen")];
         let seen = other.commit(writing(settled)).await;
-        let first = other.plan(both[0].id).await.unwrap();
-        let second = other.plan(both[1].id).await.unwrap();
+        let first = other.get_as::<Plan>(&both[0].id).await.unwrap();
+        let second = other.get_as::<Plan>(&both[1].id).await.unwrap();
         assert_eq!(first.is_some(), second.is_some(), "{round}: {seen:?}");
         taken += u32::from(first.is_some());
-        one.plan(both[0].id).await.unwrap();
+        one.get_as::<Plan>(&both[0].id).await.unwrap();
     }
     println!("{taken} of 60 commits whose callers left were taken");
 }
@@ -119,15 +123,17 @@ async fn a_slow_read_whose_caller_left_holds_nobody_up() {
     let kept = plan("kept");
     put(&store, &kept).await.unwrap();
     say(&mut outsider, "BEGIN; LOCK TABLE plans IN ACCESS EXCLUSIVE MODE").await;
-    let left = tokio::time::timeout(Duration::from_millis(100), store.plan(kept.id)).await;
+    let left =
+        tokio::time::timeout(Duration::from_millis(100), store.get_as::<Plan>(&kept.id)).await;
     left.unwrap_err();
 
     let nobody = UserId::new(kept.created_at, &SystemRandomness).unwrap();
-    let read = tokio::time::timeout(Duration::from_millis(500), store.user(nobody)).await;
+    let read =
+        tokio::time::timeout(Duration::from_millis(500), store.get_as::<User>(&nobody)).await;
 
     assert_eq!(read.unwrap().unwrap(), None);
     say(&mut outsider, "ROLLBACK").await;
-    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
 }
 
 async fn a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on() {
@@ -160,7 +166,7 @@ async fn a_database_that_only_reads_still_answers_questions() {
     let mut over = subscription(&kept);
     over.status = SubscriptionStatus::Cancelled;
     over.ends_at = Some(over.starts_at);
-    let writes = vec![Write::Subscription(over.clone())];
+    let writes = vec![Record::from(over.clone())];
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
     let only_reads = async |outsider: &mut PgConnection, yes: &str| {
         let text = format!("ALTER DATABASE postgres SET default_transaction_read_only = {yes}");
@@ -174,11 +180,11 @@ async fn a_database_that_only_reads_still_answers_questions() {
 
     only_reads(&mut outsider, "on").await;
 
-    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
     let listed = async |now: Timestamp| {
         let filter = SubscriptionFilter { is_active: Some(false), ..SubscriptionFilter::default() };
         let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
-        store.subscriptions(&query).await.unwrap().items
+        store.list_as::<Subscription>(query.clone()).await.unwrap().items
     };
     assert_eq!(listed(at("2030-01-01T00:00:00Z")).await.len(), 1);
     let refused = put(&store, &plan("refused")).await.unwrap_err();

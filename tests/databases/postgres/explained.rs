@@ -3,6 +3,15 @@
 //! The server writes down how it went about each statement that the store sent (`auto_explain`).
 
 use std::time::Instant;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::payments::Payment;
+use subscription_core::plans::Plan;
+use subscription_core::store::{
+    EventQuery, IdempotencyQuery, IdempotencyRecord, SessionQuery, StoreExt as _, UniqueValue,
+    UserQuery,
+};
+use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
@@ -12,16 +21,16 @@ use subscription_core::store::{
     Direction, IdempotencyKey, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
     PlanQuery, Position, PostgresOptions, PostgresStore, SortKey, SubscriptionQuery,
 };
-use uuid::Uuid;
-
-use super::cluster::Cluster;
-use crate::million::{
+use test_support::cluster::Cluster;
+use test_support::million::{
     COLUMNS, brief, further_pages, id, is_against_the_grain, lists, lists_of_few, now, row,
 };
-use crate::stories::{Story, stories};
+use test_support::trials;
+use test_support::trials::Trial;
+use uuid::Uuid;
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         lists_of_a_million_subscriptions_read_little_more_than_a_page,
         every_other_read_finds_its_rows_by_an_index,
     ]
@@ -133,7 +142,7 @@ async fn lists_of_a_million_subscriptions_read_little_more_than_a_page() {
         pages.extend(further_pages(&store, &first).await);
         for (name, page) in pages {
             let from = cluster.log_len();
-            store.subscriptions(&page).await.unwrap();
+            store.list_as::<Subscription>(page.clone()).await.unwrap();
             let plans = explained(&cluster.log(from));
             let mut work = Work::default();
             for plan in &plans {
@@ -184,7 +193,7 @@ async fn few_by_many(cluster: &Cluster, store: &PostgresStore) -> Vec<String> {
     // Of so many a part will do, of every kind some.
     for page in lists_of_few().into_iter().step_by(7) {
         let from = cluster.log_len();
-        store.subscriptions(&page).await.unwrap();
+        store.list_as::<Subscription>(page.clone()).await.unwrap();
         let mut work = Work::default();
         if let Some(plan) = explained(&cluster.log(from)).last() {
             add_up(&plan["Plan"], &mut work);
@@ -225,8 +234,8 @@ async fn every_other_read_finds_its_rows_by_an_index() {
     let place = |key| Some(Position { key, id: id(10_000) });
     let from = cluster.log_len();
 
-    store.plan(nobody.into()).await.unwrap();
-    store.plan_by_slug(&"nothing".parse().unwrap()).await.unwrap();
+    store.get_as::<Plan>(&nobody.into()).await.unwrap();
+    store.find_as::<Plan>(UniqueValue::PlanSlug(&"nothing".parse().unwrap())).await.unwrap();
     let tier = "5000".parse().unwrap();
     let price = "15000".parse().unwrap();
     let name = "plan 5".parse().unwrap();
@@ -243,16 +252,19 @@ async fn every_other_read_finds_its_rows_by_an_index() {
             (Direction::Descending, place(key.clone())),
         ] {
             store
-                .plans(&PlanQuery { order, direction, after, ..PlanQuery::default() })
+                .list_as::<Plan>(PlanQuery { order, direction, after, ..PlanQuery::default() })
                 .await
                 .unwrap();
         }
     }
     let product_id = Some("product 7".parse().unwrap());
     let filter = PlanFilter { product_id, ..PlanFilter::default() };
-    store.plans(&PlanQuery { filter, ..PlanQuery::default() }).await.unwrap();
-    store.payment(nobody.into()).await.unwrap();
-    store.payment_by_external_id(&"nothing".parse().unwrap()).await.unwrap();
+    store.list_as::<Plan>(PlanQuery { filter, ..PlanQuery::default() }).await.unwrap();
+    store.get_as::<Payment>(&nobody.into()).await.unwrap();
+    store
+        .find_as::<Payment>(UniqueValue::ExternalPayment(&"nothing".parse().unwrap()))
+        .await
+        .unwrap();
     let of = PaymentQuery::of(Uuid::from_u128(0x7000_8000_0000_0000_0007).into());
     for (direction, after) in [
         (Direction::Ascending, None),
@@ -260,22 +272,39 @@ async fn every_other_read_finds_its_rows_by_an_index() {
         (Direction::Ascending, place(SortKey::CreatedAt)),
         (Direction::Descending, place(SortKey::CreatedAt)),
     ] {
-        store.payments(&PaymentQuery { direction, after, ..of.clone() }).await.unwrap();
+        store.list_as::<Payment>(PaymentQuery { direction, after, ..of.clone() }).await.unwrap();
     }
-    store.user(nobody.into()).await.unwrap();
+    store.get_as::<User>(&nobody.into()).await.unwrap();
     let identity =
         IdentityKey { issuer: "issuer".parse().unwrap(), subject: "nobody".parse().unwrap() };
-    store.user_by_identity(&identity).await.unwrap();
-    store.session(nobody.into()).await.unwrap();
-    store.sessions(nobody.into(), now()).await.unwrap();
-    store.ended_sessions_of(nobody.into(), now(), 100, some).await.unwrap();
-    store.closing_users(some).await.unwrap();
-    store.ended_sessions(now(), some).await.unwrap();
+    store.find_as::<User>(UniqueValue::UserIdentity(&identity)).await.unwrap();
+    store.get_as::<Session>(&nobody.into()).await.unwrap();
+    store
+        .list_as::<Session>(SessionQuery::LiveOf { user: nobody.into(), now: now() })
+        .await
+        .unwrap()
+        .items;
+    store
+        .list_as::<Session>(SessionQuery::EndedOf {
+            user: nobody.into(),
+            now: now(),
+            skip: 100,
+            limit: some,
+        })
+        .await
+        .unwrap()
+        .items;
+    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap().items;
+    store.list_as::<Session>(SessionQuery::Ended { by: now(), limit: some }).await.unwrap().items;
     let operation = Operation::CreateSubscription;
     let key = IdempotencyKey { operation, client: "web".to_owned(), key: "k".parse().unwrap() };
-    store.idempotency(&key).await.unwrap();
-    store.expired_idempotency(now(), some).await.unwrap();
-    store.events(1_000_000, some).await.unwrap();
+    store.get_as::<IdempotencyRecord>(&key).await.unwrap();
+    store
+        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now(), limit: some })
+        .await
+        .unwrap()
+        .items;
+    store.events(&EventQuery::after(1_000_000, some)).await.unwrap().items;
 
     let plans = explained(&cluster.log(from));
     assert!(plans.len() >= 34, "{} statements were explained", plans.len());

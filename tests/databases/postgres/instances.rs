@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use subscription_core::plans::Plan;
+use subscription_core::store::{StoreExt as _, UniqueValue};
 
 use subscription_core::Store as _;
 use subscription_core::store::{
     CachedStore, ChangeSet, Delete, Key, PostgresOptions, PostgresStore,
 };
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::{fresh_schema, shared};
 use crate::records::{plan, put, renamed};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         many_that_start_at_once_make_the_tables_once,
         a_plan_changed_by_one_is_new_on_the_other_at_once,
         a_plan_deleted_by_one_is_gone_from_the_other_at_once,
@@ -22,7 +25,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 struct Instance {
-    store: Arc<CachedStore<PostgresStore>>,
+    store: Arc<CachedStore<Arc<PostgresStore>>>,
 }
 
 async fn instance(schema: &str, lag: Duration, listens: bool) -> Instance {
@@ -30,7 +33,7 @@ async fn instance(schema: &str, lag: Duration, listens: bool) -> Instance {
     let inner = Arc::new(inner.open().await.unwrap());
     let store = Arc::new(CachedStore::new(Arc::clone(&inner), lag));
     if listens {
-        inner.listen(store.memory());
+        inner.listen(store.cache());
     }
     Instance { store }
 }
@@ -72,18 +75,18 @@ async fn a_plan_changed_by_one_is_new_on_the_other_at_once() {
     put(&one.store, &first).await.unwrap();
     // Until the other listens, nothing is heard; what it has then is of no age.
     within_a_minute(async || {
-        let before = other.store.memory().hits();
-        other.store.plan(first.id).await.unwrap();
-        other.store.memory().hits() > before
+        let before = other.store.cache().hits();
+        other.store.get_as::<Plan>(&first.id).await.unwrap();
+        other.store.cache().hits() > before
     })
     .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    other.store.plan(first.id).await.unwrap();
+    other.store.get_as::<Plan>(&first.id).await.unwrap();
 
     let second = renamed(&first, "Pro, renamed");
     put(&one.store, &second).await.unwrap();
     let took = within_a_minute(async || {
-        let seen = other.store.plan_by_slug(&first.slug).await.unwrap();
+        let seen = other.store.find_as::<Plan>(UniqueValue::PlanSlug(&first.slug)).await.unwrap();
         seen.as_deref() == Some(&second)
     })
     .await;
@@ -96,7 +99,7 @@ async fn a_plan_deleted_by_one_is_gone_from_the_other_at_once() {
     let (one, other) = (instance(&schema, HOURS, true).await, instance(&schema, HOURS, true).await);
     let first = plan("pro");
     put(&one.store, &first).await.unwrap();
-    within_a_minute(async || other.store.plan(first.id).await.unwrap().is_some()).await;
+    within_a_minute(async || other.store.get_as::<Plan>(&first.id).await.unwrap().is_some()).await;
 
     let deletes = vec![Delete { key: Key::Plan(first.id), version: first.version }];
     one.store.commit(ChangeSet { deletes, ..ChangeSet::default() }).await.unwrap();
@@ -104,8 +107,14 @@ async fn a_plan_deleted_by_one_is_gone_from_the_other_at_once() {
     put(&one.store, &second).await.unwrap();
 
     within_a_minute(async || {
-        other.store.plan(first.id).await.unwrap().is_none()
-            && other.store.plan_by_slug(&first.slug).await.unwrap().as_deref() == Some(&second)
+        other.store.get_as::<Plan>(&first.id).await.unwrap().is_none()
+            && other
+                .store
+                .find_as::<Plan>(UniqueValue::PlanSlug(&first.slug))
+                .await
+                .unwrap()
+                .as_deref()
+                == Some(&second)
     })
     .await;
 }
@@ -116,11 +125,13 @@ async fn without_the_channel_a_plan_is_new_after_the_lag() {
     let (one, other) = (instance(&schema, lag, false).await, instance(&schema, lag, false).await);
     let first = plan("pro");
     put(&one.store, &first).await.unwrap();
-    assert_eq!(other.store.plan(first.id).await.unwrap().as_deref(), Some(&first));
+    assert_eq!(other.store.get_as::<Plan>(&first.id).await.unwrap().as_deref(), Some(&first));
 
     let second = renamed(&first, "Pro, renamed");
     put(&one.store, &second).await.unwrap();
 
-    within_a_minute(async || other.store.plan(first.id).await.unwrap().as_deref() == Some(&second))
-        .await;
+    within_a_minute(async || {
+        other.store.get_as::<Plan>(&first.id).await.unwrap().as_deref() == Some(&second)
+    })
+    .await;
 }

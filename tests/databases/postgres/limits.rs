@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
 use sqlx::{Connection as _, PgConnection};
-use subscription_core::Store as _;
 use subscription_core::store::{PostgresOptions, PostgresStore, StoreError};
+use test_support::cluster::Cluster;
+use test_support::trials;
+use test_support::trials::Trial;
 
-use super::cluster::Cluster;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         callers_share_the_connections_that_the_database_allows,
         a_caller_waits_until_the_database_takes_one_more,
         a_caller_who_waits_in_vain_is_told_after_the_patience,
@@ -72,7 +74,7 @@ async fn a_caller_waits_until_the_database_takes_one_more() {
     first.close().await.unwrap();
 
     writer.await.unwrap().unwrap();
-    assert_eq!(store.plan(late.id).await.unwrap().as_deref(), Some(&late));
+    assert_eq!(store.get_as::<Plan>(&late.id).await.unwrap().as_deref(), Some(&late));
 }
 
 async fn a_caller_who_waits_in_vain_is_told_after_the_patience() {

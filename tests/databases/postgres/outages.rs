@@ -3,16 +3,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
-use subscription_core::Store as _;
 use subscription_core::store::{PostgresOptions, PostgresStore, StoreError};
+use test_support::cluster::Cluster;
+use test_support::trials;
+use test_support::trials::Trial;
 
-use super::cluster::Cluster;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_restart_of_the_database_is_survived,
         a_killed_database_keeps_what_was_answered,
         a_store_opens_before_its_database_is_up,
@@ -32,14 +34,14 @@ async fn a_restart_of_the_database_is_survived() {
 
     cluster.stop();
 
-    let down = store.plan(kept.id).await;
+    let down = store.get_as::<Plan>(&kept.id).await;
     assert!(matches!(down, Err(StoreError::Unavailable(_))), "{down:?}");
     let down = put(&store, &plan("lost")).await;
     assert!(matches!(down, Err(StoreError::Unavailable(_))), "{down:?}");
 
     cluster.start_again();
 
-    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
     put(&store, &plan("after")).await.unwrap();
 }
 
@@ -52,7 +54,7 @@ async fn a_killed_database_keeps_what_was_answered() {
     cluster.kill();
     cluster.start_again();
 
-    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
 }
 
 /// The address of a database that another can take over, as a proxy or a floating address does.
@@ -132,7 +134,7 @@ async fn a_standby_takes_over_with_all_that_was_answered() {
     println!("{} plans, {before} of them before; {refused} were refused", answered.len());
     assert!(refused > 0, "nobody noticed");
     for plan in answered {
-        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(&plan));
+        assert_eq!(store.get_as::<Plan>(&plan.id).await.unwrap().as_deref(), Some(&plan));
     }
 }
 

@@ -12,12 +12,13 @@ use subscription_core::auth::{
 };
 use subscription_core::store::{SqliteOptions, SqliteStore};
 use subscription_core::{Slug, SubscriptionService};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::folder::folder;
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_deleted_account_is_gone_from_the_file_and_its_log,
         a_deleted_account_is_gone_once_those_who_read_are_done,
         what_a_killed_process_left_in_the_log_is_gone_after_the_next_start,

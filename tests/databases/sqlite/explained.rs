@@ -5,6 +5,10 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _, UserQuery};
+use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -13,17 +17,18 @@ use subscription_core::store::{
     PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{Store as _, Timestamp};
+use test_support::million::{
+    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
+};
+use test_support::trials;
+use test_support::trials::Trial;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::folder::folder;
-use crate::million::{
-    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
-};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
         sessions_of_a_user_are_found_by_an_index,
@@ -114,7 +119,7 @@ async fn time(store: &SqliteStore, page: &SubscriptionQuery, max: Duration) -> D
     // itself is slow each time.
     for _ in 0..40 {
         let start = Instant::now();
-        store.subscriptions(page).await.unwrap();
+        store.list_as::<Subscription>(page.clone()).await.unwrap();
         best = best.min(start.elapsed());
         if best < max {
             break;
@@ -185,7 +190,7 @@ async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
 
     let (mut wrong, mut asked) = (Vec::new(), 0);
     for page in lists_of_few() {
-        store.subscriptions(&page).await.unwrap();
+        store.list_as::<Subscription>(page.clone()).await.unwrap();
         let statement = overheard.last();
         let plan = plan(&mut outsider, &statement).await;
         let index = match page.filter.external_subscription_id {
@@ -215,11 +220,15 @@ async fn sessions_of_a_user_are_found_by_an_index() {
     let _listening = words.with_writer(writer).finish().set_default();
     let (user, now, some) = (uuid::Uuid::max().into(), Timestamp::MAX, PageLimit::MAX);
 
-    store.sessions(user, now).await.unwrap();
+    store.list_as::<Session>(SessionQuery::LiveOf { user: user, now: now }).await.unwrap().items;
     let live = overheard.last();
-    store.ended_sessions_of(user, now, 100, some).await.unwrap();
+    store
+        .list_as::<Session>(SessionQuery::EndedOf { user: user, now: now, skip: 100, limit: some })
+        .await
+        .unwrap()
+        .items;
     let ended = overheard.last();
-    store.closing_users(some).await.unwrap();
+    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap().items;
     let closing = overheard.last();
 
     for (statement, index, sorts) in [

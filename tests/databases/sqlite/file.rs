@@ -2,19 +2,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use subscription_core::accounts::Client;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::Store as _;
 use subscription_core::auth::Scope;
 use subscription_core::store::{ChangeSet, OpenError, SqliteOptions, StoreError};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::folder::folder;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         what_was_committed_is_there_when_the_file_is_opened_again,
         a_file_in_use_is_refused_to_a_second,
         what_is_no_database_is_refused,
@@ -47,7 +51,7 @@ async fn what_was_committed_is_there_when_the_file_is_opened_again() {
 
     let second = SqliteOptions::file(&file).open().await.unwrap();
 
-    assert_eq!(second.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(second.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
     assert!(put(&first, &plan("late")).await.is_err());
 }
 
@@ -93,7 +97,7 @@ async fn a_file_that_was_removed_takes_no_writes_until_it_is_back() {
 
     store.commit(ChangeSet::default()).await.unwrap();
     put(&store, &plan("found")).await.unwrap();
-    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
 }
 
 async fn a_file_that_was_replaced_takes_no_writes() {
@@ -128,7 +132,7 @@ async fn a_client_with_the_scope_that_is_no_more_is_read_without_it() {
                 VALUES ('old', 'Old', 'confidential', '[\"admin\",\"plans:read\"]', '[]', 0, 0, 1)";
     other.execute(text).await.unwrap();
 
-    let client = store.client(&"old".parse().unwrap()).await.unwrap().unwrap();
+    let client = store.get_as::<Client>(&"old".parse().unwrap()).await.unwrap().unwrap();
 
     assert_eq!(client.scopes, [Scope::PlansRead].into());
 }

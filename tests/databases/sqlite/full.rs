@@ -4,18 +4,21 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::Store as _;
 use subscription_core::store::{ChangeSet, SqliteOptions, StoreError};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use crate::folder::folder;
 use crate::records::{plan, put};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes,
         a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room,
         a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written,
@@ -89,14 +92,14 @@ async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_
     let again = put(&store, &plan("again")).await.unwrap_err();
     assert!(matches!(again, StoreError::Unavailable(_)), "{again:?}");
     for plan in &kept {
-        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(plan));
+        assert_eq!(store.get_as::<Plan>(&plan.id).await.unwrap().as_deref(), Some(plan));
     }
 
     fs::remove_file(&ballast).unwrap();
 
     put(&store, &plan("in-time")).await.unwrap();
     for plan in &kept {
-        assert_eq!(store.plan(plan.id).await.unwrap().as_deref(), Some(plan));
+        assert_eq!(store.get_as::<Plan>(&plan.id).await.unwrap().as_deref(), Some(plan));
     }
     store.close().await;
     let mut outsider: SqliteConnection =
@@ -120,6 +123,6 @@ async fn a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_c
 
     println!("a disk that can only be read: {refused}");
     assert!(refused.to_string().contains("store.db"), "{refused}");
-    assert_eq!(store.plan(before.id).await.unwrap().as_deref(), Some(&before));
+    assert_eq!(store.get_as::<Plan>(&before.id).await.unwrap().as_deref(), Some(&before));
     put(&store, &plan("after")).await.unwrap();
 }

@@ -2,23 +2,26 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use subscription_core::store::{EventQuery, StoreExt as _};
+use subscription_core::subscriptions::Subscription;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
-    ChangeSet, PageLimit, SqliteOptions, SqliteStore, StoreError, SubscriptionFilter,
-    SubscriptionQuery, Write,
+    ChangeSet, PageLimit, Record, SqliteOptions, SqliteStore, StoreError, SubscriptionFilter,
+    SubscriptionQuery,
 };
 use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::fresh;
 use crate::folder::folder;
 use crate::records::{at, plan, put, renamed, subscription};
-use crate::stories::{Story, stories};
 
-pub(crate) fn stories() -> Vec<Story> {
-    stories![
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
         a_refused_set_hurts_no_neighbour,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         while_another_holds_the_file_nothing_is_written_and_all_is_read,
@@ -34,7 +37,7 @@ fn told(plan: &Plan) -> ChangeSet {
         version: plan.version,
         change: Change::Created,
     };
-    let writes = vec![Write::Plan(plan.clone())];
+    let writes = vec![Record::from(plan.clone())];
     ChangeSet { writes, events: vec![event], ..ChangeSet::default() }
 }
 
@@ -42,7 +45,7 @@ async fn feed(store: &SqliteStore) -> Vec<(u64, Subject)> {
     let mut all: Vec<(u64, Subject)> = Vec::new();
     loop {
         let after = all.last().map_or(0, |(sequence, _)| *sequence);
-        let page = store.events(after, PageLimit::MAX).await.unwrap();
+        let page = store.events(&EventQuery::after(after, PageLimit::MAX)).await.unwrap().items;
         if page.is_empty() {
             return all;
         }
@@ -93,7 +96,7 @@ async fn a_commit_whose_caller_left_is_taken_whole_or_not_at_all() {
 
     let mut taken = Vec::new();
     for plan in &asked {
-        if store.plan(plan.id).await.unwrap().is_some() {
+        if store.get_as::<Plan>(&plan.id).await.unwrap().is_some() {
             taken.push(Subject::Plan(plan.id));
         }
     }
@@ -111,7 +114,7 @@ async fn while_another_holds_the_file_nothing_is_written_and_all_is_read() {
     let mut over = subscription(&kept);
     over.status = SubscriptionStatus::Cancelled;
     over.ends_at = Some(over.starts_at);
-    let writes = vec![Write::Subscription(over)];
+    let writes = vec![Record::from(over)];
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
     let mut other: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
@@ -122,12 +125,12 @@ async fn while_another_holds_the_file_nothing_is_written_and_all_is_read() {
     let filter = SubscriptionFilter { is_active: Some(false), ..SubscriptionFilter::default() };
     let now = at("2030-01-01T00:00:00Z");
     let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
-    let listed = store.subscriptions(&query).await.unwrap();
+    let listed = store.list_as::<Subscription>(query.clone()).await.unwrap();
 
     println!("a commit and a list waited {:?} for a file that another holds", start.elapsed());
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
     assert_eq!(listed.items.len(), 1);
-    assert_eq!(store.plan(kept.id).await.unwrap().as_deref(), Some(&kept));
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
     other.execute("ROLLBACK").await.unwrap();
     put(&store, &renamed(&kept, "Written")).await.unwrap();
 }

@@ -3,18 +3,19 @@
 use serde_json::{Value, json};
 use subscription_core::Store as _;
 use subscription_core::auth::User;
-use subscription_core::store::Write;
+use subscription_core::store::Record;
 use subscription_core::store::transfer::TransferError;
 use subscription_core::{Payment, Subscription, SubscriptionStatus};
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::household::Household;
 use super::refusals::{faults, forged};
 use super::{Movable, commit};
-use crate::stories::{Story, stories};
 use crate::{postgres, sqlite};
 
-pub(super) fn stories() -> Vec<Story> {
-    stories![
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
         every_fault_of_a_file_is_told_with_its_line_and_leaves_nothing,
         each_rule_is_checked,
         numbers_that_leave_no_room_are_refused,
@@ -25,8 +26,8 @@ pub(super) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(super) fn stories_with_a_server() -> Vec<Story> {
-    stories![
+pub(super) fn trials_with_a_server() -> Vec<Trial> {
+    trials![
         every_fault_of_a_file_is_told_by_a_server_and_leaves_nothing,
         two_records_with_one_value_of_what_is_unique_are_refused_by_a_server,
     ]
@@ -35,7 +36,7 @@ pub(super) fn stories_with_a_server() -> Vec<Story> {
 /// One set of records, each with a line of its own: a subscription that is active, and its payment.
 struct Home {
     file: String,
-    plan: Write,
+    plan: Record,
     subscription: Subscription,
     payment: Payment,
     user: User,
@@ -45,16 +46,21 @@ async fn home() -> Home {
     let store = sqlite::fresh().await;
     let mut household = Household::new();
     let records = household.one_of_each();
-    let [plan, Write::Subscription(subscription), Write::Payment(payment), Write::User(user), ..] =
-        &*records
+    let [
+        plan,
+        Record::Subscription(subscription),
+        Record::Payment(payment),
+        Record::User(user),
+        ..,
+    ] = &*records
     else {
         panic!("{records:?}")
     };
     let (status, ends_at) = (SubscriptionStatus::Active, None);
-    let subscription = Subscription { status, ends_at, ..subscription.clone() };
-    let (plan, payment, user) = (plan.clone(), payment.clone(), user.clone());
+    let subscription = Subscription { status, ends_at, ..(**subscription).clone() };
+    let (plan, payment, user) = (plan.clone(), (**payment).clone(), (**user).clone());
     let mut writes = records;
-    writes[1] = Write::Subscription(subscription.clone());
+    writes[1] = Record::from(subscription.clone());
     let events = writes.iter().filter_map(|write| household.event(write)).collect();
     let changes = subscription_core::store::ChangeSet { writes, events, ..Default::default() };
     store.commit(changes).await.unwrap();
@@ -248,7 +254,7 @@ async fn numbers_that_leave_no_room_are_refused() {
     }
     let file = with(&home.file, &[(1, "feed", great.clone()), (LAST_EVENT, "sequence", great)]);
     store.move_in(file.as_bytes()).await.unwrap();
-    commit(&store, vec![Write::Plan(crate::records::plan("next"))]).await;
+    commit(&store, vec![Record::from(crate::records::plan("next"))]).await;
 }
 
 async fn of_many_faults_the_first_hundred_are_listed() {
@@ -304,8 +310,7 @@ async fn what_deletions_leave_behind_is_taken() {
         ..subscription
     };
     let payment = Payment { subscription_id: NOBODY.parse().unwrap(), ..payment };
-    let left =
-        vec![home.plan, Write::Subscription(expired), Write::Payment(payment), Write::User(user)];
+    let left = vec![home.plan, Record::from(expired), Record::from(payment), Record::from(user)];
     commit(&from, left).await;
     let file = from.moved_out().await;
 
@@ -318,11 +323,11 @@ async fn what_deletions_leave_behind_is_taken() {
 async fn a_live_subscription_of_nobody_is_taken_only_for_any_user() {
     let home = home().await;
     let foreign = Subscription { user_id: NOBODY.parse().unwrap(), ..home.subscription };
-    let foreign = vec![home.plan, Write::Subscription(foreign)];
+    let foreign = vec![home.plan, Record::from(foreign)];
     let without_accounts = sqlite::fresh().await;
     commit(&without_accounts, foreign.clone()).await;
     let with_accounts = sqlite::fresh().await;
-    commit(&with_accounts, [foreign, vec![Write::User(home.user)]].concat()).await;
+    commit(&with_accounts, [foreign, vec![Record::from(home.user)]].concat()).await;
     let file = with_accounts.moved_out().await;
     let store = sqlite::fresh().await;
 

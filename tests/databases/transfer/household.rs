@@ -9,8 +9,9 @@ use subscription_core::auth::{
     Scope, Session, User,
 };
 use subscription_core::events::{Change, Event, Subject};
+use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    Answer, ChangeSet, IdempotencyKey, IdempotencyRecord, Operation, Write,
+    Answer, ChangeSet, IdempotencyKey, IdempotencyRecord, Operation, Record,
 };
 use subscription_core::{
     BillingCycle, EventId, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
@@ -43,7 +44,7 @@ pub(super) struct Household {
 impl Household {
     /// Of the seed to repeat, or one that nobody has tried yet.
     pub(super) fn new() -> Self {
-        Self { random: SeededRandomness::new(crate::seed::seed()), made: 0 }
+        Self { random: SeededRandomness::new(test_support::seed::seed()), made: 0 }
     }
 
     /// Another that fills the same store: what must be unique is its alone.
@@ -68,63 +69,53 @@ impl Household {
         }
     }
 
-    pub(super) fn one_of_each(&mut self) -> Vec<Write> {
+    pub(super) fn one_of_each(&mut self) -> Vec<Record> {
         self.made += 1;
         let (plan, user) = (self.plan(), self.user());
         let subscription = self.subscription(&user, &plan);
         let (payment, session) = (self.payment(&subscription), self.session(&user));
         let answer = match self.below(3) {
-            0 => Answer::Plan(plan.clone()),
-            1 => Answer::Subscription(subscription.clone()),
-            _ => Answer::Payment(payment.clone()),
+            0 => Answer::Plan(plan.clone().into()),
+            1 => Answer::Subscription(subscription.clone().into()),
+            _ => Answer::Payment(payment.clone().into()),
         };
         vec![
-            Write::Plan(plan),
-            Write::Subscription(subscription),
-            Write::Payment(payment),
-            Write::User(user),
-            Write::Session(session),
-            Write::Client(self.client()),
-            Write::Idempotency(self.answer(answer)),
+            Record::from(plan),
+            Record::from(subscription),
+            Record::from(payment),
+            Record::from(user),
+            Record::from(session),
+            Record::from(self.client()),
+            Record::from(self.answer(answer)),
         ]
     }
 
     /// The event of a new or changed record.
-    pub(super) fn event(&self, write: &Write) -> Option<Event> {
+    pub(super) fn event(&self, write: &Record) -> Option<Event> {
         let (subject, change) = match write {
-            Write::Plan(plan) => (Subject::Plan(plan.id), Change::Created),
-            Write::Subscription(found) => {
+            Record::Plan(plan) => (Subject::Plan(plan.id), Change::Created),
+            Record::Subscription(found) => {
                 let (from, to) = (self.pick(SubscriptionStatus::all()), found.status);
                 (Subject::Subscription(found.id), Change::SubscriptionStatusChanged { from, to })
             }
-            Write::Payment(found) => {
+            Record::Payment(found) => {
                 let (from, to) = (self.pick(PaymentStatus::all()), found.status);
                 (Subject::Payment(found.id), Change::PaymentStatusChanged { from, to })
             }
-            Write::User(user) => (Subject::User(user.id), Change::Updated),
-            Write::Session(session) => {
+            Record::User(user) => (Subject::User(user.id), Change::Updated),
+            Record::Session(session) => {
                 let reason = self.pick(RevocationReason::ALL);
                 (Subject::Session(session.id), Change::Revoked { reason })
             }
-            Write::Client(client) => (Subject::Client(client.id.clone()), Change::Deleted),
-            Write::Idempotency(_) => return None,
+            Record::Client(client) => (Subject::Client(client.id.clone()), Change::Deleted),
+            Record::Idempotency(_) | Record::Document(_) => return None,
         };
         let (at, version) = (self.time(), write.version());
         Some(Event { id: EventId::new(at, &self.random).unwrap(), at, subject, version, change })
     }
 
-    fn changed(&self, write: &Write) -> Option<Write> {
-        let mut changed = write.clone();
-        let version = match &mut changed {
-            Write::Plan(plan) => &mut plan.version,
-            Write::Subscription(subscription) => &mut subscription.version,
-            Write::Payment(payment) => &mut payment.version,
-            Write::User(user) => &mut user.version,
-            Write::Session(session) => &mut session.version,
-            Write::Client(client) => &mut client.version,
-            Write::Idempotency(answer) => &mut answer.version,
-        };
-        *version = version.next();
+    fn changed(&self, write: &Record) -> Option<Record> {
+        let changed = at_version(write.clone(), write.version().next().get());
         self.maybe(|| changed)
     }
 

@@ -9,9 +9,8 @@ mod writers;
 
 use subscription_core::Store;
 use subscription_core::store::transfer::{Counts, Progress, TransferError};
-use subscription_core::store::{ChangeSet, PostgresStore, SqliteStore, Write};
-
-use crate::stories::Story;
+use subscription_core::store::{ChangeSet, PostgresStore, Record, SqliteStore};
+use test_support::trials::Trial;
 
 /// A store that files come from and go to.
 trait Movable: Store + Sized {
@@ -65,26 +64,26 @@ macro_rules! movable {
 movable!(SqliteStore);
 movable!(PostgresStore);
 
-async fn commit(store: &impl Store, writes: Vec<Write>) {
+async fn commit(store: &impl Store, writes: Vec<Record>) {
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
 }
 
 /// Those that need no server.
-pub(crate) fn stories() -> Vec<Story> {
-    round_trips::stories()
+pub(crate) fn trials() -> Vec<Trial> {
+    round_trips::trials()
         .into_iter()
-        .chain(refusals::stories())
-        .chain(faults::stories())
-        .chain(writers::stories())
+        .chain(refusals::trials())
+        .chain(faults::trials())
+        .chain(writers::trials())
         .collect()
 }
 
-pub(crate) fn stories_with_a_server() -> Vec<Story> {
-    let round_trips = round_trips::stories_with_a_server().into_iter();
-    let refusals = refusals::stories_with_a_server();
+pub(crate) fn trials_with_a_server() -> Vec<Trial> {
+    let round_trips = round_trips::trials_with_a_server().into_iter();
+    let refusals = refusals::trials_with_a_server();
     round_trips
         .chain(refusals)
-        .chain(faults::stories_with_a_server())
-        .chain(writers::stories_with_a_server())
+        .chain(faults::trials_with_a_server())
+        .chain(writers::trials_with_a_server())
         .collect()
 }

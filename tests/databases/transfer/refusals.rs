@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use subscription_core::store::Write;
+use subscription_core::store::Record;
 use subscription_core::store::transfer::{Kind, TransferError};
+use test_support::trials;
+use test_support::trials::Trial;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 
 use super::household::Household;
 use super::{Movable, commit};
 use crate::records::plan;
-use crate::stories::{Story, stories};
 use crate::{postgres, sqlite};
 
-pub(super) fn stories() -> Vec<Story> {
-    stories![
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
         what_is_no_whole_file_is_refused_and_leaves_nothing,
         a_file_with_any_byte_changed_is_refused,
         a_file_cut_short_anywhere_is_refused,
@@ -23,8 +24,8 @@ pub(super) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(super) fn stories_with_a_server() -> Vec<Story> {
-    stories![
+pub(super) fn trials_with_a_server() -> Vec<Trial> {
+    trials![
         what_is_no_whole_file_is_refused_by_a_server_and_leaves_nothing,
         a_server_that_holds_something_is_left_alone,
     ]
@@ -141,7 +142,7 @@ async fn a_file_cut_short_anywhere_is_refused() {
 
 async fn holds_something(store: &impl Movable) {
     let file = a_file().await;
-    commit(store, vec![Write::Plan(plan("mine"))]).await;
+    commit(store, vec![Record::from(plan("mine"))]).await;
     let before = store.moved_out().await;
 
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();

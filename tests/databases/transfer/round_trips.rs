@@ -1,17 +1,25 @@
 //! There and back.
 
 use subscription_core::Store;
+use subscription_core::accounts::Client;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::payments::Payment;
+use subscription_core::plans::Plan;
 use subscription_core::store::transfer::{Kind, Progress};
-use subscription_core::store::{ChangeSet, Key, PageLimit, StoreError, Unique, Write};
+use subscription_core::store::{ChangeSet, Key, PageLimit, Record, StoreError, Unique};
+use subscription_core::store::{EventQuery, IdempotencyRecord, StoreExt as _};
+use subscription_core::subscriptions::Subscription;
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::household::Household;
 use super::{Movable, commit};
 use crate::records::plan;
-use crate::stories::{Story, stories};
 use crate::{postgres, sqlite};
 
-pub(super) fn stories() -> Vec<Story> {
-    stories![
+pub(super) fn trials() -> Vec<Trial> {
+    trials![
         a_file_is_read_and_written_alike,
         an_empty_store_moves_too,
         the_feed_goes_on_where_it_was_though_all_events_are_forgotten,
@@ -20,8 +28,8 @@ pub(super) fn stories() -> Vec<Story> {
     ]
 }
 
-pub(super) fn stories_with_a_server() -> Vec<Story> {
-    stories![
+pub(super) fn trials_with_a_server() -> Vec<Trial> {
+    trials![
         from_a_file_to_a_server_and_back_is_the_same_to_the_byte,
         from_a_server_to_a_file_and_back_is_the_same_to_the_byte,
         every_record_reads_back_equal_from_the_other_kind,
@@ -82,33 +90,7 @@ async fn every_record_reads_back_equal_from_the_other_kind() {
     away.move_in(&home.moved_out().await).await.unwrap();
 
     for record in records {
-        let found = match record.key() {
-            Key::Plan(id) => {
-                away.plan(id).await.unwrap().map(|found| Write::Plan((*found).clone()))
-            }
-            Key::Subscription(id) => away
-                .subscription(id)
-                .await
-                .unwrap()
-                .map(|found| Write::Subscription((*found).clone())),
-            Key::Payment(id) => {
-                away.payment(id).await.unwrap().map(|found| Write::Payment((*found).clone()))
-            }
-            Key::User(id) => {
-                away.user(id).await.unwrap().map(|found| Write::User((*found).clone()))
-            }
-            Key::Session(id) => {
-                away.session(id).await.unwrap().map(|found| Write::Session((*found).clone()))
-            }
-            Key::Client(id) => {
-                away.client(&id).await.unwrap().map(|found| Write::Client((*found).clone()))
-            }
-            Key::Idempotency(key) => away
-                .idempotency(&key)
-                .await
-                .unwrap()
-                .map(|found| Write::Idempotency((*found).clone())),
-        };
+        let found = away.get(&record.key()).await.unwrap();
         assert_eq!(found, Some(record));
     }
 }
@@ -126,7 +108,7 @@ async fn an_empty_store_moves_too() {
 async fn feed_goes_on(home: &impl Movable, away: &impl Movable) {
     let mut household = Household::new();
     household.fill(home, 3).await;
-    let events = home.events(0, PageLimit::MAX).await.unwrap();
+    let events = home.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items;
     let last = events.last().unwrap().sequence;
     let forget = ChangeSet { forget_events: Some(last), ..ChangeSet::default() };
     home.commit(forget).await.unwrap();
@@ -134,7 +116,7 @@ async fn feed_goes_on(home: &impl Movable, away: &impl Movable) {
     away.move_in(&home.moved_out().await).await.unwrap();
     household.fill(away, 1).await;
 
-    let events = away.events(0, PageLimit::MAX).await.unwrap();
+    let events = away.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items;
     assert_eq!(events.first().unwrap().sequence, last + 1);
 }
 
@@ -151,19 +133,26 @@ async fn goes_on(home: &impl Movable, away: &impl Movable) {
     let mut household = Household::new();
     household.fill(home, 20).await;
     let taken = plan("taken");
-    commit(home, vec![Write::Plan(taken.clone())]).await;
+    commit(home, vec![Record::from(taken.clone())]).await;
     away.move_in(&home.moved_out().await).await.unwrap();
-    let last = away.events(0, PageLimit::MAX).await.unwrap().last().unwrap().sequence;
+    let last = away
+        .events(&EventQuery::after(0, PageLimit::MAX))
+        .await
+        .unwrap()
+        .items
+        .last()
+        .unwrap()
+        .sequence;
 
-    let writes = vec![Write::Plan(plan("taken"))];
+    let writes = vec![Record::from(plan("taken"))];
     let refused = away.commit(ChangeSet { writes, ..ChangeSet::default() }).await;
     household.fill(away, 1).await;
     let changed = crate::records::renamed(&taken, "Renamed");
-    commit(away, vec![Write::Plan(changed.clone())]).await;
+    commit(away, vec![Record::from(changed.clone())]).await;
 
     assert!(matches!(refused, Err(StoreError::Taken(Unique::PlanSlug))), "{refused:?}");
-    assert!(!away.events(last, PageLimit::MAX).await.unwrap().is_empty());
-    assert_eq!(away.plan(taken.id).await.unwrap().as_deref(), Some(&changed));
+    assert!(!away.events(&EventQuery::after(last, PageLimit::MAX)).await.unwrap().items.is_empty());
+    assert_eq!(away.get_as::<Plan>(&taken.id).await.unwrap().as_deref(), Some(&changed));
 }
 
 async fn a_store_goes_on_after_a_move() {

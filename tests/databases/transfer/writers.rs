@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 use subscription_core::store::ChangeSet;
+use test_support::trials;
+use test_support::trials::Trial;
 
 use super::Movable;
 use super::household::Household;
-use crate::stories::{Story, stories};
 use crate::{postgres, sqlite};
 
-pub(super) fn stories() -> Vec<Story> {
-    stories![an_export_shows_one_moment_while_others_write]
+pub(super) fn trials() -> Vec<Trial> {
+    trials![an_export_shows_one_moment_while_others_write]
 }
 
-pub(super) fn stories_with_a_server() -> Vec<Story> {
-    stories![an_export_of_a_server_shows_one_moment_while_others_write]
+pub(super) fn trials_with_a_server() -> Vec<Trial> {
+    trials![an_export_of_a_server_shows_one_moment_while_others_write]
 }
 
 async fn one_moment(home: &Arc<impl Movable + 'static>, away: &impl Movable, back: &impl Movable) {

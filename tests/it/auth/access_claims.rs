@@ -1,4 +1,4 @@
-//! What an access token must say, and when. Every token here is signed with our own key.
+//! The claims that an access token must have, and when. Every token here is signed with our own key.
 
 use std::time::Duration;
 

@@ -5,12 +5,12 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 use subscription_core::ErrorKind;
+use test_support::service_world::wrong;
 
 use super::forge::{P256_PEM, Signer, Target};
 use super::world::web;
-use crate::world::wrong;
 
-/// What leads the 32 bytes of an Ed25519 public key in DER.
+/// The prefix of the 32 bytes of an Ed25519 public key in DER.
 const ED25519_SPKI: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 

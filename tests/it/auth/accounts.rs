@@ -1,6 +1,9 @@
 //! Accounts: signing up, signing in, leaving.
 
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -9,9 +12,9 @@ use subscription_core::{
     BillingCycle, Error, ErrorKind, NewPayment, NewPlan, NewSubscription, SubscriptionStatus,
     Timestamp,
 };
+use test_support::service_world::{of, wrong};
 
 use super::world::{AuthWorld, web};
-use crate::world::{of, wrong};
 
 #[tokio::test]
 async fn an_account_is_made_once_and_signed_into_again() {
@@ -109,7 +112,7 @@ async fn an_account_follows_the_address_that_the_provider_has_verified() {
     let moved = sign_in_as(&world, "ada", "lovelace@example.com").await.unwrap();
 
     assert_eq!(moved.user.email.as_str(), "lovelace@example.com");
-    let stored = world.store.user(ada.user.id).await.unwrap().unwrap();
+    let stored = world.store.get_as::<User>(&ada.user.id).await.unwrap().unwrap();
     assert_eq!(stored, moved.user);
     let new = world.identity_token("eve", |claims| claims["email"] = json!("lovelace@example.com"));
     let eve =
@@ -129,9 +132,18 @@ async fn an_address_that_another_account_has_is_refused_and_opens_no_session() {
     let refused = sign_in_as(&world, "ada", "EVE@example.com").await;
 
     assert_eq!(wrong(refused), (ErrorKind::Conflict, "email_in_use"));
-    let stored = world.store.user(ada.user.id).await.unwrap().unwrap();
+    let stored = world.store.get_as::<User>(&ada.user.id).await.unwrap().unwrap();
     assert_eq!(stored.email.as_str(), "ada@example.com");
-    assert_eq!(world.store.sessions(ada.user.id, Timestamp::MIN).await.unwrap().len(), 1);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: ada.user.id, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -162,8 +174,16 @@ async fn a_deleted_account_leaves_nothing_of_the_person() {
     assert_eq!(wrong(world.check(&second).await).1, "session_revoked");
     assert_eq!(wrong(world.refresh(&second).await).1, "refresh_token_invalid");
     assert_eq!(wrong(world.auth.sign_in(world.person("ada")).await).1, "account_not_found");
-    assert_eq!(world.store.user(user).await.unwrap(), None);
-    assert_eq!(world.store.sessions(user, Timestamp::MIN).await.unwrap(), []);
+    assert_eq!(world.store.get_as::<User>(&user).await.unwrap(), None);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items,
+        []
+    );
     let expired = world.service.subscription(subscription.id).await.unwrap();
     assert_eq!((expired.status, expired.user_id), (SubscriptionStatus::Expired, user));
     assert_eq!(world.service.payment(payment.id).await.unwrap(), payment);
@@ -209,7 +229,7 @@ async fn one_identity_token_opens_five_sessions_and_the_oldest_goes() {
     }
 
     assert_eq!(live, [false, true, true, true, true, true]);
-    let ended = world.store.session(sessions[0].session.id).await.unwrap().unwrap();
+    let ended = world.store.get_as::<Session>(&sessions[0].session.id).await.unwrap().unwrap();
     assert_eq!(ended.revoked.unwrap().reason, RevocationReason::SessionLimit);
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use subscription_core::auth::{AuthSettings, Authenticated, Authentication, SignedIn};
 use subscription_core::{Error, ErrorKind, MemoryStore, Store};
+use test_support::service_world::{of, wrong};
+use test_support::spy_store::{Call, CallCounts, LosesACommit, Spy, SpyStore};
 
-use super::tapped::{Asked, Counting, Forgetful, Tap, Tapped};
 use super::world::{AuthWorld, CACHE_LAG, SERVER_KEY, authentication, just_under, server_key, web};
-use crate::world::{of, wrong};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MICRO: Duration = Duration::from_micros(1);
@@ -96,11 +96,11 @@ impl Stage {
 
 #[tokio::test]
 async fn what_was_found_a_moment_ago_is_not_asked_again() {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
     let cached = || world.cached(&first);
-    store.tap.take();
+    store.spy.take();
 
     // Time since the last check, and the reads and commits that it takes.
     let cases = [
@@ -114,7 +114,7 @@ async fn what_was_found_a_moment_ago_is_not_asked_again() {
     for (nth, (wait, asked)) in cases.into_iter().enumerate() {
         world.clock.advance(wait);
         let found = cached().await.unwrap();
-        assert_eq!(store.tap.take(), asked, "check {nth}");
+        assert_eq!(store.spy.take(), asked, "check {nth}");
         assert_eq!(found.session.id, first.session.id, "check {nth}");
         assert_eq!(found.claims.sub, first.user.id, "check {nth}");
     }
@@ -122,18 +122,18 @@ async fn what_was_found_a_moment_ago_is_not_asked_again() {
 
 #[tokio::test]
 async fn what_was_found_later_than_now_is_asked_again() {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let start = world.service.now();
     let first = world.sign_up("ada").await;
     world.clock.advance(2 * SECOND);
     world.cached(&first).await.unwrap();
-    store.tap.take();
+    store.spy.take();
 
     world.clock.set(start.saturating_add(SECOND));
     world.cached(&first).await.unwrap();
 
-    assert_eq!(store.tap.take(), (1, 0));
+    assert_eq!(store.spy.take(), (1, 0));
 }
 
 #[tokio::test]
@@ -194,12 +194,12 @@ async fn what_was_found_for_one_client_is_nothing_to_another() {
 
 #[tokio::test]
 async fn an_end_that_the_store_does_not_confirm_is_seen_at_once_if_it_was_taken() {
-    let store = Tapped::by(Forgetful::default());
+    let store = SpyStore::new(LosesACommit::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
     world.cached(&first).await.unwrap();
 
-    store.tap.lose_the_next_commit();
+    store.spy.lose_the_next_commit();
     let unknown = world.auth.logout(&web(), &first.access_token).await;
 
     assert_eq!(wrong(unknown), (ErrorKind::Unavailable, "store_unavailable"));
@@ -220,9 +220,9 @@ impl fmt::Debug for Interrupting {
 }
 
 #[async_trait]
-impl Tap for Interrupting {
-    async fn after(&self, asked: Asked) {
-        if asked == Asked::Session {
+impl Spy for Interrupting {
+    async fn after(&self, call: Call) {
+        if call == Call::Session {
             let interruption = self.0.lock().unwrap().take();
             if let Some(interruption) = interruption {
                 interruption.await;
@@ -234,14 +234,14 @@ impl Tap for Interrupting {
 #[tokio::test]
 async fn an_end_that_comes_while_the_session_is_read_leaves_nothing_stale() {
     for ending in ENDINGS {
-        let store = Tapped::by(Interrupting::default());
+        let store = SpyStore::new(Interrupting::default());
         let stage = Stage::over(Arc::clone(&store) as _).await;
         // The first use is written; the next is read only, and so outlives the end of the session.
         stage.world.check(&stage.doomed[2]).await.unwrap();
-        *store.tap.0.lock().unwrap() = Some(Box::pin(stage.end(ending)));
+        *store.spy.0.lock().unwrap() = Some(Box::pin(stage.end(ending)));
 
         let during = stage.cached(&stage.world.auth).await;
-        assert!(store.tap.0.lock().unwrap().is_none(), "{ending:?}: nothing came in between");
+        assert!(store.spy.0.lock().unwrap().is_none(), "{ending:?}: nothing came in between");
 
         assert!(during.is_ok(), "{ending:?}: it was read before the end");
         let after = stage.cached(&stage.world.auth).await;
@@ -252,9 +252,9 @@ async fn an_end_that_comes_while_the_session_is_read_leaves_nothing_stale() {
 #[tokio::test]
 async fn a_first_use_that_an_end_overtakes_is_refused() {
     for ending in ENDINGS {
-        let store = Tapped::by(Interrupting::default());
+        let store = SpyStore::new(Interrupting::default());
         let stage = Stage::over(Arc::clone(&store) as _).await;
-        *store.tap.0.lock().unwrap() = Some(Box::pin(stage.end(ending)));
+        *store.spy.0.lock().unwrap() = Some(Box::pin(stage.end(ending)));
 
         let during = stage.cached(&stage.world.auth).await;
 

@@ -1,17 +1,18 @@
 //! Clients: what each may do, and how it is known.
 
 use std::sync::Arc;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{
     Authentication, Client, ClientKey, ClientKind, ClientSource, DevelopmentIdentities, KeyRing,
     NewClient, Scope, ServerKeys, SigningKey,
 };
-use subscription_core::store::{ChangeSet, Write};
+use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{Error, ErrorKind};
+use test_support::service_world::{faults, of, wrong};
 
 use super::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret};
-use crate::world::{faults, of, wrong};
 
 fn client(id: &str, kind: ClientKind, scopes: &[Scope]) -> NewClient {
     let scopes = scopes.iter().copied().collect();
@@ -92,7 +93,7 @@ async fn a_key_is_shown_once_and_kept_as_a_hash() {
 
     assert_eq!(random.len(), 43);
     assert!(opens(&world.auth, "billing", &key).await);
-    let kept = world.store.client(&of("billing")).await.unwrap().unwrap();
+    let kept = world.store.get_as::<Client>(&of("billing")).await.unwrap().unwrap();
     let decoded = {
         use base64::Engine as _;
         base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(random).unwrap()
@@ -325,7 +326,7 @@ async fn a_hash_under_a_key_that_is_not_in_the_ring_matches_nothing() {
     let forged = ClientKey { key_id: 99, hash: [0; 32], created_at: client.created_at };
     let version = client.version.next();
     let client = Client { keys: vec![forged], version, ..Client::clone(&client) };
-    let changes = ChangeSet { writes: vec![Write::Client(client)], ..ChangeSet::default() };
+    let changes = ChangeSet { writes: vec![Record::from(client)], ..ChangeSet::default() };
     world.store.commit(changes).await.unwrap();
 
     let any = format!("sck_billing_{}", "A".repeat(43));

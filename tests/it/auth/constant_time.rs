@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-/// What a value that proves something is called.
+/// Names of values that are secret.
 const SECRETS: [&str; 7] = ["mac", "hash", "secret", "salt", "signature", "seed", "digest"];
 
 /// The last name of an expression: `hash` of `&self.key.hash`.

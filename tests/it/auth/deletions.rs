@@ -4,20 +4,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use async_trait::async_trait;
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
 use subscription_core::store::{
-    ChangeSet, Delete, Key, PageLimit, StoreError, SubscriptionFilter, SubscriptionQuery, Write,
+    ChangeSet, Delete, Key, PageLimit, Record, StoreError, SubscriptionFilter, SubscriptionQuery,
 };
 use subscription_core::{
     BillingCycle, Error, ErrorKind, NewPlan, NewSubscription, PlanId, Store, Subscription,
     SubscriptionId, SubscriptionStatus, Timestamp, UserId,
 };
+use test_support::service_world::{of, wrong};
+use test_support::spy_store::{Call, CallCounts, Spy, SpyStore};
 
-use super::tapped::{Asked, Counting, Tap, Tapped};
 use super::world::{AuthWorld, web};
-use crate::world::{of, wrong};
 
 /// More than one commit takes, together with the sessions and the user.
 pub(crate) const MANY: usize = 1_300;
@@ -45,7 +48,7 @@ impl Account {
         let others: Vec<_> = (1..subscriptions)
             .map(|_| {
                 let id = SubscriptionId::new(world.service.now(), world.service.ids()).unwrap();
-                Write::Subscription(Subscription { id, ..(*first).clone() })
+                Record::from(Subscription { id, ..(*first).clone() })
             })
             .collect();
         for writes in others.chunks(ChangeSet::RECORDS_MAX) {
@@ -85,13 +88,19 @@ impl Account {
     }
 
     async fn sessions(&self) -> usize {
-        self.world.store.sessions(self.user, Timestamp::MIN).await.unwrap().len()
+        self.world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: self.user, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items
+            .len()
     }
 
-    /// What is there of the account.
+    /// The stored records of the account.
     pub(crate) async fn state(&self) -> State {
         let (live, sessions) = (self.live().await, self.sessions().await);
-        match self.world.store.user(self.user).await.unwrap() {
+        match self.world.store.get_as::<User>(&self.user).await.unwrap() {
             None => {
                 assert_eq!((live, sessions), (0, 0), "left behind by a user who is gone");
                 State::Gone
@@ -125,12 +134,12 @@ pub(crate) enum State {
 pub(crate) struct Hesitant;
 
 #[async_trait]
-impl Tap for Hesitant {
-    async fn before(&self, _asked: Asked) {
+impl Spy for Hesitant {
+    async fn before(&self, _call: Call) {
         tokio::task::yield_now().await;
     }
 
-    async fn after(&self, _asked: Asked) {
+    async fn after(&self, _call: Call) {
         tokio::task::yield_now().await;
     }
 }
@@ -139,8 +148,8 @@ impl Tap for Hesitant {
 #[derive(Debug, Default)]
 struct FailsOnce(AtomicUsize);
 
-impl Tap for FailsOnce {
-    fn fails(&self, _asked: Asked) -> Option<StoreError> {
+impl Spy for FailsOnce {
+    fn fails(&self, _call: Call) -> Option<StoreError> {
         let left = self.0.load(Ordering::SeqCst);
         self.0.store(left.saturating_sub(1), Ordering::SeqCst);
         (left == 1).then(|| StoreError::Unavailable("out of reach".into()))
@@ -151,28 +160,28 @@ impl Tap for FailsOnce {
 async fn an_account_that_fits_into_one_commit_is_deleted_in_one() {
     // With the user and its three sessions: exactly as many as one commit takes.
     for subscriptions in [1, ChangeSet::RECORDS_MAX - 4] {
-        let store = Tapped::by(Counting::default());
+        let store = SpyStore::new(CallCounts::default());
         let account = Account::with(subscriptions, Arc::clone(&store) as _).await;
         let caller = account.caller().await;
-        store.tap.take();
+        store.spy.take();
 
         account.delete(&caller).await.unwrap();
 
-        assert_eq!(store.tap.take().1, 1, "{subscriptions} subscriptions");
+        assert_eq!(store.spy.take().1, 1, "{subscriptions} subscriptions");
         assert_eq!(account.state().await, State::Gone);
     }
 }
 
 #[tokio::test]
 async fn an_account_of_one_record_too_many_is_closed_first_and_then_deleted() {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let account = Account::with(ChangeSet::RECORDS_MAX - 3, Arc::clone(&store) as _).await;
     let caller = account.caller().await;
-    store.tap.take();
+    store.spy.take();
 
     account.delete(&caller).await.unwrap();
 
-    assert_eq!(store.tap.take().1, 3);
+    assert_eq!(store.spy.take().1, 3);
     assert_eq!(account.state().await, State::Gone);
 }
 
@@ -180,7 +189,7 @@ async fn an_account_of_one_record_too_many_is_closed_first_and_then_deleted() {
 async fn dropped_anywhere(subscriptions: usize) -> Vec<State> {
     let mut left = Vec::new();
     for polls in 0.. {
-        let account = Account::with(subscriptions, Tapped::by(Hesitant) as _).await;
+        let account = Account::with(subscriptions, SpyStore::new(Hesitant) as _).await;
         let caller = account.caller().await;
         let finished = {
             let mut deletion = pin!(account.delete(&caller));
@@ -231,14 +240,14 @@ async fn a_large_deletion_that_is_dropped_is_finished_later() {
 async fn a_deletion_that_fails_leaves_the_account_whole_or_is_finished_later() {
     for subscriptions in [3, MANY] {
         for nth in 1.. {
-            let store = Tapped::by(FailsOnce::default());
+            let store = SpyStore::new(FailsOnce::default());
             let account = Account::with(subscriptions, Arc::clone(&store) as _).await;
             let caller = account.caller().await;
-            store.tap.0.store(nth, Ordering::SeqCst);
+            store.spy.0.store(nth, Ordering::SeqCst);
 
             let done = account.delete(&caller).await;
 
-            let reached = store.tap.0.swap(0, Ordering::SeqCst) == 0;
+            let reached = store.spy.0.swap(0, Ordering::SeqCst) == 0;
             assert_eq!(done.is_ok(), !reached);
             let expected = usize::from(account.state().await != State::Whole);
             let finished = account.world.auth.finish_deletions().await.unwrap();
@@ -254,7 +263,7 @@ async fn a_deletion_that_fails_leaves_the_account_whole_or_is_finished_later() {
 
 #[tokio::test]
 async fn an_account_that_is_being_deleted_says_so() {
-    let account = Account::with(1, Tapped::by(Hesitant) as _).await;
+    let account = Account::with(1, SpyStore::new(Hesitant) as _).await;
     let (world, caller) = (&account.world, account.caller().await);
     account.world.close(account.user).await;
     let auth = &world.auth;
@@ -281,10 +290,16 @@ async fn an_account_that_is_being_deleted_says_so() {
 /// As earlier versions left them: closing, and some without a session to repeat the deletion with.
 #[tokio::test]
 async fn accounts_that_were_left_half_deleted_are_finished_by_upkeep() {
-    let account = Account::with(5, Tapped::by(Hesitant) as _).await;
+    let account = Account::with(5, SpyStore::new(Hesitant) as _).await;
     let whole = account.world.sign_up("eve").await;
     account.world.close(account.user).await;
-    let sessions = account.world.store.sessions(account.user, Timestamp::MIN).await.unwrap();
+    let sessions = account
+        .world
+        .store
+        .list_as::<Session>(SessionQuery::LiveOf { user: account.user, now: Timestamp::MIN })
+        .await
+        .unwrap()
+        .items;
     let deletes = sessions
         .iter()
         .map(|session| Delete { key: Key::Session(session.id), version: session.version });

@@ -57,7 +57,7 @@ impl Signer {
         let message = format!("{header}.{claims}");
         let signature = crypto::sign(message.as_bytes(), &self.key, self.algorithm).unwrap();
         let token = format!("{message}.{signature}");
-        crate::logs::note(&token);
+        test_support::logs::note(&token);
         token
     }
 
@@ -95,7 +95,7 @@ impl Target {
         Self { world, token, header, claims }
     }
 
-    /// What becomes of a token: `taken`, or the code of the refusal.
+    /// The result for a token: `taken`, or the code of the refusal.
     pub(crate) async fn answer(&self, token: &str) -> &'static str {
         let answer = self.world.auth.authenticate(&web(), &token.into()).await;
         answer.as_ref().map_or_else(Error::code, |_| "taken")

@@ -9,7 +9,7 @@ use subscription_core::auth::OidcIdentities;
 use super::forge::{ED25519_PEM, OTHER_RSA_PEM, P256_PEM, P384_PEM, RSA_PEM, SMALL_RSA, Signer};
 use super::provider::{ScriptedFetch, ada, after, answer, trust};
 
-/// What becomes of a token when the provider publishes `keys`.
+/// The result for a token when the provider publishes `keys`.
 async fn with_keys(keys: &[Value], token: &str) -> &'static str {
     let fetch = Arc::new(ScriptedFetch::answering(&json!({ "keys": keys })));
     let url = "https://id.example.com/keys".parse().unwrap();
@@ -64,7 +64,7 @@ async fn an_rsa_key_is_used_for_the_one_algorithm_that_it_names() {
     for (jwk, taken, refused) in [
         (pkcs1.jwk("k"), token(&pkcs1, "RS256"), token(&pss, "PS256")),
         (pss.jwk("k"), token(&pss, "PS256"), token(&pkcs1, "RS256")),
-        // What nearly every provider means.
+        // Nearly every provider means this.
         (unnamed, token(&pkcs1, "RS256"), token(&pss, "PS256")),
     ] {
         assert_eq!(with_key(&jwk, &taken).await, "taken", "{jwk}");
@@ -180,7 +180,7 @@ async fn a_token_without_a_key_id_needs_a_provider_with_one_key() {
     assert_eq!(with_keys(&[nameless(first.jwk("a"))], &named_empty).await, "rejected");
 }
 
-/// Whoever answers first wins: a later key of the same id cannot take its place.
+/// The first key wins: a later key of the same id cannot replace it.
 #[tokio::test]
 async fn two_keys_of_one_id_do_not_stand_in_for_each_other() {
     let (first, second) = (rsa(), Signer::pem(OTHER_RSA_PEM, Algorithm::RS256));

@@ -176,7 +176,7 @@ async fn a_caller_that_gives_up_leaves_its_fetch_to_the_next() {
     assert_eq!(provider.fetch.count(), 1);
 }
 
-/// Whoever embeds the library brings the client; one that panics must not be the end of it.
+/// An embedder supplies the HTTP client; one that panics must not end the process.
 #[tokio::test]
 async fn a_fetch_that_panics_is_made_again() {
     let provider = Provider::new(ScriptedFetch::answering(&set(&[1])));

@@ -9,10 +9,10 @@ use subscription_core::Timestamp;
 use subscription_core::auth::{
     Fetch, FetchFailed, FetchRequest, Identity, IdentityRefused, IdentityVerifier, Trust,
 };
+use test_support::service_world::{at, of};
 use tokio::sync::Semaphore;
 
 use super::world::{AUDIENCE, PROVIDER, seconds};
-use crate::world::{at, of};
 
 /// Answers what it was last told to, and keeps what it was asked.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ pub(crate) fn after(span: u64) -> Timestamp {
     at("2025-01-31T00:00:00.000000Z").saturating_add(Duration::from_secs(span))
 }
 
-/// What a provider says of Ada, for a day.
+/// A provider's claims about Ada, valid for a day.
 pub(crate) fn ada() -> Value {
     let now = seconds(after(0));
     json!({
@@ -115,7 +115,7 @@ pub(crate) async fn verify(
     verifier.verify(&token.into(), &of("ada@example.com"), now).await
 }
 
-/// What becomes of a token: `taken`, `rejected` or `unavailable`.
+/// The result for a token: `taken`, `rejected` or `unavailable`.
 pub(crate) async fn answer(
     verifier: &dyn IdentityVerifier,
     token: &str,

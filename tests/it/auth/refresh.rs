@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::ExposeSecret as _;
 use subscription_core::auth::{AuthSettings, RefreshWindows, RevocationReason, Session, SignedIn};
 use subscription_core::events::{Change, Subject};
-use subscription_core::store::{ChangeSet, PageLimit, Write};
+use subscription_core::store::{ChangeSet, PageLimit, Record};
 use subscription_core::{Error, ErrorKind};
+use test_support::service_world::wrong;
+use test_support::spy_store::{LosesACommit, SpyStore};
 
-use super::tapped::{Forgetful, Tapped};
 use super::world::{AuthWorld, just_under, web};
-use crate::world::wrong;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What was done with the answer to the first refresh before its token was sent once more.
+/// The use of the first refresh's tokens before the same token was sent again.
 #[derive(Debug, Clone, Copy)]
 enum Successor {
     Unused,
@@ -256,11 +257,11 @@ async fn a_session_ends_after_ninety_days_however_often_it_is_refreshed() {
 
 #[tokio::test]
 async fn a_refresh_that_the_store_does_not_confirm_is_tried_again_with_the_same_token() {
-    let store = Tapped::by(Forgetful::default());
+    let store = SpyStore::new(LosesACommit::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
 
-    store.tap.lose_the_next_commit();
+    store.spy.lose_the_next_commit();
     let unknown = world.refresh(&first).await;
     let second = world.refresh(&first).await.unwrap();
 
@@ -272,13 +273,13 @@ async fn a_refresh_that_the_store_does_not_confirm_is_tried_again_with_the_same_
 
 #[tokio::test]
 async fn theft_that_the_store_does_not_confirm_is_kept_if_it_was_taken() {
-    let store = Tapped::by(Forgetful::default());
+    let store = SpyStore::new(LosesACommit::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
     let second = world.refresh(&first).await.unwrap();
     let third = world.refresh(&second).await.unwrap();
 
-    store.tap.lose_the_next_commit();
+    store.spy.lose_the_next_commit();
     let unknown = world.refresh(&first).await;
 
     assert_eq!(wrong(unknown).1, "store_unavailable");
@@ -288,9 +289,9 @@ async fn theft_that_the_store_does_not_confirm_is_kept_if_it_was_taken() {
 
 /// Puts a session back as it was, as a restored backup does.
 async fn restore(world: &AuthWorld, old: &Session) {
-    let current = world.store.session(old.id).await.unwrap().unwrap();
+    let current = world.store.get_as::<Session>(&old.id).await.unwrap().unwrap();
     let restored = Session { version: current.version.next(), ..old.clone() };
-    let writes = vec![Write::Session(restored)];
+    let writes = vec![Record::from(restored)];
     world.store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
 }
 

@@ -4,14 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{AuthSettings, Authenticated, SignedIn};
 use subscription_core::{Clock as _, Timestamp};
+use test_support::rng::Rng;
+use test_support::seed::seeds;
 
-use super::dice::Dice;
 use super::world::{AuthWorld, seconds, web};
-use crate::seed::seeds;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -32,7 +34,7 @@ enum End {
     Deleted,
 }
 
-/// What a refresh comes to.
+/// The result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refreshed {
     To(u32),
@@ -115,10 +117,10 @@ struct Life {
     world: AuthWorld,
     model: Model,
     caller: Authenticated,
-    dice: Dice,
+    rng: Rng,
     refresh_tokens: BTreeMap<u32, SecretString>,
     access_tokens: Vec<Access>,
-    /// What happened, to know that much did.
+    /// Counts of events, to show that enough of them occurred.
     seen: BTreeSet<&'static str>,
 }
 
@@ -130,12 +132,12 @@ impl Life {
         let now = seconds(world.clock.now());
         let mut model = Model::opened(now);
         model.successor_used = true;
-        let dice = Dice::seeded(seed);
+        let rng = Rng::new(seed);
         let mut life = Self {
             world,
             model,
             caller,
-            dice,
+            rng,
             refresh_tokens: BTreeMap::new(),
             access_tokens: Vec::new(),
             seen: BTreeSet::new(),
@@ -156,13 +158,13 @@ impl Life {
     }
 
     async fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..40 => self.refresh().await,
             40..65 => self.check().await,
             65..97 => self.turn_the_clock(),
             97 => self.log_out().await,
             98 => self.revoke_all().await,
-            _ if self.dice.below(3) == 0 => self.delete().await,
+            _ if self.rng.below(3) == 0 => self.delete().await,
             _ => {}
         }
         self.compare().await;
@@ -171,12 +173,12 @@ impl Life {
     /// Presents the newest token that is known, the one before, or any; the answer may be lost.
     async fn refresh(&mut self) {
         let known: Vec<u32> = self.refresh_tokens.keys().rev().copied().collect();
-        let among = match self.dice.below(10) {
+        let among = match self.rng.below(10) {
             0..6 => known.get(..1),
             6..9 => known.get(..2),
             _ => None,
         };
-        let generation = *self.dice.pick(among.unwrap_or(&known)).unwrap();
+        let generation = *self.rng.pick(among.unwrap_or(&known)).unwrap();
         let token = self.refresh_tokens.get(&generation).unwrap();
 
         let answer = self.world.auth.refresh(&web(), token).await;
@@ -198,7 +200,7 @@ impl Life {
         if let Some(same) = self.refresh_tokens.get(&pair.session.generation) {
             assert_eq!(same.expose_secret(), pair.refresh_token.expose_secret());
         }
-        let lost = self.dice.below(4) == 0;
+        let lost = self.rng.below(4) == 0;
         if !lost {
             self.learn(&pair);
         }
@@ -206,7 +208,7 @@ impl Life {
 
     async fn check(&mut self) {
         let recent = self.access_tokens.len().saturating_sub(4);
-        let token = self.dice.pick(self.access_tokens.get(recent..).unwrap()).unwrap().clone();
+        let token = self.rng.pick(self.access_tokens.get(recent..).unwrap()).unwrap().clone();
 
         let answer = self.world.auth.authenticate(&web(), &token.token).await;
 
@@ -218,11 +220,11 @@ impl Life {
 
     fn turn_the_clock(&self) {
         let spans = [0, 1, 5, 29, 30, 31, 5 * MINUTE, 10 * MINUTE - 1, 10 * MINUTE, 11 * MINUTE];
-        let span = match self.dice.below(40) {
+        let span = match self.rng.below(40) {
             0 => DAY,
             1 => 14 * DAY - 1,
-            2..5 => -i64::try_from(self.dice.below(45)).unwrap(),
-            _ => *self.dice.pick(&spans).unwrap(),
+            2..5 => -self.rng.below(45),
+            _ => *self.rng.pick(&spans).unwrap(),
         };
         let turned = Timestamp::from_micros(self.world.clock.now().micros() + span * 1_000_000);
         self.world.clock.set(turned.unwrap());
@@ -257,7 +259,7 @@ impl Life {
 
     /// Holds the row against the model.
     async fn compare(&self) {
-        let row = self.world.store.session(self.caller.claims.sid).await.unwrap();
+        let row = self.world.store.get_as::<Session>(&self.caller.claims.sid).await.unwrap();
         let Some(row) = row else {
             assert_eq!(self.model.end, Some(End::Deleted));
             return;
@@ -304,24 +306,24 @@ fn advance(world: &AuthWorld, seconds: u64) {
 
 /// Tabs that share a jar refresh when their token has run out: all of them within the overlap, with
 /// answers that get lost. If all answers did, one tab tries again within the time for that.
-async fn refresh_by_tabs(world: &AuthWorld, dice: &Dice, jar: &SignedIn) -> SignedIn {
+async fn refresh_by_tabs(world: &AuthWorld, rng: &Rng, jar: &SignedIn) -> SignedIn {
     let mut answered = None;
-    for _ in 0..=dice.below(3) {
+    for _ in 0..=rng.below(3) {
         let pair = world.refresh(jar).await.unwrap();
-        if dice.below(3) > 0 {
+        if rng.below(3) > 0 {
             world.check(&pair).await.unwrap();
             answered = Some(pair);
         }
-        advance(world, dice.below(10));
+        advance(world, rng.below(10));
     }
     let mut patience = 9 * 60;
     while answered.is_none() {
-        let wait = dice.below(patience / 2);
+        let wait = rng.below(patience / 2);
         patience -= wait;
         advance(world, wait);
         let pair = world.refresh(jar).await.unwrap();
         // In the end an answer comes through.
-        answered = (patience < 60 || dice.below(2) == 0).then_some(pair);
+        answered = (patience < 60 || rng.below(2) == 0).then_some(pair);
     }
     answered.unwrap()
 }
@@ -330,19 +332,19 @@ async fn refresh_by_tabs(world: &AuthWorld, dice: &Dice, jar: &SignedIn) -> Sign
 async fn honest_tabs_that_keep_to_the_windows_are_never_logged_out() {
     for seed in seeds(60) {
         println!("SUBSCRIPTION_TEST_SEED={seed}");
-        let (world, dice) = (AuthWorld::new(), Dice::seeded(seed));
+        let (world, rng) = (AuthWorld::new(), Rng::new(seed));
         let mut jar = world.sign_up("ada").await;
         for refreshes in 2..30 {
             world.check(&jar).await.unwrap();
-            advance(&world, 60 + dice.below(60 * 60 * 24));
-            jar = refresh_by_tabs(&world, &dice, &jar).await;
+            advance(&world, 60 + rng.below(60 * 60 * 24));
+            jar = refresh_by_tabs(&world, &rng, &jar).await;
             assert_eq!(jar.session.generation, refreshes, "seed {seed}");
         }
         assert_eq!(world.row(&jar).await.revoked, None, "seed {seed}");
     }
 }
 
-/// Whoever holds a copy of a refresh token.
+/// A holder of a copy of a refresh token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Victim,
@@ -353,25 +355,25 @@ enum Holder {
 async fn a_thief_and_a_victim_are_never_both_served_outside_of_the_windows() {
     for seed in seeds(100) {
         println!("SUBSCRIPTION_TEST_SEED={seed}");
-        let (world, dice) = (AuthWorld::new(), Dice::seeded(seed));
+        let (world, rng) = (AuthWorld::new(), Rng::new(seed));
         let mut jar = world.sign_up("ada").await;
-        for _ in 0..dice.below(5) {
-            advance(&world, 10 * 60 + dice.below(DAY.unsigned_abs()));
+        for _ in 0..rng.below(5) {
+            advance(&world, 10 * 60 + rng.below(DAY.unsigned_abs()));
             jar = world.refresh(&jar).await.unwrap();
         }
 
         let (mut victim, mut thief) = (jar.clone(), jar);
         let (mut first_served, mut found_out) = (None, false);
         for _ in 0..10 {
-            advance(&world, 10 * 60 + dice.below(DAY.unsigned_abs()));
-            let holder = if dice.below(2) == 0 { Holder::Victim } else { Holder::Thief };
+            advance(&world, 10 * 60 + rng.below(DAY.unsigned_abs()));
+            let holder = if rng.below(2) == 0 { Holder::Victim } else { Holder::Thief };
             let own = if holder == Holder::Victim { &mut victim } else { &mut thief };
             match world.refresh(own).await {
                 Ok(pair) => {
                     assert!(!found_out, "seed {seed}: {holder:?} served after the theft");
                     assert_eq!(*first_served.get_or_insert(holder), holder, "seed {seed}");
                     // Used or not: the other is late for either window.
-                    if dice.below(2) == 0 {
+                    if rng.below(2) == 0 {
                         world.check(&pair).await.unwrap();
                     }
                     *own = pair;

@@ -2,23 +2,25 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use subscription_core::accounts::Session;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use secrecy::ExposeSecret as _;
 use subscription_core::auth::{AuthSettings, Authenticated, RevocationReason, SignedIn};
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::PageLimit;
 use subscription_core::{Error, MemoryStore, SessionId, Store, Timestamp};
+use test_support::rng::Rng;
+use test_support::service_world::wrong;
+use test_support::spy_store::{SpyStore, YieldsAtRandom};
 use tokio::task::JoinSet;
 
-use super::dice::Dice;
-use super::tapped::{Tapped, Yielding};
 use super::world::{AuthWorld, web};
-use crate::world::wrong;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_refreshes_with_one_token_agree_on_its_successor() {
     for seed in 0..20 {
-        let store = Tapped::by(Yielding(Dice::seeded(seed)));
+        let store = SpyStore::new(YieldsAtRandom(Rng::new(seed)));
         let world = Arc::new(AuthWorld::over(store, AuthSettings::default()));
         let first = world.sign_up("ada").await;
 
@@ -49,7 +51,7 @@ enum Ending {
 
 const ENDINGS: [Ending; 3] = [Ending::Logout, Ending::RevokeAll, Ending::Deletion];
 
-/// What a task does in a race.
+/// An action of a task in a race.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Refresh,
@@ -59,7 +61,7 @@ enum Act {
     End,
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Debug)]
 enum Done {
     Pair(Box<SignedIn>),
@@ -91,7 +93,7 @@ struct Race {
     refreshed: SignedIn,
     other: SignedIn,
     caller: Authenticated,
-    /// What was done, in the order in which it was over.
+    /// The actions, in the order in which they finished.
     trace: Mutex<Vec<String>>,
 }
 
@@ -113,8 +115,8 @@ impl Race {
     async fn run(self) -> Vec<String> {
         let mut acts = vec![Act::Refresh, Act::Refresh, Act::SignIn, Act::Check, Act::CheckCached];
         acts.push(Act::End);
-        let dice = Dice::seeded(self.seed);
-        acts.sort_by_cached_key(|_| dice.number());
+        let rng = Rng::new(self.seed);
+        acts.sort_by_cached_key(|_| rng.number());
         let race = Arc::new(self);
         let mut tasks = JoinSet::new();
         for act in acts {
@@ -192,7 +194,16 @@ impl Race {
                 (act, done) => panic!("{case}: {act:?} came to {done:?}"),
             }
         }
-        let rows = self.world.store.sessions(self.caller.claims.sub, Timestamp::MIN).await.unwrap();
+        let rows = self
+            .world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf {
+                user: self.caller.claims.sub,
+                now: Timestamp::MIN,
+            })
+            .await
+            .unwrap()
+            .items;
         let ended = rows.iter().filter_map(|row| row.revoked.map(|revocation| revocation.reason));
         let expected = match self.ending {
             Ending::Logout => RevocationReason::Logout,
@@ -210,7 +221,7 @@ impl Race {
     /// Holds that a session which was opened during the race works in all or in nothing.
     async fn assert_before_or_after(&self, pair: &SignedIn) {
         let case = self.case();
-        let row = self.world.store.session(pair.session.id).await.unwrap();
+        let row = self.world.store.get_as::<Session>(&pair.session.id).await.unwrap();
         let survived = row.is_some_and(|row| row.revoked.is_none());
         if self.ending == Ending::RevokeAll {
             assert_eq!(survived, self.was_opened_after_the_end(pair).await, "{case}");
@@ -252,7 +263,7 @@ fn checked<T>(result: Result<T, Error>) -> Done {
 }
 
 fn yielding(seed: u64) -> Arc<dyn Store> {
-    Tapped::by(Yielding(Dice::seeded(seed)))
+    SpyStore::new(YieldsAtRandom(Rng::new(seed)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,9 +11,9 @@ use subscription_core::auth::{
     AuthSettings, Authentication, RevocationReason, ServerKeys, Session, SignedIn,
 };
 use subscription_core::{ErrorKind, SessionId};
+use test_support::service_world::{of, wrong};
 
 use super::world::{AuthWorld, SERVER_KEY, authentication, secret, server_key, web};
-use crate::world::{of, wrong};
 
 const NEW_KEY: &[u8] = b"the key that came after the first server key";
 

@@ -1,4 +1,4 @@
-//! What is kept to itself: no secret and no person in a log, an error, an event or a `Debug` text.
+//! Secrecy: no secret and no person appears in a log, an error, an event or a `Debug` text.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -14,8 +14,9 @@ use subscription_core::auth::{
     Client, ClientKind, Identity, IdentityKey, KeyRing, NewClient, Origin, Scope,
     SharedSecretIdentities, SignIn, SignedIn, SigningKey, Trust,
 };
-use subscription_core::store::{ChangeSet, PageLimit, Write};
+use subscription_core::store::{ChangeSet, PageLimit, Record};
 use subscription_core::{Error, FaultCode, Text};
+use test_support::service_world::of;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -23,7 +24,6 @@ use super::world::{
     AUDIENCE, AuthWorld, PROVIDER, PROVIDER_SECRET, SERVER_KEY, SIGNING_SEED, secret, server_key,
     web,
 };
-use crate::world::of;
 
 const ADDRESS: &str = "203.0.113.77";
 const USER_AGENT: &str = "Peculiar/1.0";
@@ -82,7 +82,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// What must never be said, with its name.
+/// Secrets that must never appear, each with its name.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<(&'static str, String)>);
 
@@ -130,7 +130,7 @@ fn ada(world: &AuthWorld) -> SignIn {
     SignIn { origin, ..world.person("ada") }
 }
 
-/// What the worlds have in their sources.
+/// The secrets in the sources of the tests.
 pub(crate) fn known() -> Secrets {
     let mut secrets = Secrets::default();
     secrets.bytes("provider's secret", PROVIDER_SECRET);
@@ -225,9 +225,9 @@ async fn no_secret_and_no_person_is_said_anywhere() {
     let client = live_as_a_client(&world, &said, &mut secrets).await;
     let last = live_as_a_person(&world, &said, &mut secrets).await;
     let writes = vec![
-        Write::User((*last.user).clone()),
-        Write::Session((*last.session).clone()),
-        Write::Client((*client).clone()),
+        Record::from((*last.user).clone()),
+        Record::from((*last.session).clone()),
+        Record::from((*client).clone()),
     ];
     said.shown(&ChangeSet { writes, ..ChangeSet::default() });
     // With all of its parts: the service, the store and the cache.

@@ -2,20 +2,27 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use subscription_core::auth::{AuthSettings, SignIn, SignedIn};
 use subscription_core::store::{ChangeSet, PageLimit};
 use subscription_core::{Timestamp, UserId};
+use test_support::service_world::of;
+use test_support::spy_store::{CallCounts, SpyStore};
 
-use super::tapped::{Counting, Tapped};
 use super::world::{AuthWorld, web};
-use crate::world::of;
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// The session rows of a user: live ones and ended ones.
 async fn rows(world: &AuthWorld, user: UserId) -> (usize, usize) {
-    let all = world.store.sessions(user, Timestamp::MIN).await.unwrap();
+    let all = world
+        .store
+        .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+        .await
+        .unwrap()
+        .items;
     let now = world.service.now();
     let live = all.iter().filter(|session| session.is_live(now)).count();
     (live, all.len() - live)
@@ -28,25 +35,25 @@ async fn sign_in_at(world: &AuthWorld, client: &str) -> SignedIn {
     world.auth.sign_in(person).await.unwrap()
 }
 
-/// What a sign-in asks of the store: reads, commits, rows read and rows written.
+/// The cost of a sign-in: reads, commits, rows read and rows written.
 type Cost = ((usize, usize), (usize, usize));
 
 /// Signs in so many times, a minute apart, and gives what each sign-in cost and the most rows there
 /// ever were.
 async fn costs(settings: AuthSettings, sign_ins: usize) -> (Vec<Cost>, (usize, usize)) {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, settings);
     let user = world.sign_up("ada").await.user.id;
     let (mut costs, mut most) = (Vec::new(), (0, 0));
     for nth in 1..=sign_ins {
         world.clock.advance(Duration::from_mins(1));
         let person = world.person("ada");
-        store.tap.take();
-        store.tap.take_rows();
+        store.spy.take();
+        store.spy.take_rows();
 
         world.auth.sign_in(person).await.unwrap();
 
-        costs.push((store.tap.take(), store.tap.take_rows()));
+        costs.push((store.spy.take(), store.spy.take_rows()));
         let (live, ended) = rows(&world, user).await;
         most = (most.0.max(live), most.1.max(ended));
         if nth % 100 == 0 {
@@ -140,7 +147,7 @@ async fn the_longest_ended_sessions_go_first() {
 
     let mut kept = Vec::new();
     for id in ended {
-        kept.push(world.store.session(id).await.unwrap().is_some());
+        kept.push(world.store.get_as::<Session>(&id).await.unwrap().is_some());
     }
 
     assert_eq!(kept, [false, false, true, true]);

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use subscription_core::auth::{AuthSettings, RevocationReason, SignIn, SignedIn};
 use subscription_core::store::PageLimit;
 use subscription_core::{ErrorKind, SessionId, Timestamp};
+use test_support::service_world::{of, wrong};
+use test_support::spy_store::{CallCounts, SpyStore};
 
-use super::tapped::{Counting, Tapped};
 use super::world::{AuthWorld, just_under, web};
-use crate::world::{of, wrong};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -140,12 +143,12 @@ async fn a_user_ends_all_sessions_but_this_one() {
 
 #[tokio::test]
 async fn that_a_session_is_used_is_written_once_a_generation_and_then_every_five_minutes() {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let world = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let first = world.sign_up("ada").await;
     let second = world.refresh(&first).await.unwrap();
     let minutes = Duration::from_mins;
-    store.tap.take();
+    store.spy.take();
 
     // Time since the last check, the token that is checked, and whether that is written.
     let cases = [
@@ -160,11 +163,11 @@ async fn that_a_session_is_used_is_written_once_a_generation_and_then_every_five
     for (nth, (wait, pair, commits)) in cases.into_iter().enumerate() {
         world.clock.advance(wait);
         let seen_before = world.row(pair).await.last_seen_at;
-        store.tap.take();
+        store.spy.take();
 
         let session = world.check(pair).await.unwrap().session;
 
-        assert_eq!(store.tap.take(), (1, commits), "check {nth}");
+        assert_eq!(store.spy.take(), (1, commits), "check {nth}");
         assert_eq!(session, world.row(pair).await, "check {nth}");
         let expected = if commits == 1 { world.service.now() } else { seen_before };
         assert_eq!(session.last_seen_at, expected, "check {nth}");
@@ -190,7 +193,15 @@ async fn an_ended_session_is_remembered_for_a_week() {
     assert_eq!(wrong(world.refresh(&expires).await).1, "session_expired");
     world.clock.advance(MICRO);
     assert_eq!(world.auth.forget_ended_sessions().await.unwrap(), 1);
-    assert_eq!(world.store.sessions(ended.user.id, Timestamp::MIN).await.unwrap(), []);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: ended.user.id, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items,
+        []
+    );
 }
 
 #[tokio::test]
@@ -286,6 +297,14 @@ async fn an_account_with_more_sessions_than_one_commit_takes_can_be_deleted() {
 
     world.auth.delete_account(&caller, &own.to_string()).await.unwrap();
 
-    assert_eq!(world.store.user(own).await.unwrap(), None);
-    assert_eq!(world.store.sessions(own, Timestamp::MIN).await.unwrap(), []);
+    assert_eq!(world.store.get_as::<User>(&own).await.unwrap(), None);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: own, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items,
+        []
+    );
 }

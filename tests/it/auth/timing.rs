@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subscription_core::auth::{ClientKind, NewClient, SignIn};
+use test_support::service_world::of;
 
 use super::world::{AuthWorld, web};
-use crate::world::of;
 
 /// How much longer one kind may seem to take.
 const RATIO_MAX: (u32, u32) = (5, 4);

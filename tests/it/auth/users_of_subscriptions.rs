@@ -1,16 +1,19 @@
 //! Subscriptions of users who have an account here, and of those who had one.
 
 use std::sync::Arc;
+use subscription_core::accounts::Session;
+use subscription_core::accounts::User;
+use subscription_core::store::{SessionQuery, StoreExt as _};
 
 use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
 use subscription_core::{
     BillingCycle, NewPlan, NewSubscription, Plan, SubscriptionChanges, SubscriptionStatus,
     Timestamp, UserId,
 };
+use test_support::service_world::{faults, of};
 use uuid::Uuid;
 
 use super::world::AuthWorld;
-use crate::world::{faults, of};
 
 async fn plan(world: &AuthWorld) -> Arc<Plan> {
     let new = NewPlan::new(of("Pro"), of("pro"), of("5"), BillingCycle::MONTHLY);
@@ -66,8 +69,16 @@ async fn an_account_with_more_than_one_commit_takes_is_deleted_to_the_last() {
     world.auth.delete_account(&caller, &user.to_string()).await.unwrap();
 
     assert_eq!(live(&world, user).await, 0);
-    assert_eq!(world.store.sessions(user, Timestamp::MIN).await.unwrap(), []);
-    assert_eq!(world.store.user(user).await.unwrap(), None);
+    assert_eq!(
+        world
+            .store
+            .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+            .await
+            .unwrap()
+            .items,
+        []
+    );
+    assert_eq!(world.store.get_as::<User>(&user).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use subscription_core::store::StoreExt as _;
 
 use jsonwebtoken::{EncodingKey, Header, encode};
 use secrecy::{SecretSlice, SecretString};
@@ -10,13 +11,12 @@ use subscription_core::auth::{
     AuthSettings, Authenticated, Authentication, KeyRing, Origin, ServerKeys, Session,
     SharedSecretIdentities, SignIn, SignedIn, SigningKey, Trust, User,
 };
-use subscription_core::store::{ChangeSet, Write};
+use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{
     Error, ManualClock, MemoryStore, SeededRandomness, Slug, Store, SubscriptionService, Timestamp,
     UserId,
 };
-
-use crate::world::{at, of};
+use test_support::service_world::{at, of};
 
 pub(crate) const PROVIDER: &str = "https://id.example.com";
 pub(crate) const AUDIENCE: &str = "our-app";
@@ -43,7 +43,7 @@ impl AuthWorld {
     }
 
     pub(crate) fn over(store: Arc<dyn Store>, settings: AuthSettings) -> Self {
-        crate::logs::listen();
+        test_support::logs::listen();
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::clone(&store))
             .clock(clock.clone())
@@ -69,7 +69,7 @@ impl AuthWorld {
         change(&mut claims);
         let key = EncodingKey::from_secret(PROVIDER_SECRET);
         let token = encode(&Header::default(), &claims, &key).unwrap();
-        crate::logs::note(&token);
+        test_support::logs::note(&token);
         token.into()
     }
 
@@ -95,14 +95,14 @@ impl AuthWorld {
 
     /// A session as it is kept.
     pub(crate) async fn row(&self, signed_in: &SignedIn) -> Arc<Session> {
-        self.store.session(signed_in.session.id).await.unwrap().unwrap()
+        self.store.get_as::<Session>(&signed_in.session.id).await.unwrap().unwrap()
     }
 
     /// Marks an account as a deletion marks it that has only begun.
     pub(crate) async fn close(&self, user: UserId) {
-        let user = self.store.user(user).await.unwrap().unwrap();
+        let user = self.store.get_as::<User>(&user).await.unwrap().unwrap();
         let user = User { closing: true, version: user.version.next(), ..(*user).clone() };
-        let changes = ChangeSet { writes: vec![Write::User(user)], ..ChangeSet::default() };
+        let changes = ChangeSet { writes: vec![Record::from(user)], ..ChangeSet::default() };
         self.store.commit(changes).await.unwrap();
     }
 

@@ -64,7 +64,7 @@ async fn a_change_may_be_for_one_of_several_versions() {
                 assert_eq!(told, expected, "{method} {path} {tags}");
             }
         }
-        // What is already so makes no version, so each is another change.
+        // A change that changes nothing makes no version, so each one differs.
         let nth = |n: usize| {
             if change.contains("paused") {
                 json!({ "status": if n.is_multiple_of(2) { "paused" } else { "active" } })

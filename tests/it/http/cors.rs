@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use subscription_core::auth::ClientKind;
+use test_support::service_world::of;
 
 use super::moods::{DAMAGED, HANGS, UNAVAILABLE, moody};
 use super::world::{Answer, HttpWorld, WEB, problem, text};
-use crate::world::of;
 
 const SHOP: &str = "https://shop.example";
 const BLOG: &str = "https://blog.example";
@@ -180,7 +180,7 @@ async fn origins_are_known_while_the_store_is_away() {
     for (mood, code) in
         [(UNAVAILABLE, "store_unavailable"), (DAMAGED, "internal"), (HANGS, "overloaded")]
     {
-        store.tap.turn(mood);
+        store.spy.turn(mood);
         world.auth.clock.advance(Duration::from_mins(1));
 
         let refused = ask(&world, PLANS, "shop", SHOP).await;

@@ -2,13 +2,15 @@
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use subscription_core::accounts::User;
+use subscription_core::store::StoreExt as _;
 
 use secrecy::ExposeSecret as _;
 use subscription_http::Timeouts;
+use test_support::spy_store::SpyStore;
 
 use super::world::HttpWorld;
 use crate::auth::deletions::{Account, Hesitant, MANY, State};
-use crate::auth::tapped::Tapped;
 
 /// More turns than a deletion takes.
 const TURNS: usize = 1_000;
@@ -17,7 +19,8 @@ const TURNS: usize = 1_000;
 async fn a_deletion_that_has_begun_goes_on_though_its_caller_leaves() {
     let mut left = Vec::new();
     for polls in 0..20 {
-        let Account { world, user, session, .. } = Account::with(MANY, Tapped::by(Hesitant)).await;
+        let Account { world, user, session, .. } =
+            Account::with(MANY, SpyStore::new(Hesitant)).await;
         let store = std::sync::Arc::clone(&world.store);
         let http = HttpWorld::with(world, Timeouts::default()).await;
         let bearer = format!("Bearer {}", session.access_token.expose_secret());
@@ -35,7 +38,7 @@ async fn a_deletion_that_has_begun_goes_on_though_its_caller_leaves() {
             tokio::task::yield_now().await;
         }
 
-        left.push(match store.user(user).await.unwrap() {
+        left.push(match store.get_as::<User>(&user).await.unwrap() {
             None => State::Gone,
             Some(user) if user.closing => State::Closing,
             Some(_) => State::Whole,

@@ -15,7 +15,7 @@ pub(crate) static DOCUMENT: LazyLock<Value> =
 /// Headers that belong to the content, or to no answer in particular.
 const OF_HTTP: [&str; 5] = ["content-type", "content-length", "allow", "connection", "vary"];
 
-/// What a reference of the document stands for.
+/// The node that a reference of the document points to.
 pub(crate) fn resolve(node: &'static Value) -> &'static Value {
     let Some(reference) = node["$ref"].as_str() else { return node };
     DOCUMENT.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{reference}"))
@@ -99,7 +99,7 @@ pub(crate) fn is_documented(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// What is no operation is refused, or is a question for the methods that there are.
+/// Checks the answer to a request that is no operation: a problem, or an answer to `OPTIONS`.
 fn is_documented_beside(method: &str, answer: &Answer, what: &str) {
     if method == "OPTIONS" && answer.status == 204 {
         let response = &DOCUMENT["components"]["responses"]["Options"];

@@ -1,4 +1,4 @@
-//! What every endpoint answers when all goes well, word for word.
+//! Snapshots of the successful answer of every endpoint.
 
 use std::time::Duration;
 

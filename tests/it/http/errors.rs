@@ -210,7 +210,7 @@ async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {
 /// The answer to making a plan while the store is in a mood.
 async fn in_mood(mood: u8) -> Answer {
     let (world, store) = moody().await;
-    store.tap.turn(mood);
+    store.spy.turn(mood);
     let headers = [("idempotency-key", "k"), ("x-request-id", "mine")];
     let plan = plan_body("pro").to_string();
     let answer = world.server("POST", PLANS, &headers, plan);
@@ -259,7 +259,7 @@ async fn every_code_of_the_contract_has_its_status() {
     }
 }
 
-/// What a 401 asks for: by the token's route a token, by all others the client.
+/// The challenge of a 401: a token on the routes that need one, else the client.
 fn challenge(status: u16, code: &str) -> Option<&'static str> {
     let by_refresh = ["session_expired"].contains(&code);
     match code {
@@ -339,13 +339,13 @@ async fn what_is_ours_to_mend_tells_the_request_and_nothing_else() {
 #[tokio::test]
 async fn a_store_that_is_away_is_not_ready_but_the_process_lives() {
     let (world, store) = moody().await;
-    store.tap.turn(UNAVAILABLE);
+    store.spy.turn(UNAVAILABLE);
 
     let ready = world.call("GET", "/health/ready", &[], "").await;
     assert_eq!(ready.problem(), problem(503, "store_unavailable"));
     assert_eq!(world.call("GET", "/health/live", &[], "").await.status, 200);
 
-    store.tap.turn(0);
+    store.spy.turn(0);
     world.auth.clock.advance(Duration::from_secs(1));
     assert_eq!(world.call("GET", "/health/ready", &[], "").await.status, 200);
 }
@@ -357,13 +357,13 @@ async fn a_store_is_asked_whether_it_is_ready_once_a_second_at_the_most() {
     let second = || world.auth.clock.advance(Duration::from_secs(1));
     assert_eq!(ready().await, 200);
 
-    store.tap.turn(UNAVAILABLE);
+    store.spy.turn(UNAVAILABLE);
     world.auth.clock.advance(Duration::from_millis(999));
     assert_eq!(ready().await, 200);
     second();
     assert_eq!(ready().await, 503);
 
-    store.tap.turn(0);
+    store.spy.turn(0);
     assert_eq!(ready().await, 503);
     second();
     assert_eq!(ready().await, 200);

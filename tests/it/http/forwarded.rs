@@ -1,7 +1,9 @@
 //! `x-forwarded-for`: whom it is believed from, and what is made of it.
 
+use subscription_core::accounts::Session;
 use subscription_core::auth::ClientKind;
 use subscription_core::store::PageLimit;
+use subscription_core::store::StoreExt as _;
 
 use super::world::{HttpWorld, WEB};
 
@@ -14,7 +16,7 @@ async fn kept(world: &HttpWorld, peer: &str, client: &str, forwarded: &[&str]) -
     let made = world.call_from(peer, "POST", "/authentication/sign-up", &headers, body).await;
     assert_eq!(made.status, 201, "{made:?}");
     let session = made.json()["session_id"].as_str().unwrap().parse().unwrap();
-    let session = world.auth.store.session(session).await.unwrap().unwrap();
+    let session = world.auth.store.get_as::<Session>(&session).await.unwrap().unwrap();
     session.origin.ip.unwrap().to_string()
 }
 
@@ -53,7 +55,7 @@ async fn a_client_that_may_assert_addresses_is_believed_from_anywhere() {
 
     for (peer, forwarded, expected) in [
         ("203.0.113.7", "198.51.100.1", "198.51.100.1"),
-        // What the user wrote there stays left of what the client added.
+        // The addresses that the user wrote stay left of those that the client added.
         ("203.0.113.7", "6.6.6.6, 198.51.100.1", "198.51.100.1"),
         ("203.0.113.7", "6.6.6.6, 198.51.100.1, 10.0.0.1", "198.51.100.1"),
         ("203.0.113.7", "garbage", "203.0.113.7"),

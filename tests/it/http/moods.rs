@@ -17,13 +17,13 @@ use subscription_core::auth::{
 use subscription_core::store::{IdempotencyKey, Key, Operation, StoreError};
 use subscription_core::{Email, Timestamp};
 use subscription_http::Timeouts;
+use test_support::service_world::of;
+use test_support::spy_store::{Call, Spy, SpyStore};
 
 use super::world::HttpWorld;
-use crate::auth::tapped::{Asked, Tap, Tapped};
 use crate::auth::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret, server_key};
-use crate::world::of;
 
-/// What a store does instead of its work.
+/// The misbehaviour of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Moody(AtomicU8);
 
@@ -41,8 +41,8 @@ impl Moody {
 }
 
 #[async_trait]
-impl Tap for Moody {
-    async fn before(&self, _: Asked) {
+impl Spy for Moody {
+    async fn before(&self, _: Call) {
         match self.0.load(Ordering::SeqCst) {
             PANICS => panic!("a secret of the store: postgres://admin:hunter2@db"),
             HANGS => std::future::pending().await,
@@ -50,25 +50,25 @@ impl Tap for Moody {
         }
     }
 
-    fn fails(&self, asked: Asked) -> Option<StoreError> {
+    fn fails(&self, call: Call) -> Option<StoreError> {
         let source = || "a secret of the store: postgres://admin:hunter2@db".into();
-        match (self.0.load(Ordering::SeqCst), asked) {
+        match (self.0.load(Ordering::SeqCst), call) {
             (UNAVAILABLE, _) => Some(StoreError::Unavailable(source())),
             (DAMAGED, _) => Some(StoreError::Damaged(source())),
-            (KEY_RACES, Asked::Commit) => {
+            (KEY_RACES, Call::Commit) => {
                 let (client, key) = ("server".into(), of("k"));
                 let key = IdempotencyKey { operation: Operation::CreatePlan, client, key };
                 Some(StoreError::Conflict(Key::Idempotency(key)))
             }
-            (RECORD_RACES, Asked::Commit) => Some(StoreError::Conflict(Key::Client(of("x")))),
+            (RECORD_RACES, Call::Commit) => Some(StoreError::Conflict(Key::Client(of("x")))),
             _ => None,
         }
     }
 }
 
 /// A world over a store that can be put in a mood.
-pub(crate) async fn moody() -> (HttpWorld, Arc<Tapped<Moody>>) {
-    let store = Tapped::by(Moody::default());
+pub(crate) async fn moody() -> (HttpWorld, Arc<SpyStore<Moody>>) {
+    let store = SpyStore::new(Moody::default());
     let auth = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let brief = Timeouts { body: Duration::from_millis(20), handler: Duration::from_millis(20) };
     (HttpWorld::with(auth, brief).await, store)

@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::Request;
 use http_body_util::Full;
 use serde_json::json;
+use test_support::rng::Rng;
+use test_support::seed;
 
 use super::world::{Answer, HttpWorld, WEB, payment_body, plan_body, text};
-use crate::auth::dice::Dice;
-use crate::seed;
 
 /// After so many a world is made anew: some of them delete what others need.
 const A_WORLD: u64 = 100;
@@ -27,7 +27,7 @@ struct Parts {
     body: Vec<u8>,
 }
 
-/// What parsers are known to stumble over.
+/// Inputs that are known to break parsers.
 const WORDS: [&[u8]; 36] = [
     b"\0",
     b"\xff",
@@ -67,23 +67,23 @@ const WORDS: [&[u8]; 36] = [
     b"*",
 ];
 
-fn place(dice: &Dice, length: usize) -> usize {
-    usize::try_from(dice.below(length as u64 + 1)).unwrap()
+fn place(rng: &Rng, length: usize) -> usize {
+    rng.below(length + 1)
 }
 
 /// Changes a few bytes.
-fn mutate(dice: &Dice, bytes: &mut Vec<u8>) {
-    for _ in 0..=dice.below(2) {
-        let (one, other) = (place(dice, bytes.len()), place(dice, bytes.len()));
+fn mutate(rng: &Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..=rng.below(2) {
+        let (one, other) = (place(rng, bytes.len()), place(rng, bytes.len()));
         let (from, to) = (one.min(other), one.max(other));
-        match dice.below(7) {
+        match rng.below(7) {
             0 => bytes.truncate(from),
             1 => drop(bytes.drain(from..to)),
             2 => bytes.extend_from_within(from..to),
-            3 if from < bytes.len() => bytes[from] ^= 1 << dice.below(8),
-            4 => bytes.insert(from, u8::try_from(dice.below(256)).unwrap()),
+            3 if from < bytes.len() => bytes[from] ^= 1 << rng.below(8),
+            4 => bytes.insert(from, u8::try_from(rng.below(256)).unwrap()),
             _ => {
-                let word = dice.pick(&WORDS).unwrap();
+                let word = rng.pick(&WORDS).unwrap();
                 drop(bytes.splice(from..from, word.iter().copied()));
             }
         }
@@ -107,22 +107,22 @@ impl Parts {
         Self { body, ..self.header("content-type", "application/json") }
     }
 
-    fn mutate(&mut self, dice: &Dice) {
-        let rolled = dice.below(10);
+    fn mutate(&mut self, rng: &Rng) {
+        let rolled = rng.below(10);
         match rolled {
-            0..2 => mutate(dice, &mut self.target),
+            0..2 => mutate(rng, &mut self.target),
             2..4 => {
-                let nth = usize::try_from(dice.below(self.headers.len() as u64)).unwrap();
-                mutate(dice, &mut self.headers[nth].1);
+                let nth = rng.below(self.headers.len());
+                mutate(rng, &mut self.headers[nth].1);
             }
             4 => {
                 // The same line twice is a way to be misread, too.
-                let nth = usize::try_from(dice.below(self.headers.len() as u64)).unwrap();
+                let nth = rng.below(self.headers.len());
                 let line = self.headers[nth].clone();
                 self.headers.push(line);
             }
-            _ if self.body.is_empty() => mutate(dice, &mut self.target),
-            _ => mutate(dice, &mut self.body),
+            _ if self.body.is_empty() => mutate(rng, &mut self.target),
+            _ => mutate(rng, &mut self.body),
         }
     }
 
@@ -192,7 +192,7 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
     ]
 }
 
-/// What holds for every answer; that it is a documented one is looked at as it comes in.
+/// Checks that hold for every answer, beside the check against the OpenAPI document.
 fn check(parts: &Parts, answer: &Answer) {
     assert!(answer.status < 500, "{parts:?}\n{answer:?}");
     if answer.status >= 400 {
@@ -202,15 +202,15 @@ fn check(parts: &Parts, answer: &Answer) {
 
 #[tokio::test]
 async fn a_request_with_a_few_other_bytes_is_never_the_servers_fault() {
-    let (dice, requests) = (Dice::seeded(seed::seed()), seed::steps(4_000));
+    let (rng, requests) = (Rng::new(seed::seed()), seed::steps(4_000));
     let (mut sent, mut taken, mut refused) = (0, 0, 0);
 
     while sent < requests {
         let world = HttpWorld::new().await;
         let good = good(&world).await;
         for _ in 0..A_WORLD {
-            let mut parts = dice.pick(&good).unwrap().clone();
-            parts.mutate(&dice);
+            let mut parts = rng.pick(&good).unwrap().clone();
+            parts.mutate(&rng);
             sent += 1;
             let Some(request) = parts.request() else { continue };
             let answer = world.send(request, PEER).await;
@@ -220,7 +220,7 @@ async fn a_request_with_a_few_other_bytes_is_never_the_servers_fault() {
                 continue;
             }
             refused += 1;
-            // What was refused has changed nothing, so it is refused again.
+            // A refused request has changed nothing, so it is refused again.
             let again = world.send(parts.request().unwrap(), PEER).await;
             assert_eq!(again.status, answer.status, "{parts:?}\n{answer:?}\n{again:?}");
         }

@@ -8,9 +8,9 @@ use http_body_util::Full;
 use serde_json::json;
 use subscription_core::auth::{AuthSettings, ClientKind};
 use subscription_http::{Quota, RateLimits, Timeouts};
+use test_support::spy_store::{CallCounts, SpyStore};
 
 use super::world::{Answer, HttpWorld, Person, WEB, problem, text};
-use crate::auth::tapped::{Counting, Tapped};
 use crate::auth::world::AuthWorld;
 
 const SIGN_IN: &str = "/authentication/sign-in";
@@ -141,7 +141,7 @@ async fn forged_refresh_tokens_do_not_use_up_the_sessions_own() {
 
 #[tokio::test]
 async fn guessing_client_ids_ends_after_twenty_and_costs_no_look_up() {
-    let store = Tapped::by(Counting::default());
+    let store = SpyStore::new(CallCounts::default());
     let auth = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let world = HttpWorld::limited(auth, Timeouts::default(), &RateLimits::production()).await;
     let almost = format!("{}A", &world.server[..world.server.len() - 1]);
@@ -149,12 +149,12 @@ async fn guessing_client_ids_ends_after_twenty_and_costs_no_look_up() {
         let answer = world.list_as(HERE, if nth % 2 == 0 { "nobody" } else { &almost }).await;
         assert_eq!(answer.problem(), problem(401, "client_unknown"), "{nth}");
     }
-    store.tap.take();
+    store.spy.take();
 
     assert_limited(&world.list_as(HERE, "nobody").await, "client-id", "q=20;w=300", 15);
     // Were it let through, the limit would tell which guess was right.
     assert_limited(&world.list_as(HERE, &world.server).await, "client-id", "q=20;w=300", 15);
-    assert_eq!(store.tap.take(), (0, 0));
+    assert_eq!(store.spy.take(), (0, 0));
 
     assert_eq!(world.list_as(THERE, &world.server).await.status, 200);
     let other_network = world.list_as("2001:db8:0:1::1", &world.server).await;

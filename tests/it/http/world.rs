@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
 use subscription_core::{MemoryStore, Store};
 use subscription_http::{Api, RateLimits, Timeouts};
+use test_support::logs;
+use test_support::service_world::of;
 
 use crate::auth::world::{AuthWorld, secret};
-use crate::logs;
-use crate::world::of;
 
 /// The client of a browser: it may authenticate and read plans, and its id is no secret.
 pub(crate) const WEB: &str = "web";
@@ -25,11 +25,11 @@ pub(crate) const CURSOR_KEY: &[u8] = b"the key of all cursors, 32 bytes";
 pub(crate) struct HttpWorld {
     pub(crate) api: Api,
     pub(crate) auth: AuthWorld,
-    /// What a server with every scope but `assert-ip` calls with.
+    /// The credential of a client with every scope but `assert-ip`.
     pub(crate) server: String,
 }
 
-/// What an answer is the answer to.
+/// The request of an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) method: String,

@@ -175,7 +175,7 @@ fn there_is_a_snapshot_for_every_code_and_every_route_and_no_other() {
         let path = format!("{}/tests/it/http/snapshots/{folder}", env!("CARGO_MANIFEST_DIR"));
         let names = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
         let names = names.map(|name| name.into_string().unwrap());
-        // What a failed test proposes is not kept.
+        // The proposal of a failed test is not kept.
         names.filter(|name| !name.ends_with(".snap.new")).collect()
     };
 

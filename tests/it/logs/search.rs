@@ -1,4 +1,4 @@
-//! What is looked for in a log: known secrets in every spelling, and whatever has the shape of one.
+//! A search of a log for known secrets in every encoding, and for text in the form of one.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ impl<'a> Search<'a> {
         Self { known, noted: noted.collect() }
     }
 
-    /// What gives itself away in a text, by name.
+    /// The secrets found in a text, by name.
     pub(super) fn found_in(&self, text: &str) -> Vec<&'static str> {
         let mut found = self.known.found_in(text);
         if words(text).any(|word| self.noted.contains(word)) {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use test_support::logs::{LOG, listen, note, secrets_beside};
 
 use super::search::Search;
-use super::{LOG, listen, note, secrets_beside};
 
 /// Where the secrets are logged that must be found.
 const PLANTED: &str = "subscription_core::planted";

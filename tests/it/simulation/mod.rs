@@ -5,61 +5,16 @@
 //!
 //!     SUBSCRIPTION_TEST_SEED=7 SUBSCRIPTION_TEST_STEPS=20000 cargo test --test it simulation
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a simulation that fails panics")]
-
-pub(crate) mod accounts;
-mod actors;
-mod broken;
-mod concurrent;
-mod faults;
-mod feed;
-mod invariants;
-mod model;
-mod operation;
+mod accounts;
 mod regressions;
-mod renewals;
-mod rng;
-mod snapshot;
-mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use subscription_core::{MemoryStore, Store};
-
-use self::broken::{Breakage, BrokenStore};
-use self::world::World;
-use crate::seed::seeds;
-
-fn steps(by_default: u32) -> u32 {
-    u32::try_from(crate::seed::steps(by_default.into())).unwrap_or(u32::MAX)
-}
-
-/// Random lives, each over a store of its own; a failure prints the seed that repeats it.
-pub(crate) async fn random_lives<F: Future<Output = Arc<dyn Store>>>(
-    open: impl Fn() -> F,
-    fixed: u64,
-    by_default: u32,
-) {
-    for seed in seeds(fixed) {
-        if let Err(failure) = World::over(open().await, seed).run(steps(by_default)).await {
-            panic!("{failure}");
-        }
-    }
-}
-
-/// Actors that run at once, in each run over a store of its own.
-pub(crate) async fn actors_at_once<F: Future<Output = Arc<dyn Store>>>(
-    open: impl Fn() -> F,
-    fixed: u64,
-    by_default: u32,
-) {
-    for seed in seeds(fixed) {
-        if let Err(failure) = concurrent::run(open().await, seed, steps(by_default)).await {
-            panic!("{failure}");
-        }
-    }
-}
+use test_support::simulation::broken::{Breakage, BrokenStore};
+use test_support::simulation::world::ServiceSimulation;
+use test_support::simulation::{actors_at_once, concurrent, random_lives};
 
 /// How many runs look for a breakage. Whether they meet it, and which invariant it breaks first, is a
 /// matter of chance.
@@ -79,7 +34,7 @@ async fn random_lives_keep_every_invariant() {
 async fn random_lives_meet_every_refusal() {
     let mut met = BTreeSet::new();
     for seed in 1..=3 {
-        met.extend(World::seeded(seed).run(1_000).await.expect("a sound run").met);
+        met.extend(ServiceSimulation::seeded(seed).run(1_000).await.expect("a sound run").met);
     }
 
     let expected = [
@@ -116,8 +71,8 @@ async fn actors_on_several_threads_keep_every_invariant() {
 /// So that a run of any length can be waited for.
 #[tokio::test]
 async fn a_step_of_a_long_run_reads_no_more_than_one_of_a_short_run() {
-    let short = World::seeded(1).run(2_000).await.expect("a sound run").read;
-    let long = World::seeded(1).run(8_000).await.expect("a sound run").read;
+    let short = ServiceSimulation::seeded(1).run(2_000).await.expect("a sound run").read;
+    let long = ServiceSimulation::seeded(1).run(8_000).await.expect("a sound run").read;
 
     assert!(long <= short * 4 * 3 / 2, "{short} records in 2,000 steps, {long} in 8,000");
 }
@@ -150,7 +105,7 @@ async fn a_broken_store_is_found_out_by_the_invariant_that_it_breaks() {
         let mut named = BTreeSet::new();
         for seed in 1..=BREAKAGES_SEEN {
             let store = BrokenStore { inner: MemoryStore::default(), breakage };
-            let run = World::over(Arc::new(store), seed).run(1_000).await;
+            let run = ServiceSimulation::over(Arc::new(store), seed).run(1_000).await;
             named.extend(run.err().map(|failure| failure.broken.invariant));
         }
 

@@ -1,19 +1,20 @@
-//! What went wrong once: the races and edges that chance meets too seldom.
+//! Regressions: races and edge cases that random runs meet too seldom.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use subscription_core::store::{EventQuery, StoreExt as _};
+use subscription_core::subscriptions::Subscription;
 
 use subscription_core::store::PageLimit;
 use subscription_core::{
     BillingCycle, Clock, MemoryStore, NewPlan, NewSubscription, PlanId, Store, SubscriptionChanges,
     SubscriptionStatus, UserId,
 };
+use test_support::simulation::faults::{Disturbance, Fault};
+use test_support::simulation::model::{Model, Seen};
+use test_support::simulation::operation::{Operation, Record, Reply};
+use test_support::simulation::world::service_over;
 use uuid::Uuid;
-
-use super::faults::{Disturbance, Fault};
-use super::model::{Model, Seen};
-use super::operation::{Operation, Record, Reply};
-use super::world::service_over;
 
 #[tokio::test]
 async fn a_record_is_never_told_that_it_has_its_own_external_id() {
@@ -36,7 +37,7 @@ async fn a_record_is_never_told_that_it_has_its_own_external_id() {
     faults.plan(vec![Fault::Overtaken(vec![delete, take.clone()])], None);
     let outcome = take.perform(&service).await;
 
-    let taken = store.subscription(held.id).await.unwrap().unwrap();
+    let taken = store.get_as::<Subscription>(&held.id).await.unwrap().unwrap();
     assert_eq!(outcome, Ok(Reply::Found(Record::Subscription((*taken).clone()))));
 }
 
@@ -44,7 +45,7 @@ async fn a_record_is_never_told_that_it_has_its_own_external_id() {
 async fn nothing_comes_after_the_last_place_of_the_feed() {
     let store = MemoryStore::default();
 
-    assert_eq!(store.events(u64::MAX, PageLimit::MAX).await.unwrap(), []);
+    assert_eq!(store.events(&EventQuery::after(u64::MAX, PageLimit::MAX)).await.unwrap().items, []);
 }
 
 #[tokio::test]

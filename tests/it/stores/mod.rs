@@ -15,9 +15,9 @@ mod cached {
     use std::sync::Arc;
 
     use subscription_core::MemoryStore;
-    use subscription_core::store::CachedStore;
+    use subscription_core::store::{CacheInvalidator, CachedStore};
 
     subscription_core::store_conformance!(async {
-        CachedStore::new(Arc::new(MemoryStore::default()), CachedStore::<MemoryStore>::LAG)
+        CachedStore::new(Arc::new(MemoryStore::default()), CacheInvalidator::LAG)
     });
 }

@@ -100,6 +100,14 @@ const TABLE: &[(Fault, &[&str])] = &[
     (HidesClosingUsers, &["users_whose_account_is_closing_are_listed"]),
     (ListsEndedSessionsTooLate, &["ended_sessions_are_listed_by_their_end"]),
     (LosesRevocations, &["every_field_of_a_session_reads_back"]),
+    (LosesOwners, &["every_field_of_a_document_reads_back"]),
+    (
+        ListsDocumentsBackwards,
+        &[
+            "documents_are_listed_by_collection_owner_and_label",
+            "documents_that_are_due_are_listed",
+        ],
+    ),
     (HidesShutOutClients, &["clients_are_listed_by_id"]),
     (NamesAnotherUnique, &["a_set_of_many_kinds_is_told_which_value_is_taken"]),
     (

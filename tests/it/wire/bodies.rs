@@ -45,7 +45,7 @@ async fn chunks_without_end_are_cut_off() {
 
     let back = raw.closed().await;
 
-    // Those who do not stop to listen may miss it.
+    // A client that does not stop sending may miss it.
     assert!(back.is_empty() || back.starts_with("HTTP/1.1 413 "), "{back}");
     wire.lives("chunks without end").await;
 }

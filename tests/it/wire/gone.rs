@@ -1,4 +1,4 @@
-//! Callers who go before they are answered.
+//! Callers that disconnect before they are answered.
 
 use subscription_http::Limits;
 use tokio::io::AsyncWriteExt as _;
@@ -12,7 +12,7 @@ async fn a_request_whose_caller_goes_is_counted_and_ended() {
     let (wire, store) = over(Hangs::default(), Limits::default()).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     drop(raw);
 
@@ -24,7 +24,7 @@ async fn a_caller_who_only_stops_sending_counts_as_gone() {
     let (wire, store) = over(Hangs::default(), Limits::default()).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     raw.stream.shutdown().await.unwrap();
 

@@ -68,8 +68,15 @@ async fn requests_are_answered_many_at_a_time() {
 
 #[tokio::test]
 async fn endless_time_outs_end_nothing() {
-    let (head_timeout, drain_timeout) = (Duration::MAX, Duration::MAX);
-    let mut wire = Wire::limited(Limits { head_timeout, drain_timeout, ..Limits::default() }).await;
+    let endless = Duration::MAX;
+    let limits = Limits {
+        head_timeout: endless,
+        idle_timeout: endless,
+        send_timeout: endless,
+        drain_timeout: endless,
+        ..Limits::default()
+    };
+    let mut wire = Wire::limited(limits).await;
     let (mut sender, task) = connect(&wire).await;
 
     assert_eq!(send(&mut sender, get("/subscription-plans"), "").await.unwrap().status(), 200);
@@ -121,7 +128,7 @@ async fn head_tells_the_length_here_too() {
 
 #[tokio::test]
 async fn a_connection_that_idles_is_closed() {
-    let wire = Wire::limited(Limits { head_timeout: SHORT, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits { idle_timeout: SHORT, ..Limits::default() }).await;
     let (mut sender, task) = connect(&wire).await;
     assert_eq!(send(&mut sender, get("/health/live"), "").await.unwrap().status(), 200);
 
@@ -151,10 +158,10 @@ async fn a_stop_finishes_what_is_under_way() {
     let asked = tokio::spawn(async move {
         send(&mut sender, get("/subscription-plans/pro"), "").await.unwrap().status()
     });
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     wire.stop();
-    store.tap.go.notify_one();
+    store.spy.go.notify_one();
 
     assert_eq!(within(asked).await.unwrap(), 404);
     assert!(wire.ended().await);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use subscription_http::Limits;
-use tokio::io::AsyncReadExt as _;
-use tokio::time::Instant;
-
-use super::frames::{
+use test_support::http2_frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, field, frame,
     greeting, head, request,
 };
+use tokio::io::AsyncReadExt as _;
+use tokio::time::Instant;
+
 use super::world::{DEADLINE, Raw, SHORT, Wire, over, within};
 
 const GOAWAY: u8 = 7;
@@ -178,7 +178,7 @@ async fn floods_that_the_protocol_allows_are_in_nobodys_way() {
 /// requests keep the connection from idling.
 #[tokio::test]
 async fn answers_that_are_not_fetched_end_the_connection_however_busy_it_is() {
-    let wire = Wire::limited(Limits { head_timeout: SHORT, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits { send_timeout: SHORT * 2, ..Limits::default() }).await;
     let mut raw = wire.connect().await;
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     // An initial window of one byte.
@@ -211,7 +211,7 @@ async fn a_request_given_up_is_told_as_one_that_was_not_answered() {
     let (wire, store) = over(super::world::Hangs::default(), Limits::default()).await;
     let mut raw = connect(&wire).await;
     raw.send(request(1, "GET", "/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     raw.send(frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())).await;
 

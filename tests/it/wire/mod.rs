@@ -1,14 +1,13 @@
-//! The server over real sockets, against those who mean it ill.
+//! The server over real sockets, against broken and hostile clients.
 
 mod bodies;
-pub(crate) mod frames;
 mod gone;
 mod heads;
 mod http2;
 mod http2_frames;
+mod idle;
 mod limits;
 mod refusals;
-mod rest;
 mod slow;
 mod smuggling;
 mod stop;

@@ -1,4 +1,4 @@
-//! Those who take their time: slow heads, slow bodies, slow readers, and idlers.
+//! Slow clients: slow heads, slow bodies, slow readers, and idle connections.
 
 use std::time::Duration;
 
@@ -10,7 +10,12 @@ use tokio::time::{Instant, sleep};
 use super::world::{DEADLINE, Raw, SHORT, Wire, get, plan, post, post_plan};
 
 fn impatient() -> Limits {
-    Limits { head_timeout: SHORT, ..Limits::default() }
+    Limits {
+        head_timeout: SHORT,
+        idle_timeout: SHORT,
+        send_timeout: SHORT * 2,
+        ..Limits::default()
+    }
 }
 
 #[tokio::test]
@@ -111,9 +116,9 @@ async fn a_request_longer_than_an_idle_one_may_last_is_answered() {
     let (wire, store) = super::world::over(super::world::Hangs::default(), limits).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
     sleep(SHORT * 4).await;
-    store.tap.go.notify_one();
+    store.spy.go.notify_one();
 
     assert_eq!(raw.answer().await.status, 404);
 }
@@ -167,14 +172,14 @@ async fn a_thousand_idlers_are_in_nobodys_way() {
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     wire.lives("idlers").await;
-    // Those who idle after a request may go on with another.
+    // A connection that is idle after a request may send another.
     for idler in idlers.iter_mut().skip(2).step_by(3) {
         idler.send(get("/health/live")).await;
         assert_eq!(idler.answer().await.status, 200);
     }
 }
 
-/// Those who come all at once are let in at once: none is sent away to try again in a second.
+/// A burst of connections is accepted at once: the kernel drops none, which would retry after a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_connections_loses_nobody() {
     let wire = Wire::new().await;

@@ -1,8 +1,8 @@
-//! Requests that a proxy and we might read differently: a second one must never come out of them.
+//! Request smuggling: requests that a proxy might read differently are never read as two.
 
 use super::world::{Wire, answers, get, plan, post, post_plan};
 
-/// What is hidden behind the first request.
+/// The request that is hidden behind the first one.
 const HIDDEN: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-request-id: hidden\r\n\r\n";
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! A stop: what is under way is finished, nothing new begins, and it ends in time.
+//! A graceful stop: requests in flight are finished, no new ones begin, and it ends in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use subscription_http::Limits;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 use super::world::{DEADLINE, Hangs, Raw, SHORT, Wire, get, over, post_plan, within};
@@ -51,7 +51,7 @@ async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
     let (mut wire, store) = over(Hangs::default(), Limits::default()).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
 
     wire.stop();
 
@@ -61,14 +61,14 @@ async fn a_request_under_way_is_answered_and_new_ones_are_refused() {
         }
     })
     .await;
-    store.tap.go.notify_one();
+    store.spy.go.notify_one();
     let answer = raw.answer().await;
     assert_eq!((answer.status, answer.header("connection")), (404, Some("close")));
     assert!(wire.ended().await);
 }
 
 #[tokio::test]
-async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connection_rested() {
+async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connection_was_idle() {
     let mut wire = Wire::new().await;
     let mut raw = wire.connect().await;
     raw.send(get("/health/live")).await;
@@ -82,13 +82,37 @@ async fn a_request_that_was_sent_before_the_stop_is_answered_though_its_connecti
     assert!(wire.ended().await);
 }
 
+/// hyper drops the unsent part of a response when it is told to close an idle connection.
+#[tokio::test]
+async fn a_response_that_is_not_all_sent_at_the_stop_comes_whole() {
+    let mut wire = Wire::new().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut late = Raw::over(socket.connect(wire.address).await.unwrap());
+    let asked = 100;
+    late.send(get("/openapi.json").repeat(asked)).await;
+    let first = late.answer().await;
+
+    wire.stop();
+    tokio::time::sleep(SHORT).await;
+
+    let mut answered = 1;
+    while let Some(answer) = late.answer_to("GET").await {
+        assert_eq!(answer.body, first.body, "{answered}");
+        answered += 1;
+    }
+    assert!(answered > 1);
+    assert_eq!(late.closed().await, "");
+    assert!(wire.ended().await);
+}
+
 #[tokio::test]
 async fn a_request_that_hangs_is_cut_off_when_time_is_up() {
     let limits = Limits { drain_timeout: SHORT, ..Limits::default() };
     let (mut wire, store) = over(Hangs::default(), limits).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
-    store.tap.came.notified().await;
+    store.spy.came.notified().await;
     let begun = Instant::now();
 
     wire.stop();

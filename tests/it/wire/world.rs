@@ -1,4 +1,4 @@
-//! A server on a free port of this machine, and bytes to throw at it.
+//! A server on a free port, and connections that send raw bytes to it.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that fails panics")]
 
@@ -12,12 +12,11 @@ use subscription_core::auth::{
 };
 use subscription_core::{MemoryStore, Store, SubscriptionService};
 use subscription_http::{Api, Limits, Server, Timeouts};
+use test_support::spy_store::{Call, Spy, SpyStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-
-use crate::auth::tapped::{Asked, Tap, Tapped};
 
 /// Far more than anything here takes, on however busy a machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -46,7 +45,7 @@ impl Wire {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>, limits: Limits, timeouts: Timeouts) -> Self {
-        crate::logs::listen();
+        test_support::logs::listen();
         let service = SubscriptionService::new(store);
         let keys = KeyRing::new(SigningKey::ed25519(&vec![7; 32].into()).unwrap());
         let server_keys = ServerKeys::new(1, vec![8; 32].into()).unwrap();
@@ -103,7 +102,7 @@ impl Wire {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// What `run` gave back, once it did.
+    /// The result of `run`.
     pub(crate) async fn ended(&mut self) -> bool {
         within(self.run.as_mut().unwrap()).await.unwrap()
     }
@@ -238,9 +237,9 @@ pub(crate) fn answers(text: &str) -> usize {
 pub(crate) struct Panics;
 
 #[async_trait]
-impl Tap for Panics {
-    async fn before(&self, asked: Asked) {
-        assert!(asked == Asked::Commit, "a store that panics on purpose");
+impl Spy for Panics {
+    async fn before(&self, call: Call) {
+        assert!(call == Call::Commit, "a store that panics on purpose");
     }
 }
 
@@ -254,18 +253,18 @@ pub(crate) struct Hangs {
 }
 
 #[async_trait]
-impl Tap for Hangs {
-    async fn before(&self, asked: Asked) {
-        if asked != Asked::Commit {
+impl Spy for Hangs {
+    async fn before(&self, call: Call) {
+        if call != Call::Commit {
             self.came.notify_one();
             self.go.notified().await;
         }
     }
 }
 
-/// A server over a store that is listened to.
-pub(crate) async fn over<T: Tap + 'static>(tap: T, limits: Limits) -> (Wire, Arc<Tapped<T>>) {
-    let store = Tapped::by(tap);
-    let shared: Arc<dyn Store> = Arc::<Tapped<T>>::clone(&store);
+/// A server over a store that a spy observes.
+pub(crate) async fn over<T: Spy + 'static>(spy: T, limits: Limits) -> (Wire, Arc<SpyStore<T>>) {
+    let store = SpyStore::new(spy);
+    let shared: Arc<dyn Store> = Arc::<SpyStore<T>>::clone(&store);
     (Wire::over(shared, limits, Timeouts::default()).await, store)
 }

@@ -1,5 +1,6 @@
 //! Users, their sessions, and clients.
 
+use crate::store::{ClientQuery, SessionQuery, StoreExt as _, UniqueValue, UserQuery};
 use std::sync::Arc;
 
 use super::records::{account, at, at_version, client, parsed, session, user};
@@ -8,7 +9,7 @@ use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
     Scope, Session, User,
 };
-use crate::store::{PageLimit, Store, Unique, Write};
+use crate::store::{PageLimit, Record, Store, Unique};
 use crate::values::clock::Timestamp;
 use crate::values::id::SessionId;
 
@@ -22,7 +23,7 @@ pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
     ];
     let addresses = ["127.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "255.255.255.255"];
     for ((n, reason), ip) in (1..).zip(reasons).zip(addresses) {
-        let full = Write::Session(Session {
+        let full = Record::from(Session {
             opened_with: std::array::from_fn(|n| u8::try_from(n * 8).unwrap()),
             key_id: u8::MAX,
             salt: std::array::from_fn(|n| u8::try_from(255 - n).unwrap()),
@@ -60,7 +61,7 @@ pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
         ..client(2)
     };
 
-    for record in [full, bare].map(Write::Client) {
+    for record in [full, bare].map(Record::from) {
         store.commit(writing([record.clone()])).await.unwrap();
 
         assert_eq!(stored(&store, &record.key()).await, Some(record));
@@ -72,9 +73,9 @@ pub async fn an_address_reads_back_as_it_was_written(store: Arc<dyn Store>) {
     let email = parsed("Ada@B\u{fc}cher.Example");
     let written = User { email, closing: true, ..account(1) };
 
-    store.commit(writing([Write::User(written.clone())])).await.unwrap();
+    store.commit(writing([Record::from(written.clone())])).await.unwrap();
 
-    let read = store.user(written.id).await.unwrap().unwrap();
+    let read = store.get_as::<User>(&written.id).await.unwrap().unwrap();
     assert_eq!(*read, written);
     assert_eq!(read.email.as_str(), "Ada@B\u{fc}cher.Example");
 }
@@ -82,11 +83,11 @@ pub async fn an_address_reads_back_as_it_was_written(store: Arc<dyn Store>) {
 /// Without case, the domain in its ASCII form.
 pub async fn an_address_is_taken_in_every_spelling(store: Arc<dyn Store>) {
     let first = User { email: parsed("ada@b\u{fc}cher.example"), ..account(1) };
-    store.commit(writing([Write::User(first)])).await.unwrap();
+    store.commit(writing([Record::from(first)])).await.unwrap();
 
     for spelling in ["ADA@B\u{fc}cher.example", "ada@XN--BCHER-KVA.example"] {
         let second = User { email: parsed(spelling), ..account(2) };
-        assert_taken(&store.commit(writing([Write::User(second)])).await, Unique::UserEmail);
+        assert_taken(&store.commit(writing([Record::from(second)])).await, Unique::UserEmail);
     }
 }
 
@@ -101,29 +102,36 @@ pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) 
         ..account(3)
     };
     let users = [account(1), other_issuer, other_case];
-    store.commit(writing(users.clone().map(Write::User))).await.unwrap();
+    store.commit(writing(users.clone().map(Record::from))).await.unwrap();
 
     for user in users {
-        let found = store.user_by_identity(&user.identity).await.unwrap();
+        let found = store.find_as::<User>(UniqueValue::UserIdentity(&user.identity)).await.unwrap();
         assert_eq!(found.as_deref(), Some(&user));
     }
     let nobody = IdentityKey { subject: parsed("nobody"), ..account(1).identity };
-    assert_eq!(store.user_by_identity(&nobody).await.unwrap(), None);
+    assert_eq!(store.find_as::<User>(UniqueValue::UserIdentity(&nobody)).await.unwrap(), None);
 }
 
 /// By id, as many as asked for; one that reopens is not listed any more.
 pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
-    let closing = |n| Write::User(User { closing: true, ..account(n) });
-    store.commit(writing([Write::User(account(1)), closing(4)])).await.unwrap();
-    store.commit(writing([closing(2), Write::User(account(3))])).await.unwrap();
+    let closing = |n| Record::from(User { closing: true, ..account(n) });
+    store.commit(writing([Record::from(account(1)), closing(4)])).await.unwrap();
+    store.commit(writing([closing(2), Record::from(account(3))])).await.unwrap();
     let ids = async |limit| -> Vec<_> {
-        store.closing_users(limit).await.unwrap().iter().map(|user| user.id).collect()
+        store
+            .list_as::<User>(UserQuery::Closing { limit: limit })
+            .await
+            .unwrap()
+            .items
+            .iter()
+            .map(|user| user.id)
+            .collect()
     };
 
     assert_eq!(ids(PageLimit::MAX).await, [account(2).id, account(4).id]);
     assert_eq!(ids(limit(1)).await, [account(2).id]);
 
-    store.commit(writing([at_version(Write::User(account(2)), 2)])).await.unwrap();
+    store.commit(writing([at_version(Record::from(account(2)), 2)])).await.unwrap();
     store.commit(deleting([closing(4)])).await.unwrap();
     assert_eq!(ids(PageLimit::MAX).await, []);
 }
@@ -140,10 +148,14 @@ pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn 
         ..ending(2, 100)
     };
     let others = Session { user_id: user(9), ..ending(3, 100) };
-    let sessions = [ending(5, 30), ending(1, 40), revoked, others].map(Write::Session);
+    let sessions = [ending(5, 30), ending(1, 40), revoked, others].map(Record::from);
     store.commit(writing(sessions)).await.unwrap();
     let ids = async |n, now| -> Vec<_> {
-        let live = store.sessions(user(n), at(now)).await.unwrap();
+        let live = store
+            .list_as::<Session>(SessionQuery::LiveOf { user: user(n), now: at(now) })
+            .await
+            .unwrap()
+            .items;
         live.iter().map(|session| session.id).collect()
     };
 
@@ -154,7 +166,7 @@ pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn 
     assert_eq!(ids(9, 40).await, [session(3).id]);
     assert_eq!(ids(5, 0).await, []);
 
-    store.commit(deleting([Write::Session(ending(5, 30))])).await.unwrap();
+    store.commit(deleting([Record::from(ending(5, 30))])).await.unwrap();
     assert_eq!(ids(0, 20).await, [session(1).id]);
 }
 
@@ -166,9 +178,18 @@ pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn
     };
     let others = Session { user_id: user(9), ..ending(3, 10) };
     let sessions = [ending(5, 30), ending(1, 40), revoked, others, ending(4, 30)];
-    store.commit(writing(sessions.map(Write::Session))).await.unwrap();
+    store.commit(writing(sessions.map(Record::from))).await.unwrap();
     let ids = async |now, skip, limit| -> Vec<_> {
-        let ended = store.ended_sessions_of(user(0), at(now), skip, limit).await.unwrap();
+        let ended = store
+            .list_as::<Session>(SessionQuery::EndedOf {
+                user: user(0),
+                now: at(now),
+                skip: skip,
+                limit: limit,
+            })
+            .await
+            .unwrap()
+            .items;
         ended.iter().map(|session| session.id).collect()
     };
 
@@ -181,7 +202,11 @@ pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn
 }
 
 async fn ended(store: &Arc<dyn Store>, before: Timestamp, limit: PageLimit) -> Vec<SessionId> {
-    let ended = store.ended_sessions(before, limit).await.unwrap();
+    let ended = store
+        .list_as::<Session>(SessionQuery::Ended { by: before, limit: limit })
+        .await
+        .unwrap()
+        .items;
     ended.iter().map(|session| session.id).collect()
 }
 
@@ -194,7 +219,7 @@ pub async fn ended_sessions_are_listed_by_their_end(store: Arc<dyn Store>) {
     let idle = Session { expires_at: at(1_000), idle_expires_at: at(30), ..session(3) };
     let old = Session { expires_at: at(40), idle_expires_at: at(1_000), ..session(4) };
     let sessions = [revoked(100, 10), revoked(20, 1_000), idle, old, session(50)];
-    store.commit(writing(sessions.map(Write::Session))).await.unwrap();
+    store.commit(writing(sessions.map(Record::from))).await.unwrap();
 
     let order = [100, 20, 3, 4, 50].map(|n| session(n).id);
     let cases = [(9, 0), (10, 1), (29, 2), (30, 3), (40, 4), (49, 4), (50, 5)];
@@ -207,10 +232,10 @@ pub async fn ended_sessions_are_listed_by_their_end(store: Arc<dyn Store>) {
 
 /// Under its new end alone.
 pub async fn a_session_that_goes_on_ends_later(store: Arc<dyn Store>) {
-    store.commit(writing([Write::Session(session(1))])).await.unwrap();
+    store.commit(writing([Record::from(session(1))])).await.unwrap();
 
     let refreshed = Session { expires_at: at(100), idle_expires_at: at(9), ..session(1) };
-    store.commit(writing([at_version(Write::Session(refreshed), 2)])).await.unwrap();
+    store.commit(writing([at_version(Record::from(refreshed), 2)])).await.unwrap();
 
     assert_eq!(ended(&store, at(8), PageLimit::MAX).await, []);
     assert_eq!(ended(&store, at(9), PageLimit::MAX).await, [session(1).id]);
@@ -220,11 +245,11 @@ pub async fn a_session_that_goes_on_ends_later(store: Arc<dyn Store>) {
 pub async fn clients_are_listed_by_id(store: Arc<dyn Store>) {
     let shut_out = Client { revoked_at: Some(at(1)), ..client(2) };
     for record in [client(3), shut_out, client(1)] {
-        store.commit(writing([Write::Client(record)])).await.unwrap();
+        store.commit(writing([Record::from(record)])).await.unwrap();
     }
-    store.commit(deleting([Write::Client(client(3))])).await.unwrap();
+    store.commit(deleting([Record::from(client(3))])).await.unwrap();
 
-    let listed = store.clients().await.unwrap();
+    let listed = store.list_as::<Client>(ClientQuery::All).await.unwrap().items;
 
     let ids: Vec<_> = listed.iter().map(|client| client.id.clone()).collect();
     assert_eq!(ids, [client(1).id, client(2).id]);

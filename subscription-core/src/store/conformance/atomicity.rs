@@ -1,5 +1,7 @@
 //! A change set is taken whole or not at all.
 
+use crate::payments::Payment;
+use crate::store::StoreExt as _;
 use std::sync::Arc;
 
 use super::records::{answer, at_version, event, one_of_each, payment, plan, subscription};
@@ -9,8 +11,8 @@ use super::steps::{
 };
 use crate::plans::Plan;
 use crate::store::{
-    BadChangeSet, ChangeSet, Guard, PaymentQuery, PlanQuery, Store, StoreError, SubscriptionQuery,
-    Unique, Write,
+    BadChangeSet, ChangeSet, Guard, PaymentQuery, PlanQuery, Record, Store, StoreError,
+    SubscriptionQuery, Unique,
 };
 use crate::subscriptions::Subscription;
 
@@ -18,9 +20,9 @@ use crate::subscriptions::Subscription;
 async fn everything(store: &Arc<dyn Store>) -> impl PartialEq + std::fmt::Debug + use<> {
     let payments = PaymentQuery::of(subscription(0).id);
     (
-        store.plans(&PlanQuery::default()).await.unwrap(),
-        store.subscriptions(&SubscriptionQuery::default()).await.unwrap(),
-        store.payments(&payments).await.unwrap(),
+        store.list_as::<Plan>(PlanQuery::default()).await.unwrap(),
+        store.list_as::<Subscription>(SubscriptionQuery::default()).await.unwrap(),
+        store.list_as::<Payment>(payments.clone()).await.unwrap(),
         kept_answers(store).await,
         feed(store).await,
     )
@@ -84,25 +86,25 @@ pub async fn all_parts_of_a_change_set_are_taken_together(store: Arc<dyn Store>)
 
 /// The audit trail tells of no change that never was.
 pub async fn a_refused_change_set_leaves_no_event_behind(store: Arc<dyn Store>) {
-    store.commit(writing([Write::Plan(plan(1))])).await.unwrap();
+    store.commit(writing([Record::from(plan(1))])).await.unwrap();
 
-    let fresh = Write::Plan(plan(2));
-    let changes = writing([fresh.clone(), Write::Plan(plan(1))]);
+    let fresh = Record::from(plan(2));
+    let changes = writing([fresh.clone(), Record::from(plan(1))]);
     let answer = store.commit(ChangeSet { events: vec![event(1), event(2)], ..changes }).await;
 
-    assert_conflict(&answer, &Write::Plan(plan(1)));
+    assert_conflict(&answer, &Record::from(plan(1)));
     assert_eq!(stored(&store, &fresh.key()).await, None);
     assert_eq!(feed(&store).await, []);
 }
 
 /// A request whose work was refused may be sent again.
 pub async fn a_refused_change_set_leaves_no_answer_behind(store: Arc<dyn Store>) {
-    store.commit(writing([Write::Plan(plan(1))])).await.unwrap();
+    store.commit(writing([Record::from(plan(1))])).await.unwrap();
 
-    let kept = Write::Idempotency(answer(1));
-    let refused = store.commit(writing([kept.clone(), Write::Plan(plan(1))])).await;
+    let kept = Record::from(answer(1));
+    let refused = store.commit(writing([kept.clone(), Record::from(plan(1))])).await;
 
-    assert_conflict(&refused, &Write::Plan(plan(1)));
+    assert_conflict(&refused, &Record::from(plan(1)));
     assert_eq!(stored(&store, &kept.key()).await, None);
 }
 
@@ -111,17 +113,17 @@ pub async fn a_refused_change_set_forgets_no_event(store: Arc<dyn Store>) {
     store.commit(ChangeSet { events: vec![event(1)], ..ChangeSet::default() }).await.unwrap();
     let before = feed(&store).await;
 
-    let changes = writing([at_version(Write::Plan(plan(1)), 2)]);
+    let changes = writing([at_version(Record::from(plan(1)), 2)]);
     let forget_events = before.last().map(|event| event.sequence);
     let answer = store.commit(ChangeSet { forget_events, ..changes }).await;
 
-    assert_conflict(&answer, &Write::Plan(plan(1)));
+    assert_conflict(&answer, &Record::from(plan(1)));
     assert_eq!(feed(&store).await, before);
 }
 
 /// Whichever kind of record it is.
 pub async fn a_stale_write_leaves_nothing_of_its_set(store: Arc<dyn Store>) {
-    let stale = at_version(Write::Payment(payment(2)), 3);
+    let stale = at_version(Record::from(payment(2)), 3);
     let answer = refused(&store, |changes| changes.writes.push(stale.clone())).await;
 
     assert_conflict(&answer, &stale);
@@ -155,7 +157,7 @@ pub async fn a_plan_in_use_leaves_nothing_of_its_set(store: Arc<dyn Store>) {
 
 /// Though all versions are right.
 pub async fn a_taken_value_leaves_nothing_of_its_set(store: Arc<dyn Store>) {
-    let taken = Write::Plan(Plan { slug: plan(2).slug, ..plan(4) });
+    let taken = Record::from(Plan { slug: plan(2).slug, ..plan(4) });
     let answer = refused(&store, |changes| changes.writes.push(taken)).await;
     assert_taken(&answer, Unique::PlanSlug);
 }
@@ -163,7 +165,7 @@ pub async fn a_taken_value_leaves_nothing_of_its_set(store: Arc<dyn Store>) {
 /// Though the value is that of the last record of the set.
 pub async fn a_taken_external_id_leaves_nothing_of_its_set(store: Arc<dyn Store>) {
     let external_subscription_id = subscription(2).external_subscription_id;
-    let taken = Write::Subscription(Subscription { external_subscription_id, ..subscription(4) });
+    let taken = Record::from(Subscription { external_subscription_id, ..subscription(4) });
     let answer = refused(&store, |changes| changes.writes.push(taken)).await;
 
     assert_taken(&answer, Unique::ExternalSubscription);
@@ -171,7 +173,7 @@ pub async fn a_taken_external_id_leaves_nothing_of_its_set(store: Arc<dyn Store>
 
 /// Though each of its parts could be taken alone.
 pub async fn a_bad_change_set_leaves_nothing_behind(store: Arc<dyn Store>) {
-    let twice = Write::Plan(plan(3));
+    let twice = Record::from(plan(3));
     let answer = refused(&store, |changes| changes.writes.push(twice.clone())).await;
 
     assert_bad(&answer, &BadChangeSet::NamedTwice(twice.key()));

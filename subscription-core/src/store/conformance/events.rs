@@ -1,12 +1,13 @@
 //! The feed: what happened, in order, exactly with its change.
 
+use crate::store::EventQuery;
 use std::sync::Arc;
 
 use super::records::{at, event, parsed, payment, plan, subscription};
 use super::steps::{deleting, feed, limit, writing};
 use crate::events::{Change, Event, Subject};
 use crate::payments::PaymentStatus;
-use crate::store::{ChangeSet, PageLimit, Store, Write};
+use crate::store::{ChangeSet, PageLimit, Record, Store};
 use crate::subscriptions::SubscriptionStatus;
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
@@ -34,7 +35,7 @@ pub async fn events_are_read_in_the_order_in_which_they_were_written(store: Arc<
 pub async fn events_come_with_their_change(store: Arc<dyn Store>) {
     for n in 1..4 {
         let events = vec![event(n)];
-        store.commit(ChangeSet { events, ..writing([Write::Plan(plan(n))]) }).await.unwrap();
+        store.commit(ChangeSet { events, ..writing([Record::from(plan(n))]) }).await.unwrap();
 
         let expected: Vec<_> = (1..=n).map(event).collect();
         assert_eq!(told(&store).await, expected);
@@ -88,7 +89,7 @@ pub async fn the_feed_is_read_on_from_a_sequence(store: Arc<dyn Store>) {
     let mut after = 0;
     let mut seen = Vec::new();
     for size in [3, 3, 3, 1, 0] {
-        let page = store.events(after, limit(3)).await.unwrap();
+        let page = store.events(&EventQuery::after(after, limit(3))).await.unwrap().items;
         assert_eq!(page.len(), size, "after {after}");
         after = page.last().map_or(after, |recorded| recorded.sequence);
         seen.extend(page.into_iter().map(|recorded| recorded.event));
@@ -100,14 +101,22 @@ pub async fn the_feed_is_read_on_from_a_sequence(store: Arc<dyn Store>) {
 /// However far beyond the end.
 pub async fn nothing_follows_the_end_of_the_feed(store: Arc<dyn Store>) {
     for end in [0, 1, i64::MAX.unsigned_abs(), u64::MAX] {
-        assert_eq!(store.events(end, PageLimit::MAX).await.unwrap(), [], "{end}");
+        assert_eq!(
+            store.events(&EventQuery::after(end, PageLimit::MAX)).await.unwrap().items,
+            [],
+            "{end}"
+        );
     }
 
     store.commit(telling([event(1)])).await.unwrap();
 
     let last = feed(&store).await.last().unwrap().sequence;
     for end in [last, last + 1, i64::MAX.unsigned_abs(), u64::MAX] {
-        assert_eq!(store.events(end, PageLimit::MAX).await.unwrap(), [], "{end}");
+        assert_eq!(
+            store.events(&EventQuery::after(end, PageLimit::MAX)).await.unwrap().items,
+            [],
+            "{end}"
+        );
     }
 }
 
@@ -116,7 +125,10 @@ pub async fn a_page_of_events_keeps_to_its_limit(store: Arc<dyn Store>) {
     store.commit(telling((0..250).map(event))).await.unwrap();
 
     for size in [1, 2, 199, 200] {
-        assert_eq!(store.events(0, limit(size)).await.unwrap().len(), size);
+        assert_eq!(
+            store.events(&EventQuery::after(0, limit(size))).await.unwrap().items.len(),
+            size
+        );
     }
 }
 
@@ -134,7 +146,8 @@ pub async fn events_are_forgotten_up_to_a_sequence(store: Arc<dyn Store>) {
         let kept: Vec<_> = all.iter().skip(5 - left).cloned().collect();
         assert_eq!(feed(&store).await, kept, "{forget_events:?}");
     }
-    let read_on = store.events(sequence(3).unwrap(), PageLimit::MAX).await.unwrap();
+    let read_on =
+        store.events(&EventQuery::after(sequence(3).unwrap(), PageLimit::MAX)).await.unwrap().items;
     assert_eq!(read_on.first(), all.last());
 }
 
@@ -144,7 +157,7 @@ pub async fn sequences_go_on_rising_after_events_are_forgotten(store: Arc<dyn St
     for n in 0..4 {
         store.commit(telling([event(2 * n), event(2 * n + 1)])).await.unwrap();
 
-        let read = store.events(last, PageLimit::MAX).await.unwrap();
+        let read = store.events(&EventQuery::after(last, PageLimit::MAX)).await.unwrap().items;
         let events: Vec<_> = read.iter().map(|recorded| recorded.event.clone()).collect();
         assert_eq!(events, [event(2 * n), event(2 * n + 1)]);
 
@@ -167,7 +180,7 @@ pub async fn a_set_may_forget_old_events_and_tell_new_ones(store: Arc<dyn Store>
 
 /// The feed and the records are kept apart: a deleted record's history stays.
 pub async fn events_outlive_the_record_that_they_tell_of(store: Arc<dyn Store>) {
-    let record = Write::Plan(plan(1));
+    let record = Record::from(plan(1));
     let created = event(1);
     let deleted =
         Event { at: at(9), version: Version::from(2), change: Change::Deleted, ..event(2) };

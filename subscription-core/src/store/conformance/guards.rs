@@ -8,7 +8,7 @@ use super::records::{
 use super::steps::{
     assert_conflict, assert_in_use, deleting, feed, guarding, stored, unchanged, writing,
 };
-use crate::store::{ChangeSet, Guard, IdempotencyRecord, Key, Store, StoreError, Write};
+use crate::store::{ChangeSet, Guard, IdempotencyRecord, Key, Record, Store, StoreError};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 
 /// The set is taken, and the guarded record is as before, at the same version.
@@ -64,9 +64,9 @@ pub async fn every_guard_of_a_set_must_hold(store: Arc<dyn Store>) {
     store.commit(writing(guarded.clone())).await.unwrap();
 
     for stale in &guarded {
-        let version = |record: &Write| if record == stale { 2 } else { 1 };
+        let version = |record: &Record| if record == stale { 2 } else { 1 };
         let guards = guarded.iter().map(|record| unchanged(record, version(record))).collect();
-        let changes = ChangeSet { guards, ..writing([Write::Plan(plan(9))]) };
+        let changes = ChangeSet { guards, ..writing([Record::from(plan(9))]) };
         assert_conflict(&store.commit(changes).await, stale);
     }
     assert_eq!(stored(&store, &Key::Plan(plan(9).id)).await, None);
@@ -74,14 +74,14 @@ pub async fn every_guard_of_a_set_must_hold(store: Arc<dyn Store>) {
 
 fn deleting_unused_plan(n: u64) -> ChangeSet {
     let guards = vec![Guard::PlanUnused(plan(n).id)];
-    ChangeSet { guards, ..deleting([Write::Plan(plan(n))]) }
+    ChangeSet { guards, ..deleting([Record::from(plan(n))]) }
 }
 
 /// Subscriptions to other plans do not matter.
 pub async fn a_plan_that_nobody_has_is_unused(store: Arc<dyn Store>) {
-    let others = [1, 3].map(|n| Write::Subscription(subscription(n)));
+    let others = [1, 3].map(|n| Record::from(subscription(n)));
     store.commit(writing(others)).await.unwrap();
-    store.commit(writing([Write::Plan(plan(2))])).await.unwrap();
+    store.commit(writing([Record::from(plan(2))])).await.unwrap();
 
     store.commit(deleting_unused_plan(2)).await.unwrap();
 
@@ -92,12 +92,12 @@ pub async fn a_plan_that_nobody_has_is_unused(store: Arc<dyn Store>) {
 pub async fn a_plan_that_somebody_has_is_in_use(store: Arc<dyn Store>) {
     for (status, n) in SubscriptionStatus::all().zip(1..) {
         let holder = Subscription { status, ..subscription(n) };
-        store.commit(writing([Write::Plan(plan(n)), Write::Subscription(holder)])).await.unwrap();
+        store.commit(writing([Record::from(plan(n)), Record::from(holder)])).await.unwrap();
 
         let changes = ChangeSet { events: vec![event(n)], ..deleting_unused_plan(n) };
         assert_in_use(&store.commit(changes).await, plan(n).id);
 
-        assert_eq!(stored(&store, &Key::Plan(plan(n).id)).await, Some(Write::Plan(plan(n))));
+        assert_eq!(stored(&store, &Key::Plan(plan(n).id)).await, Some(Record::from(plan(n))));
     }
     assert_eq!(feed(&store).await, []);
 }
@@ -106,11 +106,11 @@ pub async fn a_plan_that_somebody_has_is_in_use(store: Arc<dyn Store>) {
 pub async fn a_plan_is_unused_if_the_set_deletes_what_refers_to_it(store: Arc<dyn Store>) {
     let holders = [1, 2].map(|n| {
         let subscription_plan_id = plan(1).id;
-        Write::Subscription(Subscription { subscription_plan_id, ..subscription(n) })
+        Record::from(Subscription { subscription_plan_id, ..subscription(n) })
     });
     store.commit(writing(holders.clone())).await.unwrap();
-    store.commit(writing([Write::Plan(plan(1))])).await.unwrap();
-    let with_deleted = |records: &[Write]| {
+    store.commit(writing([Record::from(plan(1))])).await.unwrap();
+    let with_deleted = |records: &[Record]| {
         let mut changes = deleting_unused_plan(1);
         changes.deletes.extend(deleting(records.iter().cloned()).deletes);
         changes
@@ -128,14 +128,14 @@ pub async fn a_plan_is_unused_if_the_set_deletes_what_refers_to_it(store: Arc<dy
 /// A subscription that moved on or was deleted no longer refers to its old plan.
 pub async fn a_plan_is_unused_once_nobody_has_it_any_more(store: Arc<dyn Store>) {
     let [moving, leaving] = [subscription(1), subscription(2)];
-    store.commit(writing([1, 2].map(|n| Write::Plan(plan(n))))).await.unwrap();
-    let holders = [moving.clone(), leaving.clone()].map(Write::Subscription);
+    store.commit(writing([1, 2].map(|n| Record::from(plan(n))))).await.unwrap();
+    let holders = [moving.clone(), leaving.clone()].map(Record::from);
     store.commit(writing(holders)).await.unwrap();
 
     let moved =
         Subscription { subscription_plan_id: plan(3).id, version: moving.version.next(), ..moving };
-    store.commit(writing([Write::Subscription(moved)])).await.unwrap();
-    store.commit(deleting([Write::Subscription(leaving)])).await.unwrap();
+    store.commit(writing([Record::from(moved)])).await.unwrap();
+    store.commit(deleting([Record::from(leaving)])).await.unwrap();
 
     store.commit(deleting_unused_plan(1)).await.unwrap();
     store.commit(deleting_unused_plan(2)).await.unwrap();
@@ -153,12 +153,12 @@ pub async fn an_idempotency_record_that_has_not_expired_is_not_taken_for_one_tha
         let guards = vec![Guard::Expired { key: key.clone(), by: at(by) }];
         ChangeSet { guards, ..changes }
     };
-    let replace = || writing([at_version(Write::Idempotency(expires(900)), 2)]);
-    let absent = store.commit(guarded(writing([Write::User(account(1))]), 500)).await;
+    let replace = || writing([at_version(Record::from(expires(900)), 2)]);
+    let absent = store.commit(guarded(writing([Record::from(account(1))]), 500)).await;
     assert!(matches!(absent, Err(StoreError::Conflict(Key::Idempotency(_)))), "{absent:?}");
-    store.commit(writing([Write::Idempotency(expires(500))])).await.unwrap();
+    store.commit(writing([Record::from(expires(500))])).await.unwrap();
 
-    for changes in [replace(), deleting([Write::Idempotency(expires(500))])] {
+    for changes in [replace(), deleting([Record::from(expires(500))])] {
         let refused = store.commit(guarded(changes, 499)).await;
 
         let named =
@@ -166,10 +166,10 @@ pub async fn an_idempotency_record_that_has_not_expired_is_not_taken_for_one_tha
         assert!(named, "{refused:?}");
     }
     let stored_now = stored(&store, &Key::Idempotency(key.clone())).await;
-    assert_eq!(stored_now, Some(Write::Idempotency(expires(500))));
+    assert_eq!(stored_now, Some(Record::from(expires(500))));
 
     store.commit(guarded(replace(), 500)).await.unwrap();
-    let replaced = at_version(Write::Idempotency(expires(900)), 2);
+    let replaced = at_version(Record::from(expires(900)), 2);
     store.commit(guarded(deleting([replaced]), 900)).await.unwrap();
     assert_eq!(stored(&store, &Key::Idempotency(key.clone())).await, None);
 }
@@ -177,21 +177,21 @@ pub async fn an_idempotency_record_that_has_not_expired_is_not_taken_for_one_tha
 /// Expired ones do not matter, nor those of others, nor those that the set writes or deletes.
 pub async fn a_user_with_another_live_subscription_is_refused(store: Arc<dyn Store>) {
     let of_user = |n, status| Subscription { user_id: user(1), status, ..subscription(n) };
-    let expired = Write::Subscription(of_user(1, SubscriptionStatus::Expired));
-    let others = Write::Subscription(Subscription { user_id: user(2), ..subscription(2) });
-    store.commit(writing([expired, others, Write::User(account(1))])).await.unwrap();
+    let expired = Record::from(of_user(1, SubscriptionStatus::Expired));
+    let others = Record::from(Subscription { user_id: user(2), ..subscription(2) });
+    store.commit(writing([expired, others, Record::from(account(1))])).await.unwrap();
     let live: Vec<_> = SubscriptionStatus::all()
         .filter(|status| *status != SubscriptionStatus::Expired)
         .zip(10..)
-        .map(|(status, n)| Write::Subscription(of_user(n, status)))
+        .map(|(status, n)| Record::from(of_user(n, status)))
         .collect();
     store.commit(writing(live.clone())).await.unwrap();
     let guards = vec![Guard::NoOtherLiveSubscription(user(1))];
-    let naming = |written: &[Write], deleted: &[Write]| ChangeSet {
+    let naming = |written: &[Record], deleted: &[Record]| ChangeSet {
         guards: guards.clone(),
         writes: written.iter().map(|write| at_version(write.clone(), 2)).collect(),
         events: vec![event(1)],
-        ..deleting(deleted.iter().cloned().chain([Write::User(account(1))]))
+        ..deleting(deleted.iter().cloned().chain([Record::from(account(1))]))
     };
     let (written, deleted) = live.split_at(3);
 

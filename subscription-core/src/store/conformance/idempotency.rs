@@ -1,18 +1,23 @@
 //! Answers kept so that a request may be repeated.
 
+use crate::store::{IdempotencyQuery, StoreExt as _};
 use std::sync::Arc;
 
 use super::records::{answer, at, at_version, parsed, request};
 use super::steps::{deleting, kept_answers, limit, stored, writing};
-use crate::store::{IdempotencyKey, IdempotencyRecord, Operation, PageLimit, Store, Write};
+use crate::store::{IdempotencyKey, IdempotencyRecord, Operation, PageLimit, Record, Store};
 use crate::values::clock::Timestamp;
 
-fn keeping(numbers: impl IntoIterator<Item = u64>) -> Vec<Write> {
-    numbers.into_iter().map(answer).map(Write::Idempotency).collect()
+fn keeping(numbers: impl IntoIterator<Item = u64>) -> Vec<Record> {
+    numbers.into_iter().map(answer).map(Record::from).collect()
 }
 
 async fn expired(store: &Arc<dyn Store>, now: Timestamp, limit: PageLimit) -> Vec<IdempotencyKey> {
-    let expired = store.expired_idempotency(now, limit).await.unwrap();
+    let expired = store
+        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now, limit: limit })
+        .await
+        .unwrap()
+        .items;
     expired.iter().map(|record| record.key.clone()).collect()
 }
 
@@ -27,11 +32,11 @@ pub async fn an_answer_belongs_to_its_operation_client_and_key(store: Arc<dyn St
     ];
     for (key, n) in keys.iter().zip(10..) {
         let record = IdempotencyRecord { key: key.clone(), ..answer(n) };
-        store.commit(writing([Write::Idempotency(record)])).await.unwrap();
+        store.commit(writing([Record::from(record)])).await.unwrap();
     }
 
     for (key, n) in keys.iter().zip(10..) {
-        let found = store.idempotency(key).await.unwrap();
+        let found = store.get_as::<IdempotencyRecord>(&key).await.unwrap();
         assert_eq!(found.map(|found| found.expires_at), Some(at(n)), "{key:?}");
     }
 }
@@ -40,9 +45,12 @@ pub async fn an_answer_belongs_to_its_operation_client_and_key(store: Arc<dyn St
 pub async fn an_expired_answer_still_reads_back(store: Arc<dyn Store>) {
     let long_ago = IdempotencyRecord { expires_at: Timestamp::MIN, ..answer(1) };
 
-    store.commit(writing([Write::Idempotency(long_ago.clone())])).await.unwrap();
+    store.commit(writing([Record::from(long_ago.clone())])).await.unwrap();
 
-    assert_eq!(store.idempotency(&request(1)).await.unwrap(), Some(Arc::new(long_ago)));
+    assert_eq!(
+        store.get_as::<IdempotencyRecord>(&request(1)).await.unwrap(),
+        Some(Arc::new(long_ago))
+    );
 }
 
 /// Those that expire at the moment itself among them.
@@ -84,12 +92,16 @@ pub async fn expired_answers_can_be_swept(store: Arc<dyn Store>) {
 
     let mut batches = Vec::new();
     while batches.len() < 10 {
-        let batch = store.expired_idempotency(at(7), limit(3)).await.unwrap();
+        let batch = store
+            .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: at(7), limit: limit(3) })
+            .await
+            .unwrap()
+            .items;
         if batch.is_empty() {
             break;
         }
         batches.push(batch.len());
-        let records = batch.iter().map(|record| Write::Idempotency((**record).clone()));
+        let records = batch.iter().map(|record| Record::from((**record).clone()));
         store.commit(deleting(records)).await.unwrap();
     }
 
@@ -103,7 +115,7 @@ pub async fn a_renewed_answer_expires_anew(store: Arc<dyn Store>) {
     store.commit(writing(keeping([1, 2]))).await.unwrap();
 
     let renewed = IdempotencyRecord { expires_at: at(9), ..answer(1) };
-    let renewed = at_version(Write::Idempotency(renewed), 2);
+    let renewed = at_version(Record::from(renewed), 2);
     store.commit(writing([renewed.clone()])).await.unwrap();
 
     assert_eq!(expired(&store, at(8), PageLimit::MAX).await, [request(2)]);

@@ -1,16 +1,18 @@
 //! What every store refuses alike, before it looks at its records.
 
+use crate::payments::Payment;
+use crate::store::StoreExt as _;
 use std::sync::Arc;
 
 use super::records::{at_version, one_of_each, payment};
 use super::steps::{assert_bad, delete, deleting, stored, writing};
-use crate::store::{BadChangeSet, ChangeSet, Store, Write};
+use crate::store::{BadChangeSet, ChangeSet, Record, Store};
 use crate::values::version::Version;
 
 const MAX: u64 = ChangeSet::RECORDS_MAX as u64;
 
-fn payments(numbers: std::ops::Range<u64>) -> impl Iterator<Item = Write> {
-    numbers.map(payment).map(Write::Payment)
+fn payments(numbers: std::ops::Range<u64>) -> impl Iterator<Item = Record> {
+    numbers.map(payment).map(Record::from)
 }
 
 /// All of them are there afterwards.
@@ -18,7 +20,10 @@ pub async fn a_set_of_a_thousand_records_is_taken(store: Arc<dyn Store>) {
     store.commit(writing(payments(0..MAX))).await.unwrap();
 
     for n in [0, 1, MAX / 2, MAX - 1] {
-        assert_eq!(store.payment(payment(n).id).await.unwrap(), Some(Arc::new(payment(n))));
+        assert_eq!(
+            store.get_as::<Payment>(&payment(n).id).await.unwrap(),
+            Some(Arc::new(payment(n)))
+        );
     }
 }
 
@@ -34,8 +39,8 @@ pub async fn a_set_of_more_than_a_thousand_records_is_refused(store: Arc<dyn Sto
     let both = store.commit(ChangeSet { deletes, ..writing(payments(1..MAX + 1)) }).await;
     assert_bad(&both, &too_large);
 
-    assert_eq!(store.payment(payment(0).id).await.unwrap(), Some(Arc::new(payment(0))));
-    assert_eq!(store.payment(payment(1).id).await.unwrap(), None);
+    assert_eq!(store.get_as::<Payment>(&payment(0).id).await.unwrap(), Some(Arc::new(payment(0))));
+    assert_eq!(store.get_as::<Payment>(&payment(1).id).await.unwrap(), None);
 }
 
 /// By two writes, two deletes, or one of each.

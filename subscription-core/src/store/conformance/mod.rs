@@ -17,6 +17,7 @@
 
 pub mod accounts;
 pub mod atomicity;
+pub mod documents;
 pub mod events;
 pub mod guards;
 pub mod idempotency;
@@ -37,6 +38,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::Store;
+pub use records::at_version;
 
 /// One case of the suite.
 #[derive(Debug, Clone, Copy)]
@@ -205,6 +207,14 @@ macro_rules! store_conformance {
                 the_longest_expired_answers_come_first,
                 expired_answers_can_be_swept,
                 a_renewed_answer_expires_anew,
+            }
+            documents on "current_thread" {
+                every_field_of_a_document_reads_back,
+                documents_of_two_collections_do_not_clash,
+                documents_are_listed_by_collection_owner_and_label,
+                documents_that_are_due_are_listed,
+                a_changed_document_is_listed_by_what_it_is_now,
+                a_body_beyond_its_bound_is_refused,
             }
             races on "multi_thread" {
                 of_racing_writes_of_one_version_exactly_one_wins,

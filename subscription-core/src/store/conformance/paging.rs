@@ -7,7 +7,7 @@ use super::records::{at_version, parsed, plan, subscription};
 use super::steps::{deleting, writing};
 use super::walk::{DIRECTIONS, List, directed};
 use crate::plans::{Plan, Tier};
-use crate::store::{Direction, PlanOrder, Store, SubscriptionOrder, Write};
+use crate::store::{Direction, PlanOrder, Record, Store, SubscriptionOrder};
 use crate::subscriptions::Subscription;
 
 /// The kinds of records that are listed, each once.
@@ -185,7 +185,7 @@ pub async fn a_changed_record_is_listed_at_its_new_place(store: Arc<dyn Store>) 
         ..plan(1)
     };
     let renewed = Subscription { renews_at: None, ..subscription(1) };
-    let moved = [Write::Plan(last), Write::Subscription(renewed)];
+    let moved = [Record::from(last), Record::from(renewed)];
     store.commit(writing(moved.map(|record| at_version(record, 2)))).await.unwrap();
 
     for list in List::all() {

@@ -1,5 +1,6 @@
 //! Plans by every filter and in every order, against a list that is sorted by hand.
 
+use crate::store::StoreExt as _;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -8,7 +9,7 @@ use super::records::{at_version, parsed, plan};
 use super::steps::{limit, writing};
 use super::walk::{DIRECTIONS, directed, plan_ids};
 use crate::plans::{BillingCycle, Plan, Tier};
-use crate::store::{Direction, PlanFilter, PlanOrder, PlanQuery, Store, Write};
+use crate::store::{Direction, PlanFilter, PlanOrder, PlanQuery, Record, Store};
 
 const NAMES: [&str; 5] = ["Zebra", "apple", "Äpfel", "Apple", "apple pie"];
 const PRICES: [&str; 6] = ["10", "9.5", "9.50", "100", "0", "10.000001"];
@@ -37,7 +38,7 @@ fn varied_plans() -> Vec<Plan> {
 
 async fn with_varied_plans(store: &Arc<dyn Store>) -> Vec<Plan> {
     let plans = varied_plans();
-    store.commit(writing(plans.iter().rev().cloned().map(Write::Plan))).await.unwrap();
+    store.commit(writing(plans.iter().rev().cloned().map(Record::from))).await.unwrap();
     plans
 }
 
@@ -130,7 +131,7 @@ async fn numbers(store: &Arc<dyn Store>, query: PlanQuery) -> Vec<u64> {
 pub async fn prices_sort_by_value(store: Arc<dyn Store>) {
     let prices = ["10", "1.00", "9.5", "1.0", "0.000001", "999999999999999.999999", "1", "0"];
     let plans = prices.iter().zip(0..).map(|(price, n)| Plan { price: parsed(price), ..plan(n) });
-    store.commit(writing(plans.map(Write::Plan))).await.unwrap();
+    store.commit(writing(plans.map(Record::from))).await.unwrap();
 
     for direction in DIRECTIONS {
         for size in [1, 3, 50] {
@@ -147,7 +148,7 @@ pub async fn names_sort_byte_by_byte(store: Arc<dyn Store>) {
     let names =
         ["b", "B", "é", "a b", "ab", "A", "a", "e\u{301}", "Z", "🦀", "\u{ffee}", "_", "10"];
     let plans = names.iter().zip(0..).map(|(name, n)| Plan { name: parsed(name), ..plan(n) });
-    store.commit(writing(plans.map(Write::Plan))).await.unwrap();
+    store.commit(writing(plans.map(Record::from))).await.unwrap();
 
     let mut upwards: Vec<_> = names.iter().zip(0..).collect();
     upwards.sort_by_key(|(name, _)| name.as_bytes());
@@ -169,8 +170,8 @@ pub async fn a_changed_plan_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
         billing_cycle: if flag { BillingCycle::MONTHLY } else { BillingCycle::YEARLY },
         ..plan(1)
     });
-    store.commit(writing([Write::Plan(before.clone())])).await.unwrap();
-    store.commit(writing([at_version(Write::Plan(after.clone()), 2)])).await.unwrap();
+    store.commit(writing([Record::from(before.clone())])).await.unwrap();
+    store.commit(writing([at_version(Record::from(after.clone()), 2)])).await.unwrap();
 
     let by_each = |plan: &Plan| {
         let any = PlanFilter::default;
@@ -195,7 +196,10 @@ pub async fn a_changed_plan_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
 pub async fn listed_plans_are_whole(store: Arc<dyn Store>) {
     let plans = with_varied_plans(&store).await;
 
-    let page = store.plans(&PlanQuery { limit: limit(60), ..PlanQuery::default() }).await.unwrap();
+    let page = store
+        .list_as::<Plan>(PlanQuery { limit: limit(60), ..PlanQuery::default() })
+        .await
+        .unwrap();
 
     for listed in page.items {
         let made = plans.iter().find(|plan| plan.id == listed.id);

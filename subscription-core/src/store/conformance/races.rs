@@ -1,5 +1,7 @@
 //! Many at once: one wins, the others are told, and no reader sees it happen.
 
+use crate::accounts::User;
+use crate::store::{EventQuery, StoreExt as _};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +18,7 @@ use super::steps::{
 use crate::payments::Payment;
 use crate::plans::{NodeQuota, Plan};
 use crate::store::{
-    ChangeSet, Guard, IdempotencyRecord, Key, PaymentQuery, Store, StoreError, Unique, Write,
+    ChangeSet, Guard, IdempotencyRecord, Key, PaymentQuery, Record, Store, StoreError, Unique,
 };
 use crate::subscriptions::Subscription;
 use crate::values::version::Version;
@@ -61,7 +63,7 @@ fn winner(
 pub async fn of_racing_writes_of_one_version_exactly_one_wins(store: Arc<dyn Store>) {
     let by = |racer: u64, version: u64| {
         let named = Plan { name: parsed(format!("by {racer}")), ..plan(1) };
-        at_version(Write::Plan(named), version)
+        at_version(Record::from(named), version)
     };
     for version in 1..=ROUNDS {
         let sets = (0..RACERS).map(|racer| writing([by(racer, version)]));
@@ -78,17 +80,17 @@ pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn
     for round in 0..ROUNDS {
         let number = |racer| round * RACERS + racer;
         let value = format!("round-{round}");
-        let with_slug = |racer| Write::Plan(Plan { slug: parsed(&value), ..plan(number(racer)) });
+        let with_slug = |racer| Record::from(Plan { slug: parsed(&value), ..plan(number(racer)) });
         let subscription = |racer| {
             let external_subscription_id = Some(parsed(&value));
             let rest = subscription(number(racer));
-            Write::Subscription(Subscription { external_subscription_id, ..rest })
+            Record::from(Subscription { external_subscription_id, ..rest })
         };
         let payment = |racer| {
             let external_payment_id = Some(parsed(&value));
-            Write::Payment(Payment { external_payment_id, ..payment(number(racer)) })
+            Record::from(Payment { external_payment_id, ..payment(number(racer)) })
         };
-        let kinds: [(Unique, &(dyn Fn(u64) -> Write + Sync)); 3] = [
+        let kinds: [(Unique, &(dyn Fn(u64) -> Record + Sync)); 3] = [
             (Unique::PlanSlug, &with_slug),
             (Unique::ExternalSubscription, &subscription),
             (Unique::ExternalPayment, &payment),
@@ -109,18 +111,18 @@ pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn
 pub async fn of_racing_requests_with_one_key_exactly_one_is_answered(store: Arc<dyn Store>) {
     for round in 0..ROUNDS {
         let number = |racer| round * RACERS + racer;
-        let kept = Write::Idempotency(answer(round));
+        let kept = Record::from(answer(round));
         let sets = (0..RACERS).map(|racer| {
             let rest = answer(round);
             let kept =
                 IdempotencyRecord { fingerprint: [u8::try_from(racer).unwrap(); 32], ..rest };
-            writing([Write::Plan(plan(number(racer))), Write::Idempotency(kept)])
+            writing([Record::from(plan(number(racer))), Record::from(kept)])
         });
         let answers = race(&store, sets).await;
 
         let first = winner(&answers, |refused| assert_conflict(refused, &kept));
         for racer in 0..RACERS {
-            let is_made = store.plan(plan(number(racer)).id).await.unwrap().is_some();
+            let is_made = store.get_as::<Plan>(&plan(number(racer)).id).await.unwrap().is_some();
             assert_eq!(is_made, usize::try_from(racer) == Ok(first), "{racer}");
         }
     }
@@ -130,17 +132,14 @@ pub async fn of_racing_requests_with_one_key_exactly_one_is_answered(store: Arc<
 /// answered, not that a value is taken.
 pub async fn of_racing_twins_the_second_is_told_of_its_key(store: Arc<dyn Store>) {
     for round in 0..ROUNDS {
-        let kept = Write::Idempotency(answer(round));
+        let kept = Record::from(answer(round));
         let sets = (0..RACERS).map(|racer| {
             let number = round * RACERS + racer;
             let slug = parsed(format!("twin-{round}"));
             let external_subscription_id = Some(parsed(format!("twin {round}")));
             writing([
-                Write::Plan(Plan { slug, ..plan(number) }),
-                Write::Subscription(Subscription {
-                    external_subscription_id,
-                    ..subscription(number)
-                }),
+                Record::from(Plan { slug, ..plan(number) }),
+                Record::from(Subscription { external_subscription_id, ..subscription(number) }),
                 kept.clone(),
             ])
         });
@@ -158,7 +157,7 @@ pub async fn of_racing_sets_with_crossed_values_exactly_one_is_taken(store: Arc<
             let value = |nth: u64| if racer % 2 == 0 { nth } else { 3 - nth };
             writing((0..4).map(|nth| {
                 let slug = parsed(format!("crossed-{round}-{}", value(nth)));
-                Write::Plan(Plan { slug, ..plan(place(nth)) })
+                Record::from(Plan { slug, ..plan(place(nth)) })
             }))
         });
         let answers = race(&store, sets).await;
@@ -170,7 +169,7 @@ pub async fn of_racing_sets_with_crossed_values_exactly_one_is_taken(store: Arc<
 /// Whoever is refused reads again and tries again; in the end all are counted.
 pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>) {
     let id = plan(1).id;
-    store.commit(writing([Write::Plan(plan(1))])).await.unwrap();
+    store.commit(writing([Record::from(plan(1))])).await.unwrap();
 
     let counters = (0..RACERS).map(|_| {
         let store = Arc::clone(&store);
@@ -181,10 +180,10 @@ pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>
                 if counted == ROUNDS {
                     break;
                 }
-                let read = store.plan(id).await.unwrap().unwrap();
+                let read = store.get_as::<Plan>(&id).await.unwrap().unwrap();
                 let node_quota = NodeQuota::new(read.node_quota.get() + 1).unwrap();
                 let next = Plan { node_quota, version: read.version.next(), ..(*read).clone() };
-                match store.commit(writing([Write::Plan(next)])).await {
+                match store.commit(writing([Record::from(next)])).await {
                     Ok(()) => counted += 1,
                     Err(StoreError::Conflict(_)) => tokio::task::yield_now().await,
                     Err(other) => panic!("{other:?}"),
@@ -196,19 +195,19 @@ pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>
         counter.await.unwrap();
     }
 
-    let counted = store.plan(id).await.unwrap().unwrap();
+    let counted = store.get_as::<Plan>(&id).await.unwrap().unwrap();
     assert_eq!(counted.node_quota.get(), RACERS * ROUNDS);
     assert_eq!(counted.version, Version::from(1 + RACERS * ROUNDS));
 }
 
 /// Each says that the other's record is as it was read: both cannot be right.
 pub async fn of_two_sets_that_guard_each_others_record_one_wins(store: Arc<dyn Store>) {
-    let [a, b] = [Write::Plan(plan(1)), Write::Plan(plan(2))];
+    let [a, b] = [Record::from(plan(1)), Record::from(plan(2))];
     let mut versions = [1, 1];
     store.commit(writing([a.clone(), b.clone()])).await.unwrap();
     for _ in 0..ROUNDS {
         let [of_a, of_b] = versions;
-        let guarding = |guarded, version, written: &Write, of_written: u64| ChangeSet {
+        let guarding = |guarded, version, written: &Record, of_written: u64| ChangeSet {
             guards: vec![unchanged(guarded, version)],
             ..writing([at_version(written.clone(), of_written + 1)])
         };
@@ -225,10 +224,10 @@ pub async fn of_two_sets_that_guard_each_others_record_one_wins(store: Arc<dyn S
 /// Subscribing under a guard of the plan races the deletion of the unused plan.
 pub async fn no_subscription_is_left_without_its_plan(store: Arc<dyn Store>) {
     for n in 0..2 * ROUNDS {
-        let made = Write::Plan(plan(n));
+        let made = Record::from(plan(n));
         store.commit(writing([made.clone()])).await.unwrap();
         let guards = vec![unchanged(&made, 1)];
-        let subscribing = ChangeSet { guards, ..writing([Write::Subscription(subscription(n))]) };
+        let subscribing = ChangeSet { guards, ..writing([Record::from(subscription(n))]) };
         let guards = vec![Guard::PlanUnused(plan(n).id)];
         let deleting = ChangeSet { guards, ..deleting([made.clone()]) };
         // The order of the two, in which their tasks start, changes from round to round.
@@ -241,8 +240,9 @@ pub async fn no_subscription_is_left_without_its_plan(store: Arc<dyn Store>) {
             refused => assert_conflict(refused, &made),
         });
         let subscribed = (first == 0) == subscriber_first;
-        let has_subscription = store.subscription(subscription(n).id).await.unwrap().is_some();
-        let has_plan = store.plan(plan(n).id).await.unwrap().is_some();
+        let has_subscription =
+            store.get_as::<Subscription>(&subscription(n).id).await.unwrap().is_some();
+        let has_plan = store.get_as::<Plan>(&plan(n).id).await.unwrap().is_some();
         assert_eq!((has_plan, has_subscription), (subscribed, subscribed), "{answers:?}");
     }
 }
@@ -250,10 +250,10 @@ pub async fn no_subscription_is_left_without_its_plan(store: Arc<dyn Store>) {
 /// Subscribing under a guard of the user races the deletion of a user without live subscriptions.
 pub async fn no_subscription_is_left_to_a_deleted_user(store: Arc<dyn Store>) {
     for n in 0..2 * ROUNDS {
-        let made = Write::User(account(n));
+        let made = Record::from(account(n));
         store.commit(writing([made.clone()])).await.unwrap();
         let guards = vec![unchanged(&made, 1)];
-        let subscribing = ChangeSet { guards, ..writing([Write::Subscription(subscription(n))]) };
+        let subscribing = ChangeSet { guards, ..writing([Record::from(subscription(n))]) };
         let guards = vec![Guard::NoOtherLiveSubscription(account(n).id)];
         let deleting = ChangeSet { guards, ..deleting([made.clone()]) };
         let subscriber_first = n % 2 == 0;
@@ -262,8 +262,9 @@ pub async fn no_subscription_is_left_to_a_deleted_user(store: Arc<dyn Store>) {
 
         let first = winner(&answers, |refused| assert_conflict(refused, &made));
         let subscribed = (first == 0) == subscriber_first;
-        let has_subscription = store.subscription(subscription(n).id).await.unwrap().is_some();
-        let has_user = store.user(account(n).id).await.unwrap().is_some();
+        let has_subscription =
+            store.get_as::<Subscription>(&subscription(n).id).await.unwrap().is_some();
+        let has_user = store.get_as::<User>(&account(n).id).await.unwrap().is_some();
         assert_eq!((has_user, has_subscription), (subscribed, subscribed), "{answers:?}");
     }
 }
@@ -294,7 +295,7 @@ async fn while_writing<W: Future<Output = ()> + Send, R: Future<Output = ()> + S
 
 /// Two payments that are always written together have the same version on every page.
 pub async fn no_page_shows_a_part_of_a_commit(store: Arc<dyn Store>) {
-    let both = |version| [1, 2].map(|n| at_version(Write::Payment(payment(n)), version));
+    let both = |version| [1, 2].map(|n| at_version(Record::from(payment(n)), version));
     store.commit(writing(both(1))).await.unwrap();
     let reader = Arc::clone(&store);
 
@@ -308,7 +309,7 @@ pub async fn no_page_shows_a_part_of_a_commit(store: Arc<dyn Store>) {
             let store = Arc::clone(&reader);
             async move {
                 let query = PaymentQuery::of(subscription(0).id);
-                let page = store.payments(&query).await.unwrap();
+                let page = store.list_as::<Payment>(query.clone()).await.unwrap();
                 let versions: Vec<_> = page.items.iter().map(|found| found.version).collect();
                 let [first, second] = versions.as_slice() else { panic!("{versions:?}") };
                 assert_eq!(first, second);
@@ -360,7 +361,7 @@ pub async fn a_reader_that_follows_the_feed_misses_no_event(store: Arc<dyn Store
             for round in 0..ROUNDS {
                 let n = racer * ROUNDS + round;
                 let events = vec![event(n)];
-                let changes = ChangeSet { events, ..writing([Write::Plan(plan(n))]) };
+                let changes = ChangeSet { events, ..writing([Record::from(plan(n))]) };
                 store.commit(changes).await.unwrap();
                 tokio::task::yield_now().await;
             }
@@ -372,7 +373,7 @@ pub async fn a_reader_that_follows_the_feed_misses_no_event(store: Arc<dyn Store
     let mut last = 0;
     loop {
         let all_written = writers.iter().all(tokio::task::JoinHandle::is_finished);
-        let page = store.events(last, limit(7)).await.unwrap();
+        let page = store.events(&EventQuery::after(last, limit(7))).await.unwrap().items;
         if page.is_empty() && all_written {
             break;
         }

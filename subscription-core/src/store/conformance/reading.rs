@@ -1,17 +1,18 @@
 //! What was written reads back equal.
 
+use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
 use super::records::{answer, at, one_of_each, parsed, payment, plan, subscription, user};
 use super::steps::{stored, writing};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
-use crate::store::{Answer, IdempotencyRecord, Operation, Store, Write};
+use crate::store::{Answer, IdempotencyRecord, Operation, Record, Store};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
 /// Writes records at once and reads each of them again.
-async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Write>) {
+async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
     store.commit(writing(records.clone())).await.unwrap();
 
     for record in records {
@@ -30,9 +31,18 @@ pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
         assert_eq!(stored(&store, &record.key()).await, None);
     }
     let external_id = parsed("nothing");
-    assert_eq!(store.plan_by_slug(&plan(1).slug).await.unwrap(), None);
-    assert_eq!(store.subscription_by_external_id(&external_id).await.unwrap(), None);
-    assert_eq!(store.payment_by_external_id(&external_id).await.unwrap(), None);
+    assert_eq!(store.find_as::<Plan>(UniqueValue::PlanSlug(&plan(1).slug)).await.unwrap(), None);
+    assert_eq!(
+        store
+            .find_as::<Subscription>(UniqueValue::ExternalSubscription(&external_id))
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        store.find_as::<Payment>(UniqueValue::ExternalPayment(&external_id)).await.unwrap(),
+        None
+    );
 }
 
 /// A plan by its slug, a subscription and a payment by the id that their provider gave.
@@ -40,11 +50,15 @@ pub async fn a_record_is_found_by_what_names_it_outside(store: Arc<dyn Store>) {
     store.commit(writing(one_of_each(1))).await.unwrap();
     store.commit(writing(one_of_each(2))).await.unwrap();
 
-    let found = store.plan_by_slug(&parsed("plan-2")).await.unwrap();
+    let found = store.find_as::<Plan>(UniqueValue::PlanSlug(&parsed("plan-2"))).await.unwrap();
     assert_eq!(found.as_deref(), Some(&plan(2)));
-    let found = store.subscription_by_external_id(&parsed("subscription 2")).await.unwrap();
+    let found = store
+        .find_as::<Subscription>(UniqueValue::ExternalSubscription(&parsed("subscription 2")))
+        .await
+        .unwrap();
     assert_eq!(found.as_deref(), Some(&subscription(2)));
-    let found = store.payment_by_external_id(&parsed("payment 2")).await.unwrap();
+    let found =
+        store.find_as::<Payment>(UniqueValue::ExternalPayment(&parsed("payment 2"))).await.unwrap();
     assert_eq!(found.as_deref(), Some(&payment(2)));
 }
 
@@ -66,7 +80,7 @@ pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
     };
     let once = Plan { billing_cycle: BillingCycle::ONE_TIME, ..plan(2) };
 
-    assert_reads_back(&store, vec![Write::Plan(full), Write::Plan(once)]).await;
+    assert_reads_back(&store, vec![Record::from(full), Record::from(once)]).await;
 }
 
 /// In every status, what no client sees (`blocked`, `anchor_at`) among the fields.
@@ -85,7 +99,7 @@ pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
     });
     let bare =
         Subscription { external_subscription_id: None, renews_at: None, ..subscription(100) };
-    let records = full.chain([bare]).map(Write::Subscription).collect();
+    let records = full.chain([bare]).map(Record::from).collect();
 
     assert_reads_back(&store, records).await;
 }
@@ -102,7 +116,7 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
         ..payment(n)
     });
     let bare = Payment { external_payment_id: None, ..payment(100) };
-    let records = full.chain([bare]).map(Write::Payment).collect();
+    let records = full.chain([bare]).map(Record::from).collect();
 
     assert_reads_back(&store, records).await;
 }
@@ -112,16 +126,16 @@ pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     let blocked = Subscription { blocked: true, anchor_at: Some(at(3)), ..subscription(1) };
     let settled = Payment { settled: true, ..payment(1) };
     let kept = [
-        (Operation::CreatePlan, Answer::Plan(plan(1))),
-        (Operation::CreateSubscription, Answer::Subscription(blocked)),
-        (Operation::CreatePayment, Answer::Payment(settled)),
+        (Operation::CreatePlan, Answer::Plan(plan(1).into())),
+        (Operation::CreateSubscription, Answer::Subscription(blocked.into())),
+        (Operation::CreatePayment, Answer::Payment(settled.into())),
     ];
     let records = kept.into_iter().zip(1..).map(|((operation, kept), n)| {
         let mut record = IdempotencyRecord { answer: kept, ..answer(n) };
         record.fingerprint = std::array::from_fn(|n| u8::try_from(n * 8).unwrap());
         record.key.operation = operation;
         "Клиент '1'; --".clone_into(&mut record.key.client);
-        Write::Idempotency(record)
+        Record::from(record)
     });
 
     assert_reads_back(&store, records.collect()).await;
@@ -136,7 +150,7 @@ pub async fn times_read_back_to_the_microsecond(store: Arc<dyn Store>) {
         Timestamp::MAX,
     ];
     let records = times.into_iter().zip(1..).map(|(time, n)| {
-        Write::Subscription(Subscription {
+        Record::from(Subscription {
             renews_at: Some(time),
             ends_at: Some(time),
             anchor_at: Some(time),
@@ -153,8 +167,8 @@ pub async fn amounts_read_back_digit_for_digit(store: Arc<dyn Store>) {
     let amounts = ["0", "0.00", "1", "1.0", "1.000000", "0.000001", "999999999999999.999999"];
     let records = amounts.into_iter().zip(1..).flat_map(|(amount, n)| {
         [
-            Write::Plan(Plan { price: parsed(amount), ..plan(n) }),
-            Write::Payment(Payment { amount: parsed(amount), ..payment(n) }),
+            Record::from(Plan { price: parsed(amount), ..plan(n) }),
+            Record::from(Payment { amount: parsed(amount), ..payment(n) }),
         ]
     });
 
@@ -177,7 +191,7 @@ pub async fn text_reads_back_character_for_character(store: Arc<dyn Store>) {
         let external_subscription_id = Some(parsed(text));
         let subscription = Subscription { external_subscription_id, ..subscription(n) };
         let payment = Payment { external_payment_id: Some(parsed(text)), ..payment(n) };
-        [Write::Plan(plan), Write::Subscription(subscription), Write::Payment(payment)]
+        [Record::from(plan), Record::from(subscription), Record::from(payment)]
     });
 
     assert_reads_back(&store, records.collect()).await;

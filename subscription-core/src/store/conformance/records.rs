@@ -14,14 +14,16 @@ use crate::accounts::{
 use crate::events::{Change, Event, Subject};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
-use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, Operation, Write};
+use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, Operation, Record};
+use crate::store::{Collection, Document, DocumentKey};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
-use crate::values::id::{
-    EventId, PaymentId, PlanId, SeededRandomness, SessionId, SubscriptionId, UserId,
-};
+use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::randomness::SeededRandomness;
 use crate::values::text::Description;
 use crate::values::version::Version;
+use std::sync::Arc;
+use uuid::Uuid;
 
 /// The value that `text` stands for.
 pub(super) fn parsed<T: FromStr<Err: Debug>>(text: impl AsRef<str>) -> T {
@@ -174,7 +176,7 @@ pub(super) fn answer(n: u64) -> IdempotencyRecord {
         key: request(n),
         version: Version::FIRST,
         fingerprint: [u8::try_from(n % 256).unwrap(); 32],
-        answer: Answer::Plan(plan(n)),
+        answer: Answer::Plan(plan(n).into()),
         expires_at: at(n),
     }
 }
@@ -191,29 +193,46 @@ pub(super) fn event(n: u64) -> Event {
 }
 
 /// A record of every kind.
-pub(super) fn one_of_each(n: u64) -> [Write; 7] {
+pub(super) fn one_of_each(n: u64) -> [Record; 8] {
     [
-        Write::Plan(plan(n)),
-        Write::Subscription(subscription(n)),
-        Write::Payment(payment(n)),
-        Write::User(account(n)),
-        Write::Session(session(n)),
-        Write::Client(client(n)),
-        Write::Idempotency(answer(n)),
+        Record::from(plan(n)),
+        Record::from(subscription(n)),
+        Record::from(payment(n)),
+        Record::from(account(n)),
+        Record::from(session(n)),
+        Record::from(client(n)),
+        Record::from(answer(n)),
+        Record::from(document(n)),
     ]
 }
 
 /// The same record at another version.
-pub(super) fn at_version(mut record: Write, version: u64) -> Write {
+pub fn at_version(mut record: Record, version: u64) -> Record {
     let version = Version::from(version);
     match &mut record {
-        Write::Plan(plan) => plan.version = version,
-        Write::Subscription(subscription) => subscription.version = version,
-        Write::Payment(payment) => payment.version = version,
-        Write::User(user) => user.version = version,
-        Write::Session(session) => session.version = version,
-        Write::Client(client) => client.version = version,
-        Write::Idempotency(answer) => answer.version = version,
+        Record::Plan(plan) => Arc::make_mut(plan).version = version,
+        Record::Subscription(subscription) => Arc::make_mut(subscription).version = version,
+        Record::Payment(payment) => Arc::make_mut(payment).version = version,
+        Record::User(user) => Arc::make_mut(user).version = version,
+        Record::Session(session) => Arc::make_mut(session).version = version,
+        Record::Client(client) => Arc::make_mut(client).version = version,
+        Record::Idempotency(answer) => Arc::make_mut(answer).version = version,
+        Record::Document(document) => Arc::make_mut(document).version = version,
     }
     record
+}
+
+/// A document that every list of its collection shows.
+pub(super) fn document(n: u64) -> Document {
+    Document {
+        key: DocumentKey {
+            collection: Collection::named("notes"),
+            id: format!("note-{n:03}").parse().unwrap(),
+        },
+        version: Version::FIRST,
+        owner: Some(Uuid::from_u128(1)),
+        label: Some("open".parse().unwrap()),
+        due_at: Some(at(n)),
+        body: format!(r#"{{"n":{n}}}"#).into(),
+    }
 }

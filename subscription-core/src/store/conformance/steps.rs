@@ -1,26 +1,23 @@
 //! What cases do with a store, and what they expect of its answers.
 
+use crate::store::{EventQuery, IdempotencyQuery, StoreExt as _};
 use std::sync::Arc;
 
 use super::records::at;
-use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
-use crate::payments::Payment;
-use crate::plans::Plan;
 use crate::store::{
-    BadChangeSet, ChangeSet, Delete, Guard, IdempotencyRecord, Key, PageLimit, Store, StoreError,
-    Unique, Write,
+    BadChangeSet, ChangeSet, Delete, Guard, IdempotencyRecord, Key, PageLimit, Record, Store,
+    StoreError, Unique,
 };
-use crate::subscriptions::Subscription;
 use crate::values::id::PlanId;
 use crate::values::version::Version;
 
-pub(super) fn writing(writes: impl IntoIterator<Item = Write>) -> ChangeSet {
+pub(super) fn writing(writes: impl IntoIterator<Item = Record>) -> ChangeSet {
     ChangeSet { writes: writes.into_iter().collect(), ..ChangeSet::default() }
 }
 
 /// Deletes records at the versions that they have.
-pub(super) fn deleting(records: impl IntoIterator<Item = Write>) -> ChangeSet {
+pub(super) fn deleting(records: impl IntoIterator<Item = Record>) -> ChangeSet {
     let deletes = records.into_iter().map(|record| delete(&record, record.version().get()));
     ChangeSet { deletes: deletes.collect(), ..ChangeSet::default() }
 }
@@ -29,51 +26,34 @@ pub(super) fn guarding(guards: impl IntoIterator<Item = Guard>) -> ChangeSet {
     ChangeSet { guards: guards.into_iter().collect(), ..ChangeSet::default() }
 }
 
-pub(super) fn delete(record: &Write, version: u64) -> Delete {
+pub(super) fn delete(record: &Record, version: u64) -> Delete {
     Delete { key: record.key(), version: Version::from(version) }
 }
 
-pub(super) fn unchanged(record: &Write, version: u64) -> Guard {
+pub(super) fn unchanged(record: &Record, version: u64) -> Guard {
     Guard::Unchanged { key: record.key(), version: Version::from(version) }
 }
 
 /// The record as the store has it.
-pub(super) async fn stored(store: &Arc<dyn Store>, key: &Key) -> Option<Write> {
-    match key {
-        Key::Plan(id) => {
-            store.plan(*id).await.unwrap().map(|found| Write::Plan(Plan::clone(&found)))
-        }
-        Key::Subscription(id) => {
-            let found = store.subscription(*id).await.unwrap();
-            found.map(|found| Write::Subscription(Subscription::clone(&found)))
-        }
-        Key::Payment(id) => {
-            store.payment(*id).await.unwrap().map(|found| Write::Payment(Payment::clone(&found)))
-        }
-        Key::User(id) => {
-            store.user(*id).await.unwrap().map(|found| Write::User(User::clone(&found)))
-        }
-        Key::Session(id) => {
-            store.session(*id).await.unwrap().map(|found| Write::Session(Session::clone(&found)))
-        }
-        Key::Client(id) => {
-            store.client(id).await.unwrap().map(|found| Write::Client(Client::clone(&found)))
-        }
-        Key::Idempotency(key) => {
-            let found = store.idempotency(key).await.unwrap();
-            found.map(|found| Write::Idempotency(IdempotencyRecord::clone(&found)))
-        }
-    }
+pub(super) async fn stored(store: &Arc<dyn Store>, key: &Key) -> Option<Record> {
+    store.get(key).await.unwrap()
 }
 
 /// The feed from its start, as far as one page goes.
 pub(super) async fn feed(store: &Arc<dyn Store>) -> Vec<RecordedEvent> {
-    store.events(0, PageLimit::MAX).await.unwrap()
+    store.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items
 }
 
 /// Every answer that will ever expire in a case.
 pub(super) async fn kept_answers(store: &Arc<dyn Store>) -> Vec<Arc<IdempotencyRecord>> {
-    store.expired_idempotency(at(1_000_000), PageLimit::MAX).await.unwrap()
+    store
+        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired {
+            by: at(1_000_000),
+            limit: PageLimit::MAX,
+        })
+        .await
+        .unwrap()
+        .items
 }
 
 pub(super) fn limit(records: usize) -> PageLimit {
@@ -81,7 +61,7 @@ pub(super) fn limit(records: usize) -> PageLimit {
 }
 
 #[track_caller]
-pub(super) fn assert_conflict(answer: &Result<(), StoreError>, record: &Write) {
+pub(super) fn assert_conflict(answer: &Result<(), StoreError>, record: &Record) {
     let key = record.key();
     let is_conflict = matches!(answer, Err(StoreError::Conflict(named)) if *named == key);
     assert!(is_conflict, "{answer:?} is no conflict over {key:?}");

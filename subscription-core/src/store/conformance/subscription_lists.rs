@@ -1,5 +1,6 @@
 //! Subscriptions by every filter and in every order, against a list that is sorted by hand.
 
+use crate::store::StoreExt as _;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -8,7 +9,7 @@ use super::records::{at, at_version, parsed, plan, subscription, user};
 use super::steps::{limit, writing};
 use super::walk::{DIRECTIONS, directed, subscription_ids};
 use crate::store::{
-    Direction, PageLimit, Store, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery, Write,
+    Direction, PageLimit, Record, Store, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
@@ -40,7 +41,7 @@ fn varied_subscriptions() -> Vec<Subscription> {
 
 async fn with_varied_subscriptions(store: &Arc<dyn Store>) -> Vec<Subscription> {
     let subscriptions = varied_subscriptions();
-    let writes = subscriptions.iter().rev().cloned().map(Write::Subscription);
+    let writes = subscriptions.iter().rev().cloned().map(Record::from);
     store.commit(writing(writes)).await.unwrap();
     subscriptions
 }
@@ -188,7 +189,7 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
     ];
     let Subscription { user_id, subscription_plan_id, .. } = subscription(0);
     let made = made.map(|made| Subscription { user_id, subscription_plan_id, ..made });
-    store.commit(writing(made.clone().map(Write::Subscription))).await.unwrap();
+    store.commit(writing(made.clone().map(Record::from))).await.unwrap();
     let any = SubscriptionFilter::default;
     let filters = [
         any(),
@@ -238,7 +239,7 @@ pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
         ends(200),
     ];
     for (life, version) in lives.into_iter().zip(1..) {
-        let write = at_version(Write::Subscription(life.clone()), version);
+        let write = at_version(Record::from(life.clone()), version);
         store.commit(writing([write])).await.unwrap();
 
         for now in [at(200), at(120)] {
@@ -258,10 +259,12 @@ pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
 pub async fn renewal_windows_that_share_a_border_share_no_record(store: Arc<dyn Store>) {
     let border = at(1_000).micros();
     let renewals = [border - 1, border, border + 1].map(|at| Timestamp::from_micros(at).unwrap());
-    let made =
-        renewals.into_iter().map(Some).chain([None]).zip(0..).map(|(renews_at, n)| {
-            Write::Subscription(Subscription { renews_at, ..subscription(n) })
-        });
+    let made = renewals
+        .into_iter()
+        .map(Some)
+        .chain([None])
+        .zip(0..)
+        .map(|(renews_at, n)| Record::from(Subscription { renews_at, ..subscription(n) }));
     store.commit(writing(made)).await.unwrap();
 
     let border = Some(at(1_000));
@@ -320,7 +323,7 @@ pub async fn a_place_and_a_window_of_renewals_both_hold(store: Arc<dyn Store>) {
                 ..SubscriptionQuery::default()
             };
 
-            let page = store.subscriptions(&query).await.unwrap();
+            let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
 
             let shown: Vec<_> = page.items.iter().map(|found| order.position(found)).collect();
             assert_eq!(shown, directed(expected, *direction), "{query:?}");
@@ -334,7 +337,7 @@ pub async fn subscriptions_that_never_renew_come_last(store: Arc<dyn Store>) {
     let made = renewals
         .into_iter()
         .zip(0..)
-        .map(|(renews_at, n)| Write::Subscription(Subscription { renews_at, ..subscription(n) }));
+        .map(|(renews_at, n)| Record::from(Subscription { renews_at, ..subscription(n) }));
     store.commit(writing(made)).await.unwrap();
 
     for direction in DIRECTIONS {
@@ -358,8 +361,8 @@ pub async fn a_changed_subscription_is_listed_by_what_it_is_now(store: Arc<dyn S
         renews_at: Some(at(20_000)),
         ..subscription(1)
     };
-    store.commit(writing([Write::Subscription(before.clone())])).await.unwrap();
-    store.commit(writing([at_version(Write::Subscription(after.clone()), 2)])).await.unwrap();
+    store.commit(writing([Record::from(before.clone())])).await.unwrap();
+    store.commit(writing([at_version(Record::from(after.clone()), 2)])).await.unwrap();
 
     let by_each = |found: &Subscription| {
         let any = SubscriptionFilter::default;
@@ -396,7 +399,7 @@ pub async fn listed_subscriptions_are_whole(store: Arc<dyn Store>) {
     let made = with_varied_subscriptions(&store).await;
 
     let query = SubscriptionQuery { limit: limit(80), ..SubscriptionQuery::default() };
-    let page = store.subscriptions(&query).await.unwrap();
+    let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
 
     for listed in page.items {
         assert_eq!(Some(&*listed), made.iter().find(|made| made.id == listed.id));

@@ -1,5 +1,6 @@
 //! A slug, or an id that a provider gave, names at most one of the records that exist.
 
+use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
 use super::records::{account, at_version, parsed, payment, plan, subscription, user};
@@ -7,7 +8,7 @@ use super::steps::{assert_taken, deleting, stored, writing};
 use crate::accounts::{IdentityKey, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{ChangeSet, Key, Store, Unique, Write};
+use crate::store::{ChangeSet, Key, Record, Store, Unique};
 use crate::subscriptions::Subscription;
 
 const ALL: [Unique; 5] = [
@@ -19,23 +20,23 @@ const ALL: [Unique; 5] = [
 ];
 
 /// Record `n` of the kind that has such a value, with this value.
-fn holder(unique: Unique, n: u64, value: &str) -> Write {
+fn holder(unique: Unique, n: u64, value: &str) -> Record {
     match unique {
-        Unique::PlanSlug => Write::Plan(Plan { slug: parsed(value), ..plan(n) }),
-        Unique::ExternalSubscription => Write::Subscription(Subscription {
+        Unique::PlanSlug => Record::from(Plan { slug: parsed(value), ..plan(n) }),
+        Unique::ExternalSubscription => Record::from(Subscription {
             external_subscription_id: Some(parsed(value)),
             ..subscription(n)
         }),
         Unique::ExternalPayment => {
-            Write::Payment(Payment { external_payment_id: Some(parsed(value)), ..payment(n) })
+            Record::from(Payment { external_payment_id: Some(parsed(value)), ..payment(n) })
         }
-        Unique::UserIdentity => Write::User(User {
+        Unique::UserIdentity => Record::from(User {
             identity: IdentityKey { subject: parsed(value), ..account(n).identity },
             ..account(n)
         }),
         // Other users than those of the identities: a case may have both.
         Unique::UserEmail => {
-            Write::User(User { email: parsed(format!("{value}@example.com")), ..account(100 + n) })
+            Record::from(User { email: parsed(format!("{value}@example.com")), ..account(100 + n) })
         }
     }
 }
@@ -44,27 +45,33 @@ fn holder(unique: Unique, n: u64, value: &str) -> Write {
 async fn held_by(store: &Arc<dyn Store>, unique: Unique, value: &str) -> Option<Key> {
     match unique {
         Unique::PlanSlug => {
-            let found = store.plan_by_slug(&parsed(value)).await.unwrap();
+            let found = store.find_as::<Plan>(UniqueValue::PlanSlug(&parsed(value))).await.unwrap();
             found.map(|found| Key::Plan(found.id))
         }
         Unique::ExternalSubscription => {
-            let found = store.subscription_by_external_id(&parsed(value)).await.unwrap();
+            let found = store
+                .find_as::<Subscription>(UniqueValue::ExternalSubscription(&parsed(value)))
+                .await
+                .unwrap();
             found.map(|found| Key::Subscription(found.id))
         }
         Unique::ExternalPayment => {
-            let found = store.payment_by_external_id(&parsed(value)).await.unwrap();
+            let found = store
+                .find_as::<Payment>(UniqueValue::ExternalPayment(&parsed(value)))
+                .await
+                .unwrap();
             found.map(|found| Key::Payment(found.id))
         }
         Unique::UserIdentity => {
             let identity = IdentityKey { subject: parsed(value), ..account(0).identity };
-            let found = store.user_by_identity(&identity).await.unwrap();
+            let found = store.find_as::<User>(UniqueValue::UserIdentity(&identity)).await.unwrap();
             found.map(|found| Key::User(found.id))
         }
         Unique::UserEmail => {
             // Nobody is looked up by address: the few users of a case are asked one by one.
             let email = parsed(format!("{value}@example.com"));
             for n in 100..110 {
-                let found = store.user(user(n)).await.unwrap();
+                let found = store.get_as::<User>(&user(n)).await.unwrap();
                 if let Some(found) = found.filter(|found| found.email == email) {
                     return Some(Key::User(found.id));
                 }
@@ -190,14 +197,14 @@ pub async fn having_no_external_id_is_not_unique(store: Arc<dyn Store>) {
         let without = [n, n + 1].into_iter().flat_map(|n| {
             let subscription = Subscription { external_subscription_id: None, ..subscription(n) };
             let payment = Payment { external_payment_id: None, ..payment(n) };
-            [Write::Subscription(subscription), Write::Payment(payment)]
+            [Record::from(subscription), Record::from(payment)]
         });
         store.commit(writing(without)).await.unwrap();
     }
 
     for n in 0..4 {
-        assert!(store.subscription(subscription(n).id).await.unwrap().is_some(), "{n}");
-        assert!(store.payment(payment(n).id).await.unwrap().is_some(), "{n}");
+        assert!(store.get_as::<Subscription>(&subscription(n).id).await.unwrap().is_some(), "{n}");
+        assert!(store.get_as::<Payment>(&payment(n).id).await.unwrap().is_some(), "{n}");
     }
 }
 
@@ -207,11 +214,11 @@ pub async fn an_external_id_is_free_once_its_record_has_none(store: Arc<dyn Stor
         [Unique::ExternalSubscription, Unique::ExternalPayment].map(|u| holder(u, 1, "one"));
     store.commit(writing([subscription.clone(), payment.clone()])).await.unwrap();
 
-    if let Write::Subscription(record) = &mut subscription {
-        record.external_subscription_id = None;
+    if let Record::Subscription(record) = &mut subscription {
+        Arc::make_mut(record).external_subscription_id = None;
     }
-    if let Write::Payment(record) = &mut payment {
-        record.external_payment_id = None;
+    if let Record::Payment(record) = &mut payment {
+        Arc::make_mut(record).external_payment_id = None;
     }
     let without = [subscription, payment].map(|record| at_version(record, 2));
     store.commit(writing(without)).await.unwrap();

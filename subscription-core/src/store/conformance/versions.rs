@@ -1,5 +1,8 @@
 //! Writes and deletes are taken only at the version that was read.
 
+use crate::payments::Payment;
+use crate::store::{StoreExt as _, UniqueValue};
+use crate::subscriptions::Subscription;
 use std::sync::Arc;
 
 use super::records::{at_version, one_of_each, parsed, payment, plan, subscription};
@@ -7,7 +10,7 @@ use super::steps::{
     assert_conflict, assert_taken, delete, deleting, feed, kept_answers, limit, stored, writing,
 };
 use crate::plans::Plan;
-use crate::store::{ChangeSet, PaymentQuery, PlanQuery, Store, SubscriptionQuery, Unique, Write};
+use crate::store::{ChangeSet, PaymentQuery, PlanQuery, Record, Store, SubscriptionQuery, Unique};
 
 /// The record reads as it was last written, in every kind.
 pub async fn a_write_of_the_next_version_replaces_the_record(store: Arc<dyn Store>) {
@@ -98,21 +101,29 @@ pub async fn a_deleted_record_is_gone(store: Arc<dyn Store>) {
     for record in one_of_each(0) {
         assert_eq!(stored(&store, &record.key()).await, Some(record));
     }
-    assert!(store.plan_by_slug(&plan(0).slug).await.unwrap().is_some());
+    assert!(store.find_as::<Plan>(UniqueValue::PlanSlug(&plan(0).slug)).await.unwrap().is_some());
 
     store.commit(deleting(one_of_each(0))).await.unwrap();
 
     for record in one_of_each(0) {
         assert_eq!(stored(&store, &record.key()).await, None);
     }
-    assert_eq!(store.plan_by_slug(&plan(0).slug).await.unwrap(), None);
-    let found = store.subscription_by_external_id(&parsed("subscription 0")).await;
+    assert_eq!(store.find_as::<Plan>(UniqueValue::PlanSlug(&plan(0).slug)).await.unwrap(), None);
+    let found = store
+        .find_as::<Subscription>(UniqueValue::ExternalSubscription(&parsed("subscription 0")))
+        .await;
     assert_eq!(found.unwrap(), None);
-    assert_eq!(store.payment_by_external_id(&parsed("payment 0")).await.unwrap(), None);
-    assert_eq!(store.plans(&PlanQuery::default()).await.unwrap().items, []);
-    assert_eq!(store.subscriptions(&SubscriptionQuery::default()).await.unwrap().items, []);
+    assert_eq!(
+        store.find_as::<Payment>(UniqueValue::ExternalPayment(&parsed("payment 0"))).await.unwrap(),
+        None
+    );
+    assert_eq!(store.list_as::<Plan>(PlanQuery::default()).await.unwrap().items, []);
+    assert_eq!(
+        store.list_as::<Subscription>(SubscriptionQuery::default()).await.unwrap().items,
+        []
+    );
     let payments = PaymentQuery::of(subscription(0).id);
-    assert_eq!(store.payments(&payments).await.unwrap().items, []);
+    assert_eq!(store.list_as::<Payment>(payments.clone()).await.unwrap().items, []);
     assert_eq!(kept_answers(&store).await, []);
 }
 
@@ -127,7 +138,7 @@ pub async fn a_delete_takes_no_other_record_along(store: Arc<dyn Store>) {
     for record in [0, 2].into_iter().flat_map(one_of_each) {
         assert_eq!(stored(&store, &record.key()).await, Some(record));
     }
-    let payments = store.payments(&PaymentQuery::of(subscription(0).id)).await.unwrap();
+    let payments = store.list_as::<Payment>(PaymentQuery::of(subscription(0).id)).await.unwrap();
     assert_eq!(payments.items, [payment(0), payment(2)].map(Arc::new));
 }
 
@@ -202,10 +213,10 @@ pub async fn an_empty_change_set_is_taken_and_changes_nothing(store: Arc<dyn Sto
 
 /// Who is told that a value is taken had read the latest.
 pub async fn versions_are_checked_before_values(store: Arc<dyn Store>) {
-    let [taken, mine] = [Write::Plan(plan(1)), Write::Plan(plan(2))];
+    let [taken, mine] = [Record::from(plan(1)), Record::from(plan(2))];
     store.commit(writing([taken, mine])).await.unwrap();
     let clashing = Plan { slug: plan(1).slug, ..plan(2) };
-    let stale = at_version(Write::Plan(clashing), 3);
+    let stale = at_version(Record::from(clashing), 3);
 
     let answer = store.commit(writing([stale.clone()])).await;
     assert_conflict(&answer, &stale);
@@ -213,5 +224,8 @@ pub async fn versions_are_checked_before_values(store: Arc<dyn Store>) {
     let latest = at_version(stale, 2);
     assert_taken(&store.commit(writing([latest])).await, Unique::PlanSlug);
     let page = PlanQuery { limit: limit(2), ..PlanQuery::default() };
-    assert_eq!(store.plans(&page).await.unwrap().items, [plan(1), plan(2)].map(Arc::new));
+    assert_eq!(
+        store.list_as::<Plan>(page.clone()).await.unwrap().items,
+        [plan(1), plan(2)].map(Arc::new)
+    );
 }

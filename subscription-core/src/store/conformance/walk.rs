@@ -1,5 +1,9 @@
 //! Goes through a list page by page, and checks that each page is one.
 
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::StoreExt as _;
+use crate::subscriptions::Subscription;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -7,8 +11,8 @@ use uuid::Uuid;
 use super::records::{payment, plan, subscription};
 use super::steps::limit;
 use crate::store::{
-    Direction, Page, PaymentQuery, PlanOrder, PlanQuery, Position, Store, SubscriptionOrder,
-    SubscriptionQuery, Write,
+    Direction, Page, PaymentQuery, PlanOrder, PlanQuery, Position, Record, Store,
+    SubscriptionOrder, SubscriptionQuery,
 };
 
 /// More pages than any list of a case has.
@@ -39,11 +43,11 @@ impl List {
     }
 
     /// Record `n` of the kind that is listed.
-    pub(super) fn record(self, n: u64) -> Write {
+    pub(super) fn record(self, n: u64) -> Record {
         match self {
-            Self::Plans(_) => Write::Plan(plan(n)),
-            Self::Subscriptions(_) => Write::Subscription(subscription(n)),
-            Self::Payments => Write::Payment(payment(n)),
+            Self::Plans(_) => Record::from(plan(n)),
+            Self::Subscriptions(_) => Record::from(subscription(n)),
+            Self::Payments => Record::from(payment(n)),
         }
     }
 
@@ -68,17 +72,21 @@ impl List {
         match self {
             Self::Plans(order) => {
                 let query = PlanQuery { order, direction, after, limit, ..PlanQuery::default() };
-                ids(store.plans(&query).await.unwrap(), |plan| plan.id.uuid())
+                ids(store.list_as::<Plan>(query.clone()).await.unwrap(), |plan| plan.id.uuid())
             }
             Self::Subscriptions(order) => {
                 let rest = SubscriptionQuery::default();
                 let query = SubscriptionQuery { order, direction, after, limit, ..rest };
-                ids(store.subscriptions(&query).await.unwrap(), |found| found.id.uuid())
+                ids(store.list_as::<Subscription>(query.clone()).await.unwrap(), |found| {
+                    found.id.uuid()
+                })
             }
             Self::Payments => {
                 let rest = PaymentQuery::of(subscription(0).id);
                 let query = PaymentQuery { direction, after, limit, ..rest };
-                ids(store.payments(&query).await.unwrap(), |payment| payment.id.uuid())
+                ids(store.list_as::<Payment>(query.clone()).await.unwrap(), |payment| {
+                    payment.id.uuid()
+                })
             }
         }
     }
@@ -126,7 +134,7 @@ fn assert_whole(len: usize, next: Option<&Position>, size: usize) {
 pub(super) async fn plan_ids(store: &Arc<dyn Store>, mut query: PlanQuery) -> Vec<Uuid> {
     let mut seen = Vec::new();
     for _ in 0..PAGES_MAX {
-        let page = store.plans(&query).await.unwrap();
+        let page = store.list_as::<Plan>(query.clone()).await.unwrap();
         assert_whole(page.items.len(), page.next.as_ref(), query.limit.get());
         let last = page.items.last().map(|plan| query.order.position(plan));
         seen.extend(page.items.iter().map(|plan| plan.id.uuid()));
@@ -146,7 +154,7 @@ pub(super) async fn subscription_ids(
 ) -> Vec<Uuid> {
     let mut seen = Vec::new();
     for _ in 0..PAGES_MAX {
-        let page = store.subscriptions(&query).await.unwrap();
+        let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
         assert_whole(page.items.len(), page.next.as_ref(), query.limit.get());
         let last = page.items.last().map(|found| query.order.position(found));
         seen.extend(page.items.iter().map(|found| found.id.uuid()));

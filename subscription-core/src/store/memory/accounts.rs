@@ -40,14 +40,14 @@ impl UserTable {
         closing.take(limit).collect()
     }
 
-    pub(super) fn put(&mut self, user: User) {
+    pub(super) fn put(&mut self, user: Arc<User>) {
         self.delete(user.id);
         if user.closing {
             self.closing.insert(user.id);
         }
         self.by_identity.insert(user.identity.clone(), user.id);
         self.by_email.insert(user.email.clone(), user.id);
-        self.records.insert(user.id, Arc::new(user));
+        self.records.insert(user.id, user);
     }
 
     pub(super) fn delete(&mut self, id: UserId) {
@@ -100,11 +100,11 @@ impl SessionTable {
         ended.filter_map(|(_, id)| self.records.get(id).cloned()).take(limit).collect()
     }
 
-    pub(super) fn put(&mut self, session: Session) {
+    pub(super) fn put(&mut self, session: Arc<Session>) {
         self.delete(session.id);
         self.by_user.insert((session.user_id, session.ended_at(), session.id));
         self.by_end.insert((session.ended_at(), session.id));
-        self.records.insert(session.id, Arc::new(session));
+        self.records.insert(session.id, session);
     }
 
     pub(super) fn delete(&mut self, id: SessionId) {

@@ -22,10 +22,10 @@ impl IdempotencyTable {
         expired.filter_map(|(_, key)| self.records.get(key).cloned()).take(limit).collect()
     }
 
-    pub(super) fn put(&mut self, record: IdempotencyRecord) {
+    pub(super) fn put(&mut self, record: Arc<IdempotencyRecord>) {
         self.delete(&record.key);
         self.by_expiry.insert((record.expires_at, record.key.clone()));
-        self.records.insert(record.key.clone(), Arc::new(record));
+        self.records.insert(record.key.clone(), record);
     }
 
     pub(super) fn delete(&mut self, key: &IdempotencyKey) {

@@ -247,7 +247,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::values::id::{Randomness as _, SeededRandomness};
+    use crate::values::randomness::Randomness as _;
+    use crate::values::randomness::SeededRandomness;
 
     type Item = Key<u8, i64>;
 

@@ -5,6 +5,7 @@
 
 mod access;
 mod accounts;
+mod documents;
 mod idempotency;
 mod index;
 mod payments;
@@ -13,31 +14,27 @@ mod records;
 mod scan;
 mod subscriptions;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
 
 use self::accounts::{ClientTable, SessionTable, UserTable};
+use self::documents::DocumentTable;
 use self::idempotency::IdempotencyTable;
 use self::payments::PaymentTable;
 use self::plans::PlanTable;
 use self::subscriptions::SubscriptionTable;
 use super::Store;
 use super::access_class::is_by_access;
-use super::change_set::{ChangeSet, Guard, Key, Write};
-use super::error::{StoreError, Unique};
-use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::query::{Page, PageLimit, PaymentQuery, PlanQuery, SubscriptionQuery};
-use crate::accounts::{Client, IdentityKey, Session, User};
+use super::change_set::{ChangeSet, Guard};
+use super::error::StoreError;
+use super::query::{
+    ClientQuery, EventPage, EventQuery, IdempotencyQuery, Page, Query, SessionQuery, UserQuery,
+};
+use super::record::{Key, Kind, Record, UniqueValue};
 use crate::events::{Event, RecordedEvent};
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::text::{ExternalId, Slug};
+use crate::values::id::SubscriptionId;
 use crate::values::version::Version;
 
 /// Records by their ids, which callers cannot choose: a hash that is quick will do.
@@ -59,6 +56,7 @@ struct Tables {
     sessions: SessionTable,
     clients: ClientTable,
     idempotency: IdempotencyTable,
+    documents: DocumentTable,
     events: VecDeque<Event>,
     /// The sequence of the last event that is gone from the front of `events`.
     forgotten: u64,
@@ -77,17 +75,58 @@ impl MemoryStore {
 }
 
 impl Tables {
-    fn version(&self, key: &Key) -> Version {
+    fn get(&self, key: &Key) -> Option<Record> {
         match key {
-            Key::Plan(id) => self.plans.get(*id).map(|plan| plan.version),
-            Key::Subscription(id) => self.subscriptions.get(*id).map(|found| found.version),
-            Key::Payment(id) => self.payments.get(*id).map(|payment| payment.version),
-            Key::User(id) => self.users.get(*id).map(|user| user.version),
-            Key::Session(id) => self.sessions.get(*id).map(|session| session.version),
-            Key::Client(id) => self.clients.get(id).map(|client| client.version),
-            Key::Idempotency(key) => self.idempotency.get(key).map(|record| record.version),
+            Key::Plan(id) => self.plans.get(*id).cloned().map(Record::Plan),
+            Key::Subscription(id) => self.subscriptions.get(*id).cloned().map(Record::Subscription),
+            Key::Payment(id) => self.payments.get(*id).cloned().map(Record::Payment),
+            Key::User(id) => self.users.get(*id).cloned().map(Record::User),
+            Key::Session(id) => self.sessions.get(*id).cloned().map(Record::Session),
+            Key::Client(id) => self.clients.get(id).cloned().map(Record::Client),
+            Key::Idempotency(key) => self.idempotency.get(key).cloned().map(Record::Idempotency),
+            Key::Document(key) => self.documents.get(key).cloned().map(Record::Document),
         }
-        .unwrap_or(Version::NEW)
+    }
+
+    fn find(&self, value: UniqueValue<'_>) -> Option<Record> {
+        match value {
+            UniqueValue::PlanSlug(slug) => self.plans.by_slug(slug).cloned().map(Record::Plan),
+            UniqueValue::ExternalSubscription(id) => {
+                self.subscriptions.by_external_id(id).cloned().map(Record::Subscription)
+            }
+            UniqueValue::ExternalPayment(id) => {
+                self.payments.by_external_id(id).cloned().map(Record::Payment)
+            }
+            UniqueValue::UserIdentity(identity) => {
+                self.users.by_identity(identity).cloned().map(Record::User)
+            }
+            UniqueValue::UserEmail(email) => self.users.by_email(email).cloned().map(Record::User),
+        }
+    }
+
+    fn list(&self, query: &Query) -> Page<Record> {
+        match query {
+            Query::Plan(query) => page(self.plans.page(query)),
+            Query::Subscription(query) => page(self.subscriptions.page(query)),
+            Query::Payment(query) => page(self.payments.page(query)),
+            Query::User(UserQuery::Closing { limit }) => whole(self.users.closing(limit.get())),
+            Query::Session(query) => whole(match query {
+                SessionQuery::LiveOf { user, now } => self.sessions.live(*user, *now),
+                SessionQuery::EndedOf { user, now, skip, limit } => {
+                    self.sessions.ended_of(*user, *now, *skip, limit.get())
+                }
+                SessionQuery::Ended { by, limit } => self.sessions.ended(*by, limit.get()),
+            }),
+            Query::Client(ClientQuery::All) => whole(self.clients.values().cloned().collect()),
+            Query::Idempotency(IdempotencyQuery::Expired { by, limit }) => {
+                whole(self.idempotency.expired(*by, limit.get()))
+            }
+            Query::Document(query) => page(self.documents.page(query)),
+        }
+    }
+
+    fn version(&self, key: &Key) -> Version {
+        self.get(key).map_or(Version::NEW, |record| record.version())
     }
 
     fn check(&self, changes: &ChangeSet) -> Result<(), StoreError> {
@@ -163,39 +202,15 @@ impl Tables {
         let mut values = HashSet::new();
         let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
         for write in &changes.writes {
-            for (unique, value) in unique_values(write) {
-                let holder = self.holder(write, unique).filter(|holder| *holder != write.key());
-                let twice = changes.writes.len() > 1 && !values.insert((unique, value));
-                if twice || holder.is_some_and(|holder| !deleted(&holder)) {
-                    return Err(StoreError::Taken(unique));
+            for value in write.unique_values() {
+                let holder = self.find(value).map(|holder| holder.key());
+                let other = holder.filter(|holder| *holder != write.key() && !deleted(holder));
+                if other.is_some() || (changes.writes.len() > 1 && !values.insert(value)) {
+                    return Err(StoreError::Taken(value.rule()));
                 }
             }
         }
         Ok(())
-    }
-
-    /// The record that has a unique value of the one to be written.
-    fn holder(&self, write: &Write, unique: Unique) -> Option<Key> {
-        match write {
-            Write::Plan(plan) => self.plans.by_slug(&plan.slug).map(|found| Key::Plan(found.id)),
-            Write::Subscription(subscription) => {
-                let id = subscription.external_subscription_id.as_ref()?;
-                self.subscriptions.by_external_id(id).map(|found| Key::Subscription(found.id))
-            }
-            Write::Payment(payment) => {
-                let id = payment.external_payment_id.as_ref()?;
-                self.payments.by_external_id(id).map(|found| Key::Payment(found.id))
-            }
-            Write::User(user) => {
-                let holder = if unique == Unique::UserEmail {
-                    self.users.by_email(&user.email)
-                } else {
-                    self.users.by_identity(&user.identity)
-                };
-                holder.map(|found| Key::User(found.id))
-            }
-            Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
-        }
     }
 
     fn apply(&mut self, changes: ChangeSet) {
@@ -210,19 +225,21 @@ impl Tables {
                     self.clients.remove(&id);
                 }
                 Key::Idempotency(key) => self.idempotency.delete(&key),
+                Key::Document(key) => self.documents.delete(&key),
             }
         }
         for write in changes.writes {
             match write {
-                Write::Plan(plan) => self.plans.put(plan),
-                Write::Subscription(subscription) => self.subscriptions.put(subscription),
-                Write::Payment(payment) => self.payments.put(payment),
-                Write::User(user) => self.users.put(user),
-                Write::Session(session) => self.sessions.put(session),
-                Write::Client(client) => {
-                    self.clients.insert(client.id.clone(), Arc::new(client));
+                Record::Plan(plan) => self.plans.put(plan),
+                Record::Subscription(subscription) => self.subscriptions.put(subscription),
+                Record::Payment(payment) => self.payments.put(payment),
+                Record::User(user) => self.users.put(user),
+                Record::Session(session) => self.sessions.put(session),
+                Record::Client(client) => {
+                    self.clients.insert(client.id.clone(), client);
                 }
-                Write::Idempotency(record) => self.idempotency.put(record),
+                Record::Idempotency(record) => self.idempotency.put(record),
+                Record::Document(document) => self.documents.put(document),
             }
         }
         self.events.extend(changes.events);
@@ -234,158 +251,46 @@ impl Tables {
     }
 }
 
-/// What no other record may have.
-fn unique_values(write: &Write) -> impl Iterator<Item = (Unique, Cow<'_, str>)> {
-    let values = match write {
-        Write::Plan(plan) => [Some((Unique::PlanSlug, plan.slug.as_str().into())), None],
-        Write::Subscription(Subscription { external_subscription_id: id, .. }) => {
-            [id.as_ref().map(|id| (Unique::ExternalSubscription, id.as_str().into())), None]
-        }
-        Write::Payment(Payment { external_payment_id: id, .. }) => {
-            [id.as_ref().map(|id| (Unique::ExternalPayment, id.as_str().into())), None]
-        }
-        Write::User(User { identity: IdentityKey { issuer, subject }, email, .. }) => [
-            // Neither part has a control character.
-            Some((Unique::UserIdentity, format!("{issuer}\0{subject}").into())),
-            Some((Unique::UserEmail, email.key().into())),
-        ],
-        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => [None, None],
-    };
-    values.into_iter().flatten()
+/// A page with everything that was found.
+fn whole<K: Kind>(found: Vec<Arc<K>>) -> Page<Record> {
+    Page { items: found.into_iter().map(K::into_record).collect(), next: None }
+}
+
+fn page<K: Kind>(found: Page<Arc<K>>) -> Page<Record> {
+    Page { next: found.next, ..whole(found.items) }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
-        Ok(self.read().plans.get(id).cloned())
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        Ok(self.read().get(key))
     }
 
-    async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
-        Ok(self.read().plans.by_slug(slug).cloned())
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        Ok(self.read().find(value))
     }
 
-    async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
-        Ok(self.read().plans.page(query))
-    }
-
-    async fn subscription(
-        &self,
-        id: SubscriptionId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        Ok(self.read().subscriptions.get(id).cloned())
-    }
-
-    async fn subscription_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Subscription>>, StoreError> {
-        Ok(self.read().subscriptions.by_external_id(id).cloned())
-    }
-
-    async fn subscriptions(
-        &self,
-        query: &SubscriptionQuery,
-    ) -> Result<Page<Arc<Subscription>>, StoreError> {
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
         // Subscriptions that began or ended since the last such list move to their new class once,
         // instead of being passed by each time.
-        if is_by_access(&query.filter) && self.read().subscriptions.is_behind(query.now) {
+        if let Query::Subscription(query) = query
+            && is_by_access(&query.filter)
+            && self.read().subscriptions.is_behind(query.now)
+        {
             self.write().subscriptions.move_due(query.now);
         }
-        Ok(self.read().subscriptions.page(query))
+        Ok(self.read().list(query))
     }
 
-    async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
-        Ok(self.read().payments.get(id).cloned())
-    }
-
-    async fn payment_by_external_id(
-        &self,
-        id: &ExternalId,
-    ) -> Result<Option<Arc<Payment>>, StoreError> {
-        Ok(self.read().payments.by_external_id(id).cloned())
-    }
-
-    async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, StoreError> {
-        Ok(self.read().payments.page(query))
-    }
-
-    async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-        Ok(self.read().users.get(id).cloned())
-    }
-
-    async fn user_by_identity(
-        &self,
-        identity: &IdentityKey,
-    ) -> Result<Option<Arc<User>>, StoreError> {
-        Ok(self.read().users.by_identity(identity).cloned())
-    }
-
-    async fn closing_users(&self, limit: PageLimit) -> Result<Vec<Arc<User>>, StoreError> {
-        Ok(self.read().users.closing(limit.get()))
-    }
-
-    async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-        Ok(self.read().sessions.get(id).cloned())
-    }
-
-    async fn sessions(
-        &self,
-        user: UserId,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        Ok(self.read().sessions.live(user, now))
-    }
-
-    async fn ended_sessions_of(
-        &self,
-        user: UserId,
-        now: Timestamp,
-        skip: usize,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        Ok(self.read().sessions.ended_of(user, now, skip, limit.get()))
-    }
-
-    async fn ended_sessions(
-        &self,
-        before: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<Session>>, StoreError> {
-        Ok(self.read().sessions.ended(before, limit.get()))
-    }
-
-    async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-        Ok(self.read().clients.get(id).cloned())
-    }
-
-    async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
-        Ok(self.read().clients.values().cloned().collect())
-    }
-
-    async fn idempotency(
-        &self,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
-        Ok(self.read().idempotency.get(key).cloned())
-    }
-
-    async fn expired_idempotency(
-        &self,
-        now: Timestamp,
-        limit: PageLimit,
-    ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
-        Ok(self.read().idempotency.expired(now, limit.get()))
-    }
-
-    async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, StoreError> {
-        let tables = self.read();
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        let (tables, after) = (self.read(), query.after);
         let forgotten = tables.forgotten;
         let skipped = usize::try_from(after.saturating_sub(forgotten)).unwrap_or(usize::MAX);
         let from = skipped.min(tables.events.len());
         let events = tables.events.range(from..).zip(forgotten.max(after).saturating_add(1)..);
         let recorded =
             |(event, sequence): (&Event, u64)| RecordedEvent { sequence, event: event.clone() };
-        Ok(events.take(limit.get()).map(recorded).collect())
+        Ok(EventPage::new(query, events.take(query.limit.get()).map(recorded).collect()))
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -47,8 +47,8 @@ impl PaymentTable {
         self.records.by_name(id.as_str()).map(|(_, found)| found)
     }
 
-    pub(super) fn put(&mut self, payment: Payment) {
-        let (slot, old) = self.records.put(Arc::new(payment));
+    pub(super) fn put(&mut self, payment: Arc<Payment>) {
+        let (slot, old) = self.records.put(payment);
         self.by_subscription.relist(&self.records, slot, old.as_ref());
     }
 

@@ -85,9 +85,9 @@ impl PlanTable {
         self.records.by_name(slug.as_str()).map(|(_, found)| found)
     }
 
-    pub(super) fn put(&mut self, plan: Plan) {
+    pub(super) fn put(&mut self, plan: Arc<Plan>) {
         self.delete(plan.id);
-        let plan = Arc::new(plan);
+        let plan = plan;
         let (slot, _) = self.records.put(Arc::clone(&plan));
         self.lists.extend(keys(&plan).map(|key| (key, slot)));
     }

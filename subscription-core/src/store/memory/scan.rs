@@ -38,7 +38,8 @@ impl SortValue for i64 {
             | SortKey::Tier(_)
             | SortKey::Price(_)
             | SortKey::Name(_)
-            | SortKey::NeverRenews => Self::MAX,
+            | SortKey::NeverRenews
+            | SortKey::Document { .. } => Self::MAX,
         }
     }
 }

@@ -101,9 +101,9 @@ impl SubscriptionTable {
         })
     }
 
-    pub(super) fn put(&mut self, new: Subscription) {
+    pub(super) fn put(&mut self, new: Arc<Subscription>) {
         let written_at = new.updated_at;
-        let (slot, old) = self.records.put(Listed::new(Arc::new(new), written_at));
+        let (slot, old) = self.records.put(Listed::new(new, written_at));
         self.replaced(slot, old.as_ref());
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::table::Table;
-use crate::store::{Key, Source, StoreError, Unique, Write};
+use crate::store::{Key, Record, Source, StoreError, Unique};
 
 /// The store cannot answer: it is out of reach, full, locked, or too slow.
 pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
@@ -11,7 +11,7 @@ pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
 }
 
 /// What an error means where no particular one is foreseen.
-pub(super) fn failed(error: sqlx::Error) -> StoreError {
+pub(in crate::store) fn failed(error: sqlx::Error) -> StoreError {
     let unreadable = matches!(
         &error,
         sqlx::Error::ColumnDecode { .. }
@@ -43,7 +43,7 @@ pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
 }
 
 /// What it means that a record was not written: somebody else's is there, or has its value.
-pub(super) fn refused(error: sqlx::Error, write: &Write) -> StoreError {
+pub(super) fn refused(error: sqlx::Error, write: &Record) -> StoreError {
     let key = write.key();
     match taken(&error, Table::of(&key)) {
         Some(unique) => StoreError::Taken(unique),

@@ -1,9 +1,41 @@
-//! The steps that lead from an empty database to today's tables, and only forward.
+//! The migrations that lead from an empty database to today's tables, and only forward.
 //!
-//! A step that was ever released stays as it is: databases remember a hash of each that they took.
+//! A migration that was ever released stays as it is: databases remember a hash of each that they ran.
+//! The release before must still run on the tables of this one, so a migration adds columns with
+//! defaults, and it neither changes nor drops a column or an index that the statements of that release
+//! name. `tests/databases/rolling.rs` runs those statements.
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{SqlSafeStr as _, SqlStr};
+
+macro_rules! migrations {
+    ($database:literal) => {
+        migrator([
+            migrations!($database, 1, "records and events", "0001_records_and_events"),
+            migrations!($database, 2, "access classes", "0002_access_classes"),
+            migrations!($database, 3, "sessions by user and end", "0003_sessions_by_user_and_end"),
+            migrations!(
+                $database,
+                4,
+                "origins and sources of clients",
+                "0004_origins_and_sources_of_clients"
+            ),
+            migrations!(
+                $database,
+                5,
+                "documents and fewer indexes",
+                "0005_documents_and_fewer_indexes"
+            ),
+        ])
+    };
+    ($database:literal, $version:literal, $name:literal, $file:literal) => {
+        (
+            $version,
+            $name,
+            include_str!(concat!("../../../migrations/", $database, "/", $file, ".sql")),
+        )
+    };
+}
 
 fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) -> Migrator {
     let step = |(version, name, text): (i64, &'static str, &'static str)| {
@@ -15,44 +47,10 @@ fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) 
 
 #[cfg(feature = "sqlite")]
 pub(super) fn sqlite() -> Migrator {
-    migrator([
-        (
-            1,
-            "records and events",
-            include_str!("../../../migrations/sqlite/0001_records_and_events.sql"),
-        ),
-        (2, "access classes", include_str!("../../../migrations/sqlite/0002_access_classes.sql")),
-        (
-            3,
-            "sessions by user and end",
-            include_str!("../../../migrations/sqlite/0003_sessions_by_user_and_end.sql"),
-        ),
-        (
-            4,
-            "origins and sources of clients",
-            include_str!("../../../migrations/sqlite/0004_origins_and_sources_of_clients.sql"),
-        ),
-    ])
+    migrations!("sqlite")
 }
 
 #[cfg(feature = "postgres")]
 pub(super) fn postgres() -> Migrator {
-    migrator([
-        (
-            1,
-            "records and events",
-            include_str!("../../../migrations/postgres/0001_records_and_events.sql"),
-        ),
-        (2, "access classes", include_str!("../../../migrations/postgres/0002_access_classes.sql")),
-        (
-            3,
-            "sessions by user and end",
-            include_str!("../../../migrations/postgres/0003_sessions_by_user_and_end.sql"),
-        ),
-        (
-            4,
-            "origins and sources of clients",
-            include_str!("../../../migrations/postgres/0004_origins_and_sources_of_clients.sql"),
-        ),
-    ])
+    migrations!("postgres")
 }

@@ -1,22 +1,32 @@
-//! Stores that keep what they are given: [`SqliteStore`] in a file, [`PostgresStore`] in a database
-//! server.
+//! [`SqlStore`]: records in an SQL database, in SQLite ([`SqliteStore`]) or PostgreSQL
+//! ([`PostgresStore`]).
 //!
-//! What both share is here: the tables ([`table`], and the records as rows), the pages ([`page`]), the
-//! reads. How a change set is committed is the heart of each and its own.
+//! Both share the tables ([`records`]), the pages ([`page`]) and all reads ([`read`]). A [`Dialect`] adds
+//! how statements are run, how a change set is committed, and what the planner of the database needs.
+//!
+//! [`SqliteStore`]: sqlite::SqliteStore
+//! [`PostgresStore`]: postgres::PostgresStore
 
 mod access;
-mod accounts;
-mod catalogue;
+mod commit;
+mod dialect;
 pub(crate) mod error;
-mod history;
+mod field;
+mod lists;
 mod migrations;
-mod page;
+pub(in crate::store) mod page;
 mod pool;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod read;
+mod records;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
-mod table;
-pub mod transfer;
-mod value;
+pub(in crate::store) mod table;
+pub(in crate::store) mod value;
+
+pub(in crate::store) use dialect::{Dialect, SqlConnection};
+
+/// A store in an SQL database.
+#[derive(Debug)]
+pub struct SqlStore<D>(pub(in crate::store) D);

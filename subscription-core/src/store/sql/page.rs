@@ -3,50 +3,48 @@
 use std::borrow::Cow;
 
 use super::access;
-use super::table::{Kept, Table, key_values};
+use super::table::{SqlRecord, Table, key_values};
 use super::value::Value;
-use crate::payments::Payment;
-use crate::plans::Plan;
 use crate::store::access_class::{AccessClass, Holds, classes};
 use crate::store::{
-    Direction, Key, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, SortKey,
-    SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+    Direction, Key, PageLimit, Position, SortKey, SubscriptionFilter, SubscriptionOrder,
+    SubscriptionQuery,
 };
 use crate::subscriptions::Subscription;
 
 /// A statement and what is bound to it.
 ///
 /// Its text is made of the names of this module's tables alone. Whatever a caller gave is bound.
-#[derive(Debug, Default)]
-pub(super) struct Statement {
-    pub(super) text: Cow<'static, str>,
-    pub(super) values: Vec<Value>,
+#[derive(Debug, Clone, Default)]
+pub(in crate::store) struct Statement {
+    pub(in crate::store) text: Cow<'static, str>,
+    pub(in crate::store) values: Vec<Value>,
 }
 
 impl Statement {
-    pub(super) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
+    pub(in crate::store) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
         Self { text: text.into(), values }
     }
 
     /// Reads the record of this name.
-    pub(super) fn one(key: &Key) -> Self {
+    pub(in crate::store) fn one(key: &Key) -> Self {
         Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))
     }
 
     /// Reads records of a kind.
-    pub(super) fn select<T: Kept>(rest: &str, values: Vec<Value>) -> Self {
-        Self::new(format!("{} {rest}", T::TABLE.select()), values)
+    pub(in crate::store) fn select<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
+        Self::new(format!("{} {rest}", T::TABLE.texts.select), values)
     }
 
     /// The placeholder of a value.
-    pub(super) fn bind(&mut self, value: Value) -> String {
+    pub(in crate::store) fn bind(&mut self, value: Value) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
     }
 }
 
 /// Where a page begins, in which order it goes on, and how far.
-struct Window {
+pub(super) struct Window {
     /// `renews_order DESC, id DESC`
     order: String,
     /// If it does not begin at the start.
@@ -57,7 +55,7 @@ struct Window {
 
 /// A place in an order: `(renews_order, id) < ($1, $2)`.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(in crate::store) struct Place {
     columns: Vec<&'static str>,
     beyond: &'static str,
     values: Vec<String>,
@@ -70,7 +68,7 @@ impl Place {
 }
 
 impl Window {
-    fn new(
+    pub(super) fn new(
         statement: &mut Statement,
         column: Option<&'static str>,
         direction: Direction,
@@ -99,7 +97,7 @@ impl Window {
         Self { order, begin, limit }
     }
 
-    fn close(&self, select: &str, conditions: Vec<String>) -> String {
+    pub(super) fn close(&self, select: &str, conditions: Vec<String>) -> String {
         self.close_branch(select, self.branch(conditions))
     }
 
@@ -129,61 +127,26 @@ fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::Name(name) => Some(Value::text(name)),
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
+        SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
-}
-
-pub(super) fn plans(query: &PlanQuery) -> Statement {
-    let mut statement = Statement::default();
-    let filter = &query.filter;
-    let mut conditions = Vec::new();
-    let mut equal = |column: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            conditions.push(format!("{column} = {}", statement.bind(value)));
-        }
-    };
-    equal("is_active", filter.is_active.map(Value::Bool));
-    equal("billing_cycle", filter.billing_cycle.map(|cycle| Value::text(cycle.to_string())));
-    equal("product_id", filter.product_id.as_ref().map(Value::text));
-    equal("tier", filter.tier.map(|tier| Value::count(tier.get())));
-    equal("most_popular", filter.most_popular.map(Value::Bool));
-    let column = match query.order {
-        PlanOrder::Tier => Some("tier"),
-        PlanOrder::Price => Some("price_order"),
-        PlanOrder::Name => Some("name"),
-        PlanOrder::CreatedAt => None,
-    };
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, column, query.direction, after, query.limit);
-    statement.text = window.close(&Plan::TABLE.select(), conditions).into();
-    statement
-}
-
-pub(super) fn payments(query: &PaymentQuery) -> Statement {
-    let mut statement = Statement::default();
-    let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, None, query.direction, after, query.limit);
-    let conditions = vec![format!("subscription_id = {subscription}")];
-    statement.text = window.close(&Payment::TABLE.select(), conditions).into();
-    statement
 }
 
 /// A part of a statement, before it is put into words.
 #[derive(Debug)]
-pub(super) struct Branch {
-    pub(super) conditions: Vec<String>,
+pub(in crate::store) struct Branch {
+    pub(in crate::store) conditions: Vec<String>,
     begin: Option<Place>,
     /// The columns that have one value in all of it, in the order of the index, and that value.
     within: Vec<(&'static str, String)>,
-    pub(super) limit: String,
+    pub(in crate::store) limit: String,
     /// The one index that must be used: its rows are so few that each of them can be looked at.
     #[cfg_attr(
         not(feature = "sqlite"),
         expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
     )]
-    pub(super) index: Option<&'static str>,
+    pub(in crate::store) index: Option<&'static str>,
     /// Follows the table's name.
-    pub(super) hint: String,
+    pub(in crate::store) hint: String,
 }
 
 impl Branch {
@@ -193,7 +156,7 @@ impl Branch {
         not(feature = "postgres"),
         expect(dead_code, reason = "SQLite finds a place by what it sorts by alone")
     )]
-    pub(super) fn begin_within(&mut self) {
+    pub(in crate::store) fn begin_within(&mut self) {
         if let Some(begin) = self.begin.as_mut().filter(|begin| begin.columns.len() > 1) {
             let (columns, values): (Vec<_>, Vec<_>) = self.within.drain(..).unzip();
             begin.columns.splice(..0, columns);
@@ -202,12 +165,11 @@ impl Branch {
     }
 }
 
-/// Adapts one branch of a UNION to the planner of the database. A branch whose tests (conditions on no row
-/// in particular) do not hold is skipped without reading its rows.
-pub(super) type Fit = fn(&mut Branch, there_is: &[String]);
+/// [`Dialect::fit`](super::Dialect::fit).
+pub(in crate::store) type Fit = fn(&mut Branch, tests: &[String]);
 
 /// A page of subscriptions; `None` if none can be on it.
-pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
+pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
     let classes: Vec<_> = classes(filter).collect();
@@ -244,17 +206,20 @@ pub(super) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<State
     };
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
-    let is_sorted = filter.is_active.is_some()
+    let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
+    // Only in the order of creation is there an index of all classes: the primary key.
+    let is_by_class = filter.is_active.is_some()
         || !filter.statuses.is_empty()
-        || filter.subscription_plan_id.is_some();
-    if !is_sorted || index.is_some() {
+        || filter.subscription_plan_id.is_some()
+        || column.is_some()
+        || renews_in_time;
+    if !is_by_class || index.is_some() {
         conditions.extend(access::row_by_row(filter, &now));
         let mut branch = Branch { index, ..window.branch(conditions) };
         fit(&mut branch, &[]);
         statement.text = window.close_branch(&select, branch).into();
         return Some(statement);
     }
-    let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
     let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
         let mut branch = window.branch(conditions.clone());
         branch.within.extend(of_plan.clone());
@@ -333,5 +298,5 @@ impl<'q> Span<'q> {
 /// Selects a table's columns, and after them the one that is sorted by.
 fn select_with(table: &Table, column: Option<&str>) -> String {
     let column = column.map(|column| format!(", {column}")).unwrap_or_default();
-    format!("SELECT {}{column} FROM {}", table.columns.join(", "), table.name)
+    format!("SELECT {}{column} FROM {}", table.columns().join(", "), table.name)
 }

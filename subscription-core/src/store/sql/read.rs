@@ -1,238 +1,87 @@
 //! `impl Store` for both SQL stores.
 
-use std::sync::Arc;
+use async_trait::async_trait;
 
-use super::table::Kept;
-use super::value::{Cells, Columns};
-use crate::store::{Page, PageLimit, Position, StoreError};
+use super::error::failed;
+use super::lists::{self, List};
+use super::page::Statement;
+use super::table::{SqlRecord as _, Table};
+use super::value::{Cells, Columns as _, Value};
+use super::{Dialect, SqlStore, access};
+use crate::events::RecordedEvent;
+use crate::store::access_class::is_by_access;
+use crate::store::{
+    ChangeSet, EventPage, EventQuery, Key, Page, PaymentQuery, Position, Query, Record, Store,
+    StoreError, UniqueValue,
+};
+use crate::values::clock::Timestamp;
 
-/// The first of the rows as a record.
-pub(super) fn first<T: Kept>(rows: &[impl Columns]) -> Result<Option<Arc<T>>, StoreError> {
-    rows.first().map(record).transpose()
-}
+#[async_trait]
+impl<D: Dialect> Store for SqlStore<D> {
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        let rows = self.0.rows(Statement::one(key)).await?;
+        rows.first().map(|row| (Table::of(key).read)(row)).transpose()
+    }
 
-/// Every row as a record.
-pub(super) fn all<T: Kept>(rows: &[impl Columns]) -> Result<Vec<Arc<T>>, StoreError> {
-    rows.iter().map(record).collect()
-}
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        let List { table, statement, .. } = lists::find(value);
+        let rows = self.0.rows(statement).await?;
+        rows.first().map(|row| (table.read)(row)).transpose()
+    }
 
-fn record<T: Kept>(row: &impl Columns) -> Result<Arc<T>, StoreError> {
-    T::read(&mut Cells::new(row)).map(Arc::new)
-}
-
-/// A page, of rows of which one too many was asked for.
-pub(super) fn page<T: Kept>(
-    rows: &[impl Columns],
-    limit: PageLimit,
-    position: impl Fn(&T) -> Position,
-) -> Result<Page<Arc<T>>, StoreError> {
-    let more = rows.len() > limit.get();
-    let items: Vec<_> = all(rows.get(..limit.get()).unwrap_or(rows))?;
-    let next = items.last().filter(|_| more).map(|last| position(last));
-    Ok(Page { items, next })
-}
-
-/// A [`Store`](crate::store::Store) whose type has `rows`, `take`, `feed` and `move_due`.
-macro_rules! store_over_sql {
-    ($store:ident, $fit:expr) => {
-        const _: () = {
-            use std::sync::Arc;
-
-            use async_trait::async_trait;
-
-            use $crate::accounts::{Client, IdentityKey, Session, User};
-            use $crate::events::RecordedEvent;
-            use $crate::payments::Payment;
-            use $crate::plans::Plan;
-            use $crate::store::access_class::is_by_access;
-            use $crate::store::sql::history::recorded_event;
-            use $crate::store::sql::page::{self, Statement};
-            use $crate::store::sql::read::{all, first, page};
-            use $crate::store::sql::value::Value;
-            use $crate::store::{
-                ChangeSet, IdempotencyKey, IdempotencyRecord, Key, Page, PageLimit, PaymentQuery,
-                PlanQuery, Store, StoreError, SubscriptionQuery,
-            };
-            use $crate::subscriptions::Subscription;
-            use $crate::values::clock::Timestamp;
-            use $crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-            use $crate::values::text::{ExternalId, Slug};
-
-            #[async_trait]
-            impl Store for $store {
-                async fn plan(&self, id: PlanId) -> Result<Option<Arc<Plan>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Plan(id))).await?)
-                }
-
-                async fn plan_by_slug(&self, slug: &Slug) -> Result<Option<Arc<Plan>>, StoreError> {
-                    let values = vec![Value::text(slug)];
-                    first(&self.rows(Statement::select::<Plan>("WHERE slug = $1", values)).await?)
-                }
-
-                async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
-                    let rows = self.rows(page::plans(query)).await?;
-                    page(&rows, query.limit, |plan| query.order.position(plan))
-                }
-
-                async fn subscription(
-                    &self,
-                    id: SubscriptionId,
-                ) -> Result<Option<Arc<Subscription>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Subscription(id))).await?)
-                }
-
-                async fn subscription_by_external_id(
-                    &self,
-                    id: &ExternalId,
-                ) -> Result<Option<Arc<Subscription>>, StoreError> {
-                    let rest = "WHERE external_subscription_id = $1";
-                    let values = vec![Value::text(id)];
-                    first(&self.rows(Statement::select::<Subscription>(rest, values)).await?)
-                }
-
-                async fn subscriptions(
-                    &self,
-                    query: &SubscriptionQuery,
-                ) -> Result<Page<Arc<Subscription>>, StoreError> {
-                    if is_by_access(&query.filter) {
-                        self.move_due(query.now).await?;
-                    }
-                    match page::subscriptions(query, $fit) {
-                        Some(statement) => {
-                            let rows = self.rows(statement).await?;
-                            page(&rows, query.limit, |found| query.order.position(found))
-                        }
-                        None => Ok(Page { items: Vec::new(), next: None }),
-                    }
-                }
-
-                async fn payment(&self, id: PaymentId) -> Result<Option<Arc<Payment>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Payment(id))).await?)
-                }
-
-                async fn payment_by_external_id(
-                    &self,
-                    id: &ExternalId,
-                ) -> Result<Option<Arc<Payment>>, StoreError> {
-                    let rest = "WHERE external_payment_id = $1";
-                    let values = vec![Value::text(id)];
-                    first(&self.rows(Statement::select::<Payment>(rest, values)).await?)
-                }
-
-                async fn payments(
-                    &self,
-                    query: &PaymentQuery,
-                ) -> Result<Page<Arc<Payment>>, StoreError> {
-                    let rows = self.rows(page::payments(query)).await?;
-                    page(&rows, query.limit, PaymentQuery::position)
-                }
-
-                async fn user(&self, id: UserId) -> Result<Option<Arc<User>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::User(id))).await?)
-                }
-
-                async fn user_by_identity(
-                    &self,
-                    identity: &IdentityKey,
-                ) -> Result<Option<Arc<User>>, StoreError> {
-                    let rest = "WHERE issuer = $1 AND subject = $2";
-                    let values =
-                        vec![Value::text(&identity.issuer), Value::text(&identity.subject)];
-                    first(&self.rows(Statement::select::<User>(rest, values)).await?)
-                }
-
-                async fn closing_users(
-                    &self,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<User>>, StoreError> {
-                    let rest = "WHERE closing ORDER BY id LIMIT $1";
-                    let values = vec![Value::count(limit.get() as u64)];
-                    all(&self.rows(Statement::select::<User>(rest, values)).await?)
-                }
-
-                async fn session(&self, id: SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Session(id))).await?)
-                }
-
-                async fn sessions(
-                    &self,
-                    user: UserId,
-                    now: Timestamp,
-                ) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC";
-                    let values = vec![Value::Id(user.uuid()), Value::time(now)];
-                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
-                }
-
-                async fn ended_sessions_of(
-                    &self,
-                    user: UserId,
-                    now: Timestamp,
-                    skip: usize,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE user_id = $1 AND ended_at <= $2 \
-                                ORDER BY ended_at DESC, id DESC LIMIT $3 OFFSET $4";
-                    let (limit, skip) = (limit.get() as u64, skip as u64);
-                    let values = vec![
-                        Value::Id(user.uuid()),
-                        Value::time(now),
-                        Value::count(limit),
-                        Value::count(skip),
-                    ];
-                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
-                }
-
-                async fn ended_sessions(
-                    &self,
-                    before: Timestamp,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<Session>>, StoreError> {
-                    let rest = "WHERE ended_at <= $1 ORDER BY ended_at, id LIMIT $2";
-                    let values = vec![Value::time(before), Value::count(limit.get() as u64)];
-                    all(&self.rows(Statement::select::<Session>(rest, values)).await?)
-                }
-
-                async fn client(&self, id: &Slug) -> Result<Option<Arc<Client>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Client(id.clone()))).await?)
-                }
-
-                async fn clients(&self) -> Result<Vec<Arc<Client>>, StoreError> {
-                    all(&self.rows(Statement::select::<Client>("ORDER BY id", Vec::new())).await?)
-                }
-
-                async fn idempotency(
-                    &self,
-                    key: &IdempotencyKey,
-                ) -> Result<Option<Arc<IdempotencyRecord>>, StoreError> {
-                    first(&self.rows(Statement::one(&Key::Idempotency(key.clone()))).await?)
-                }
-
-                async fn expired_idempotency(
-                    &self,
-                    now: Timestamp,
-                    limit: PageLimit,
-                ) -> Result<Vec<Arc<IdempotencyRecord>>, StoreError> {
-                    let rest = "WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
-                    let values = vec![Value::time(now), Value::count(limit.get() as u64)];
-                    all(&self.rows(Statement::select::<IdempotencyRecord>(rest, values)).await?)
-                }
-
-                async fn events(
-                    &self,
-                    after: u64,
-                    limit: PageLimit,
-                ) -> Result<Vec<RecordedEvent>, StoreError> {
-                    self.feed(after, limit).await?.iter().map(recorded_event).collect()
-                }
-
-                async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-                    changes.check().map_err(StoreError::BadChangeSet)?;
-                    self.take(changes).await
-                }
-            }
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        if let Query::Subscription(query) = query
+            && is_by_access(&query.filter)
+        {
+            move_due(&self.0, query.now).await?;
+        }
+        let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
+            return Ok(Page { items: Vec::new(), next: None });
         };
-    };
+        let rows = self.0.rows(statement).await?;
+        let limit = limit.map_or(rows.len(), |limit| limit.get());
+        let items = rows.iter().take(limit).map(|row| (table.read)(row));
+        let items = items.collect::<Result<Vec<_>, _>>()?;
+        let last = items.last().filter(|_| rows.len() > limit);
+        let next = last.and_then(|last| position(query, last));
+        Ok(Page { items, next })
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.0.number_events().await?;
+        let rest = "WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+        let values = vec![Value::count(query.after), Value::limit(query.limit)];
+        let rows = self.0.rows(Statement::select::<RecordedEvent>(rest, values)).await?;
+        let events = rows.iter().map(|row| RecordedEvent::read(&mut Cells::new(row)));
+        Ok(EventPage::new(query, events.collect::<Result<_, _>>()?))
+    }
+
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        changes.check().map_err(StoreError::BadChangeSet)?;
+        self.0.commit(changes).await
+    }
 }
 
-pub(super) use store_over_sql;
+/// The position of a record in a list that has positions.
+fn position(query: &Query, record: &Record) -> Option<Position> {
+    match (query, record) {
+        (Query::Plan(query), Record::Plan(plan)) => Some(query.order.position(plan)),
+        (Query::Subscription(query), Record::Subscription(found)) => {
+            Some(query.order.position(found))
+        }
+        (Query::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
+        (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
+        _ => None,
+    }
+}
+
+/// Moves subscriptions whose access has begun or ended to their new class.
+async fn move_due(database: &impl Dialect, now: Timestamp) -> Result<(), StoreError> {
+    let rows = database.rows(access::is_behind(now)).await?;
+    let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
+    if is_behind && let Err(error) = database.move_due(now).await {
+        // Lists are correct without it, so a full or read-only database must not fail them.
+        tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
+    }
+    Ok(())
+}

@@ -1,133 +1,187 @@
 //! The tables, and the statements that each of them needs.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use super::value::{Cells, Columns, Value};
-use crate::store::{Guard, Key, StoreError, Unique, Write};
+use super::value::{Cells, Columns, Value, damaged};
+use crate::accounts::{Client, Session, User};
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{Document, IdempotencyRecord, Key, Kind, Record, StoreError, Unique};
+use crate::subscriptions::Subscription;
 
 /// A record that has a table.
-pub(super) trait Kept: Sized + Send + Sync {
+pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     const TABLE: &'static Table;
 
     /// Its columns, in the table's order.
     fn values(&self) -> Vec<Value>;
 
-    fn read<R: Columns>(cells: &mut Cells<'_, R>) -> Result<Self, StoreError>;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
 }
 
 /// A kind of record as the database keeps it.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) name: &'static str,
+pub(in crate::store) struct Table {
+    pub(in crate::store) name: &'static str,
     /// The first so many columns name the record.
-    pub(super) key: usize,
-    pub(super) columns: &'static [&'static str],
+    pub(in crate::store) key: usize,
+    /// The columns of each field.
+    fields: &'static [&'static [&'static str]],
     /// The columns that exports of an earlier release lack, and what they hold then, as JSON. A migration
     /// that adds a column adds it here too, with the default that it gives to the rows that are there.
-    pub(super) defaults: &'static [(&'static str, &'static str)],
+    pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
     /// SQL appended to the SET list of every UPDATE.
-    pub(super) reset: &'static str,
+    pub(in crate::store) reset: &'static str,
     /// Its unique indexes, and a column of each.
-    pub(super) unique: &'static [(&'static str, &'static str, Unique)],
-    pub(super) texts: LazyLock<Texts>,
+    pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
+    /// Reads a row of the table's columns.
+    pub(in crate::store) read: Reader,
+    pub(in crate::store) texts: LazyLock<Texts>,
 }
+
+type Reader = fn(&dyn Columns) -> Result<Record, StoreError>;
 
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
-pub(super) struct Texts {
-    pub(super) select_one: String,
-    pub(super) select_version: String,
-    pub(super) insert: String,
-    pub(super) update: String,
-    pub(super) delete: String,
+pub(in crate::store) struct Texts {
+    columns: Vec<&'static str>,
+    /// `SELECT id, name, … FROM plans`
+    pub(in crate::store) select: String,
+    pub(in crate::store) select_one: String,
+    pub(in crate::store) select_version: String,
+    pub(in crate::store) insert: String,
+    pub(in crate::store) update: String,
+    pub(in crate::store) delete: String,
 }
 
 impl Texts {
-    pub(super) fn of(table: &Table) -> Self {
-        let (name, columns, named) = (table.name, table.columns.join(", "), table.named(1));
-        let values = placeholders(1, table.columns.len());
+    pub(in crate::store) fn of(table: &Table) -> Self {
+        let (name, key) = (table.name, table.key);
+        let columns = table.fields.concat();
+        let named = assignments(columns.iter().take(key), 1).join(" AND ");
+        let (list, values) = (columns.join(", "), placeholders(1, columns.len()));
+        let select = format!("SELECT {list} FROM {name}");
         Self {
-            select_one: format!("{} WHERE {named}", table.select()),
+            select_one: format!("{select} WHERE {named}"),
             select_version: format!("SELECT version FROM {name} WHERE {named}"),
-            insert: format!("INSERT INTO {name} ({columns}) VALUES ({values})"),
-            update: table.update(1),
-            delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", table.key + 1),
+            insert: format!("INSERT INTO {name} ({list}) VALUES ({values})"),
+            update: update(table, &columns, 1),
+            delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", key + 1),
+            select,
+            columns,
         }
     }
 }
 
 impl Table {
-    pub(super) const fn of(key: &Key) -> &'static Self {
+    pub(in crate::store) const fn new(
+        name: &'static str,
+        key: usize,
+        fields: &'static [&'static [&'static str]],
+        texts: LazyLock<Texts>,
+    ) -> Self {
+        let read: Reader = |_| Err(damaged("the rows of this table are no records"));
+        Self { name, key, fields, defaults: &[], reset: "", unique: &[], read, texts }
+    }
+
+    pub(in crate::store) const fn defaults(
+        mut self,
+        defaults: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The table holds records of a kind.
+    pub(super) const fn holds<T: SqlRecord + Kind>(mut self) -> Self {
+        self.read = |row| T::read(&mut Cells::new(row)).map(|read| Arc::new(read).into_record());
+        self
+    }
+
+    pub(super) const fn reset(mut self, reset: &'static str) -> Self {
+        self.reset = reset;
+        self
+    }
+
+    pub(super) const fn unique(
+        mut self,
+        unique: &'static [(&'static str, &'static str, Unique)],
+    ) -> Self {
+        self.unique = unique;
+        self
+    }
+
+    pub(in crate::store) const fn of(key: &Key) -> &'static Self {
         match key {
-            Key::Plan(_) => &PLANS,
-            Key::Subscription(_) => &SUBSCRIPTIONS,
-            Key::Payment(_) => &PAYMENTS,
-            Key::User(_) => &USERS,
-            Key::Session(_) => &SESSIONS,
-            Key::Client(_) => &CLIENTS,
-            Key::Idempotency(_) => &ANSWERS,
+            Key::Plan(_) => Plan::TABLE,
+            Key::Subscription(_) => Subscription::TABLE,
+            Key::Payment(_) => Payment::TABLE,
+            Key::User(_) => User::TABLE,
+            Key::Session(_) => Session::TABLE,
+            Key::Client(_) => Client::TABLE,
+            Key::Idempotency(_) => IdempotencyRecord::TABLE,
+            Key::Document(_) => Document::TABLE,
         }
     }
 
-    /// `SELECT id, name, … FROM plans`
-    pub(super) fn select(&self) -> String {
-        format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
+    pub(in crate::store) fn columns(&self) -> &[&'static str] {
+        &self.texts.columns
+    }
+
+    /// The columns of the key.
+    pub(in crate::store) fn key_columns(&self) -> &[&'static str] {
+        self.columns().get(..self.key).unwrap_or_default()
     }
 
     /// `id = $1`, the key from parameter `from` on.
     pub(super) fn named(&self, from: usize) -> String {
-        let columns = self.columns.iter().take(self.key).zip(from..);
-        columns.map(|(column, at)| format!("{column} = ${at}")).collect::<Vec<_>>().join(" AND ")
+        assignments(self.key_columns().iter(), from).join(" AND ")
     }
 
-    /// Takes the columns from parameter `from` on; the version before comes last.
+    /// An UPDATE with the columns from parameter `from` on; the version before the write comes last.
     pub(super) fn update(&self, from: usize) -> String {
-        let columns = self.columns.iter().zip(from..).skip(self.key);
-        let columns: Vec<_> = columns.map(|(column, at)| format!("{column} = ${at}")).collect();
-        let version = from + self.columns.len();
-        format!(
-            "UPDATE {} SET {}{} WHERE {} AND version = ${version}",
-            self.name,
-            columns.join(", "),
-            self.reset,
-            self.named(from),
-        )
+        update(self, self.columns(), from)
     }
+}
+
+fn update(table: &Table, columns: &[&str], from: usize) -> String {
+    let (key, others) = columns.split_at_checked(table.key).unwrap_or_default();
+    format!(
+        "UPDATE {} SET {}{} WHERE {} AND version = ${}",
+        table.name,
+        assignments(others.iter(), from + table.key).join(", "),
+        table.reset,
+        assignments(key.iter(), from).join(" AND "),
+        from + columns.len(),
+    )
+}
+
+/// `id = $1` for each column.
+fn assignments<'c>(columns: impl Iterator<Item = &'c &'c str>, from: usize) -> Vec<String> {
+    columns.zip(from..).map(|(column, at)| format!("{column} = ${at}")).collect()
 }
 
 /// `$1, $2, $3`
-pub(super) fn placeholders(from: usize, count: usize) -> String {
+pub(in crate::store) fn placeholders(from: usize, count: usize) -> String {
     (from..from + count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The columns of the record that is to be written.
-pub(super) fn values(write: &Write) -> Vec<Value> {
-    match write {
-        Write::Plan(plan) => plan.values(),
-        Write::Subscription(subscription) => subscription.values(),
-        Write::Payment(payment) => payment.values(),
-        Write::User(user) => user.values(),
-        Write::Session(session) => session.values(),
-        Write::Client(client) => client.values(),
-        Write::Idempotency(record) => record.values(),
+/// The values of a record's columns.
+pub(in crate::store) fn values(record: &Record) -> Vec<Value> {
+    match record {
+        Record::Plan(plan) => plan.values(),
+        Record::Subscription(subscription) => subscription.values(),
+        Record::Payment(payment) => payment.values(),
+        Record::User(user) => user.values(),
+        Record::Session(session) => session.values(),
+        Record::Client(client) => client.values(),
+        Record::Idempotency(record) => record.values(),
+        Record::Document(document) => document.values(),
     }
 }
 
-/// Finds an idempotency record that has expired: its key, and then the moment.
-pub(super) const EXPIRED_ANSWER: &str = "SELECT 1 FROM answers \
-    WHERE operation = $1 AND client = $2 AND request_key = $3 AND expires_at <= $4";
-
-/// The idempotency record of a guard, and what is bound to [`EXPIRED_ANSWER`] for it.
-pub(super) fn expiry_values(guard: &Guard) -> Option<(Key, Vec<Value>)> {
-    let Guard::Expired { key, by } = guard else { return None };
-    let key = Key::Idempotency(key.clone());
-    let mut values = key_values(&key);
-    values.push(Value::time(*by));
-    Some((key, values))
-}
-
 /// What names the record, as its key columns have it.
-pub(super) fn key_values(key: &Key) -> Vec<Value> {
+pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
     match key {
         Key::Plan(id) => vec![Value::Id(id.uuid())],
         Key::Subscription(id) => vec![Value::Id(id.uuid())],
@@ -135,6 +189,7 @@ pub(super) fn key_values(key: &Key) -> Vec<Value> {
         Key::User(id) => vec![Value::Id(id.uuid())],
         Key::Session(id) => vec![Value::Id(id.uuid())],
         Key::Client(id) => vec![Value::text(id)],
+        Key::Document(key) => vec![Value::text(key.collection.as_str()), Value::text(&key.id)],
         Key::Idempotency(key) => vec![
             Value::text(key.operation.as_str()),
             Value::text(&key.client),
@@ -142,195 +197,3 @@ pub(super) fn key_values(key: &Key) -> Vec<Value> {
         ],
     }
 }
-
-/// The subscriptions of a user that are not expired.
-pub(super) const LIVE_SUBSCRIPTIONS: &str =
-    "SELECT id FROM subscriptions WHERE user_id = $1 AND status <> 'expired'";
-
-pub(super) static PLANS: Table = Table {
-    name: "plans",
-    key: 1,
-    columns: &[
-        "id",
-        "name",
-        "product_id",
-        "variants",
-        "slug",
-        "price",
-        "href",
-        "billing_cycle",
-        "description",
-        "node_quota",
-        "features",
-        "most_popular",
-        "tier",
-        "is_active",
-        "created_at",
-        "updated_at",
-        "version",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[("plans_slug", "plans.slug", Unique::PlanSlug)],
-    texts: LazyLock::new(|| Texts::of(&PLANS)),
-};
-
-pub(super) static SUBSCRIPTIONS: Table = Table {
-    name: "subscriptions",
-    key: 1,
-    columns: &[
-        "id",
-        "user_id",
-        "subscription_plan_id",
-        "external_subscription_id",
-        "billing_cycle",
-        "status",
-        "is_active",
-        "renews_at",
-        "starts_at",
-        "ends_at",
-        "created_at",
-        "updated_at",
-        "version",
-        "blocked",
-        "anchor_at",
-    ],
-    defaults: &[],
-    // `is_over` is read by the release before this one.
-    reset: ", is_over = FALSE, access_phase = 0",
-    unique: &[(
-        "subscriptions_external_id",
-        "subscriptions.external_subscription_id",
-        Unique::ExternalSubscription,
-    )],
-    texts: LazyLock::new(|| Texts::of(&SUBSCRIPTIONS)),
-};
-
-pub(super) static PAYMENTS: Table = Table {
-    name: "payments",
-    key: 1,
-    columns: &[
-        "id",
-        "subscription_id",
-        "amount",
-        "currency",
-        "external_payment_id",
-        "status",
-        "created_at",
-        "updated_at",
-        "version",
-        "settled",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)],
-    texts: LazyLock::new(|| Texts::of(&PAYMENTS)),
-};
-
-pub(super) static USERS: Table = Table {
-    name: "users",
-    key: 1,
-    columns: &[
-        "id",
-        "issuer",
-        "subject",
-        "email",
-        "email_key",
-        "closing",
-        "created_at",
-        "updated_at",
-        "version",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[
-        ("users_identity", "users.issuer", Unique::UserIdentity),
-        ("users_email", "users.email_key", Unique::UserEmail),
-    ],
-    texts: LazyLock::new(|| Texts::of(&USERS)),
-};
-
-pub(super) static SESSIONS: Table = Table {
-    name: "sessions",
-    key: 1,
-    columns: &[
-        "id",
-        "user_id",
-        "client_id",
-        "issuer",
-        "opened_with",
-        "key_id",
-        "salt",
-        "generation",
-        "rotated_at",
-        "successor_used",
-        "auth_time",
-        "last_seen_at",
-        "expires_at",
-        "idle_expires_at",
-        "revoked_at",
-        "revocation_reason",
-        "ip",
-        "user_agent",
-        "created_at",
-        "updated_at",
-        "version",
-        "ended_at",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&SESSIONS)),
-};
-
-pub(super) static CLIENTS: Table = Table {
-    name: "clients",
-    key: 1,
-    columns: &[
-        "id",
-        "name",
-        "kind",
-        "scopes",
-        "keys",
-        "revoked_at",
-        "origins",
-        "source",
-        "left_at",
-        "created_at",
-        "updated_at",
-        "version",
-    ],
-    defaults: &[("origins", "[]"), ("source", "\"command\""), ("left_at", "null")],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&CLIENTS)),
-};
-
-pub(super) static ANSWERS: Table = Table {
-    name: "answers",
-    key: 3,
-    columns: &[
-        "operation",
-        "client",
-        "request_key",
-        "version",
-        "fingerprint",
-        "answer",
-        "expires_at",
-    ],
-    defaults: &[],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&ANSWERS)),
-};
-
-/// Events that have a place.
-pub(super) static EVENTS: Table = Table {
-    name: "events",
-    key: 1,
-    columns: &["sequence", "id", "at", "subject", "version", "change"],
-    defaults: &[],
-    reset: "",
-    unique: &[],
-    texts: LazyLock::new(|| Texts::of(&EVENTS)),
-};

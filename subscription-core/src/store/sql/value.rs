@@ -1,20 +1,19 @@
 //! Values on their way into a statement and out of a row, whatever the database.
 
-use std::str::FromStr;
-
 use rust_decimal::Decimal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::store::{Source, StoreError};
+use crate::store::{PageLimit, Source, StoreError};
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
 /// A value to be bound to a statement.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(in crate::store) enum Value {
     Id(Uuid),
+    IdOrNull(Option<Uuid>),
     Text(Option<String>),
     Int(i64),
     Bool(bool),
@@ -29,39 +28,40 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub(super) fn text(text: impl AsRef<str>) -> Self {
+    pub(in crate::store) fn text(text: impl AsRef<str>) -> Self {
         Self::Text(Some(text.as_ref().to_owned()))
     }
 
-    pub(super) fn text_or_null(text: Option<&(impl AsRef<str> + ?Sized)>) -> Self {
-        Self::Text(text.map(|text| text.as_ref().to_owned()))
-    }
-
-    pub(super) const fn time(time: Timestamp) -> Self {
+    pub(in crate::store) const fn time(time: Timestamp) -> Self {
         Self::Time(Some(time))
     }
 
     /// A number that is far below the largest, by its type or by the rules of the domain.
-    pub(super) fn count(number: u64) -> Self {
+    pub(in crate::store) fn count(number: u64) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
-    pub(super) fn version(version: Version) -> Self {
+    pub(super) fn limit(limit: PageLimit) -> Self {
+        Self::count(limit.get() as u64)
+    }
+
+    pub(in crate::store) fn version(version: Version) -> Self {
         Self::count(version.get())
     }
 
-    pub(super) fn json(value: &impl Serialize) -> Self {
+    pub(in crate::store) fn json(value: &impl Serialize) -> Self {
         // Our own types, with text for keys: they always serialise.
         Self::Json(serde_json::to_string(value).unwrap_or_default())
     }
 }
 
 /// After all times: what never renews, or never ends, is sorted here.
-pub(super) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
+pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 
 /// What a row gives, by the place of the column.
-pub(super) trait Columns: Send + Sync {
+pub(in crate::store) trait Columns: Send + Sync {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error>;
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
     fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error>;
     fn int(&self, at: usize) -> Result<i64, sqlx::Error>;
     fn bool(&self, at: usize) -> Result<bool, sqlx::Error>;
@@ -72,13 +72,13 @@ pub(super) trait Columns: Send + Sync {
 }
 
 /// The columns of a row, one after the other.
-pub(super) struct Cells<'r, R> {
-    row: &'r R,
+pub(in crate::store) struct Cells<'r> {
+    row: &'r dyn Columns,
     next: usize,
 }
 
-impl<'r, R: Columns> Cells<'r, R> {
-    pub(super) const fn new(row: &'r R) -> Self {
+impl<'r> Cells<'r> {
+    pub(in crate::store) const fn new(row: &'r dyn Columns) -> Self {
         Self { row, next: 0 }
     }
 
@@ -87,61 +87,50 @@ impl<'r, R: Columns> Cells<'r, R> {
         self.next - 1
     }
 
-    pub(super) fn id<T: From<Uuid>>(&mut self) -> Result<T, StoreError> {
+    pub(in crate::store) fn id<T: From<Uuid>>(&mut self) -> Result<T, StoreError> {
         self.row.id(self.step()).map(T::from).map_err(damaged)
     }
 
-    pub(super) fn text(&mut self) -> Result<&'r str, StoreError> {
+    pub(super) fn id_or_null(&mut self) -> Result<Option<Uuid>, StoreError> {
+        self.row.id_or_null(self.step()).map_err(damaged)
+    }
+
+    pub(in crate::store) fn text(&mut self) -> Result<&'r str, StoreError> {
         let at = self.step();
         self.row.text(at).map_err(damaged)?.ok_or_else(|| damaged(format!("column {at} is null")))
     }
 
-    pub(super) fn parsed<T: FromStr>(&mut self) -> Result<T, StoreError>
-    where
-        T::Err: Into<Source>,
-    {
-        self.text()?.parse().map_err(damaged)
+    pub(super) fn text_or_null(&mut self) -> Result<Option<&'r str>, StoreError> {
+        self.row.text(self.step()).map_err(damaged)
     }
 
-    pub(super) fn parsed_or_null<T: FromStr>(&mut self) -> Result<Option<T>, StoreError>
-    where
-        T::Err: Into<Source>,
-    {
-        let text = self.row.text(self.step()).map_err(damaged)?;
-        text.map(str::parse).transpose().map_err(damaged)
-    }
-
-    pub(super) fn count(&mut self) -> Result<u64, StoreError> {
+    pub(in crate::store) fn count(&mut self) -> Result<u64, StoreError> {
         let number = self.row.int(self.step()).map_err(damaged)?;
         u64::try_from(number).map_err(damaged)
     }
 
     /// A whole number of a smaller kind.
-    pub(super) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError>
+    pub(in crate::store) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError>
     where
         T::Error: Into<Source>,
     {
         T::try_from(self.count()?).map_err(damaged)
     }
 
-    pub(super) fn version(&mut self) -> Result<Version, StoreError> {
-        self.count().map(Version::from)
-    }
-
-    pub(super) fn bool(&mut self) -> Result<bool, StoreError> {
+    pub(in crate::store) fn bool(&mut self) -> Result<bool, StoreError> {
         self.row.bool(self.step()).map_err(damaged)
     }
 
-    pub(super) fn time(&mut self) -> Result<Timestamp, StoreError> {
+    pub(in crate::store) fn time(&mut self) -> Result<Timestamp, StoreError> {
         self.time_or_null()?.ok_or_else(|| damaged("a time is null"))
     }
 
-    pub(super) fn time_or_null(&mut self) -> Result<Option<Timestamp>, StoreError> {
+    pub(in crate::store) fn time_or_null(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let micros = self.row.micros(self.step()).map_err(damaged)?;
         micros.map(Timestamp::from_micros).transpose().map_err(damaged)
     }
 
-    pub(super) fn amount<T: TryFrom<Decimal>>(&mut self) -> Result<T, StoreError>
+    pub(in crate::store) fn amount<T: TryFrom<Decimal>>(&mut self) -> Result<T, StoreError>
     where
         T::Error: Into<Source>,
     {
@@ -149,18 +138,18 @@ impl<'r, R: Columns> Cells<'r, R> {
         T::try_from(number).map_err(damaged)
     }
 
-    pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+    pub(in crate::store) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let bytes = self.row.bytes(self.step()).map_err(damaged)?;
         bytes.try_into().map_err(damaged)
     }
 
-    pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
+    pub(in crate::store) fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
         let text = self.row.json(self.step()).map_err(damaged)?;
         serde_json::from_str(&text).map_err(damaged)
     }
 }
 
 /// What is kept cannot be read.
-pub(super) fn damaged(source: impl Into<Source>) -> StoreError {
+pub(in crate::store) fn damaged(source: impl Into<Source>) -> StoreError {
     StoreError::Damaged(source.into())
 }

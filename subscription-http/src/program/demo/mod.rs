@@ -15,7 +15,7 @@ use std::sync::Arc;
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
 use subscription_core::store::transfer::Counts;
-use subscription_core::store::{CachedStore, SqliteOptions, SqliteStore};
+use subscription_core::store::{CacheInvalidator, CachedStore, SqliteOptions, SqliteStore};
 use subscription_core::{
     Clock as _, ManualClock, SeededRandomness, SubscriptionService, SubscriptionStatus,
     SystemClock, Timestamp,
@@ -81,7 +81,7 @@ async fn fill(
 ) -> Result<(Business, Counts), Failure> {
     let store = SqliteOptions::file(folder.join("demo.db")).relaxed().open().await?;
     let (store, clock) = (Arc::new(store), ManualClock::at(begin(until)));
-    let cached = CachedStore::new(Arc::clone(&store), CachedStore::<SqliteStore>::LAG);
+    let cached = CachedStore::new(Arc::clone(&store), CacheInvalidator::LAG);
     let service = SubscriptionService::builder(Arc::new(cached))
         .clock(clock.clone())
         .ids(SeededRandomness::new(demo.seed))

@@ -7,6 +7,7 @@ mod identity;
 mod store;
 
 use std::sync::Arc;
+use subscription_core::store::{ClientQuery, StoreExt as _};
 
 use subscription_core::SubscriptionService;
 use subscription_core::auth::{
@@ -123,10 +124,10 @@ async fn lacks_clients(settings: &Settings, opened: &Opened) -> bool {
     if settings.mode == Mode::Development || !settings.clients.is_empty() {
         return false;
     }
-    let known = opened.store.clients().await;
+    let known = opened.store.list_as::<Client>(ClientQuery::All).await;
     // A settings file without clients revokes those that an earlier one added.
     let can_call = |client: &Client| client.is_live() && client.source == ClientSource::Command;
-    known.is_ok_and(|known| !known.iter().any(|client| can_call(client)))
+    known.is_ok_and(|known| !known.items.iter().any(|client| can_call(client)))
 }
 
 fn production_needs(missing: &[&str]) -> Failure {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use subscription_core::store::transfer::{Counts, Progress, TransferError};
 use subscription_core::store::{
-    CachedStore, OpenError, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
+    CacheInvalidator, CachedStore, OpenError, PostgresOptions, PostgresStore, SqliteOptions,
+    SqliteStore, TimedStore,
 };
 use subscription_core::{MemoryStore, Store};
-use subscription_http::{MeteredStore, StoreMetrics};
+use subscription_http::StoreMetrics;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::program::Failure;
@@ -37,13 +38,14 @@ impl Opened {
     pub(crate) async fn new(settings: &Settings, is_server: bool) -> Result<Self, Failure> {
         match settings.database()? {
             Database::Memory => {
-                let store = Arc::new(MeteredStore::new(Arc::new(MemoryStore::default())));
-                Ok(Self { metrics: store.metrics().clone(), store, inner: Inner::Memory })
+                let metrics = StoreMetrics::default();
+                let store = TimedStore::new(MemoryStore::default(), metrics.clone());
+                Ok(Self { store: Arc::new(store), metrics, inner: Inner::Memory })
             }
             Database::Sqlite(path) => {
                 let opened = SqliteOptions::file(&path).open().await;
                 let inner = Arc::new(opened.map_err(|error| not_opened(&path, error))?);
-                let (store, metrics) = cached(Arc::<SqliteStore>::clone(&inner));
+                let (store, metrics) = cached(Arc::clone(&inner));
                 Ok(Self { store: Arc::new(store), metrics, inner: Inner::Sqlite(inner) })
             }
             Database::Postgres(url) => {
@@ -59,9 +61,9 @@ impl Opened {
                     postgres.open().await
                 };
                 let inner = Arc::new(opened?);
-                let (store, metrics) = cached(Arc::<PostgresStore>::clone(&inner));
+                let (store, metrics) = cached(Arc::clone(&inner));
                 if is_server {
-                    inner.listen(store.memory());
+                    inner.listen(store.cache());
                 }
                 Ok(Self { store: Arc::new(store), metrics, inner: Inner::Postgres(inner) })
             }
@@ -108,10 +110,12 @@ impl Opened {
 }
 
 /// Puts a cache in front of a measured store.
-fn cached(store: Arc<dyn Store>) -> (CachedStore<MeteredStore>, StoreMetrics) {
-    let metered = Arc::new(MeteredStore::new(store));
-    let store = CachedStore::new(Arc::clone(&metered), CachedStore::<MeteredStore>::LAG);
-    let metrics = metered.metrics().clone().cached(store.memory());
+fn cached<S: Store>(
+    store: Arc<S>,
+) -> (CachedStore<TimedStore<Arc<S>, StoreMetrics>>, StoreMetrics) {
+    let metrics = StoreMetrics::default();
+    let store = CachedStore::new(TimedStore::new(store, metrics.clone()), CacheInvalidator::LAG);
+    let metrics = metrics.cached(store.cache());
     (store, metrics)
 }
 

@@ -4,8 +4,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use subscription_core::plans::Plan;
+use subscription_core::store::StoreExt as _;
 
-use subscription_core::store::{BadChangeSet, ChangeSet, Guard, StoreError, Unique, Write};
+use subscription_core::store::conformance::at_version;
+use subscription_core::store::{
+    BadChangeSet, ChangeSet, Guard, Record, StoreError, Unique, UniqueValue,
+};
 use subscription_core::{Store, Version};
 
 use super::{Fault, FaultyStore};
@@ -17,32 +22,20 @@ async fn let_others_in() {
     }
 }
 
-fn value(write: &Write) -> Option<(Unique, String)> {
-    match write {
-        Write::Plan(plan) => Some((Unique::PlanSlug, plan.slug.to_string())),
-        Write::Subscription(subscription) => {
-            let id = subscription.external_subscription_id.as_ref()?;
-            Some((Unique::ExternalSubscription, id.to_string()))
-        }
-        Write::Payment(payment) => {
-            let id = payment.external_payment_id.as_ref()?;
-            Some((Unique::ExternalPayment, id.to_string()))
-        }
-        Write::User(user) => Some((Unique::UserEmail, user.email.key().into())),
-        Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => None,
-    }
+fn value(write: &Record) -> Option<(Unique, String)> {
+    // Of a user the address alone.
+    let value = write.unique_values().last()?;
+    let text = match value {
+        UniqueValue::PlanSlug(slug) => slug.to_string(),
+        UniqueValue::ExternalSubscription(id) | UniqueValue::ExternalPayment(id) => id.to_string(),
+        UniqueValue::UserIdentity(identity) => identity.subject.to_string(),
+        UniqueValue::UserEmail(email) => email.key().into(),
+    };
+    Some((value.rule(), text))
 }
 
-fn set_version(write: &mut Write, version: Version) {
-    match write {
-        Write::Plan(plan) => plan.version = version,
-        Write::Subscription(subscription) => subscription.version = version,
-        Write::Payment(payment) => payment.version = version,
-        Write::User(user) => user.version = version,
-        Write::Session(session) => session.version = version,
-        Write::Client(client) => client.version = version,
-        Write::Idempotency(record) => record.version = version,
-    }
+fn set_version(write: &mut Record, version: Version) {
+    *write = at_version(write.clone(), version.get());
 }
 
 impl FaultyStore {
@@ -87,7 +80,7 @@ impl FaultyStore {
                 Err(StoreError::Taken(Unique::PlanSlug))
             }
             (Some(Fault::NamesTheFirstRecordInConflicts), Err(StoreError::Conflict(key))) => {
-                Err(StoreError::Conflict(changes.writes.first().map_or(key, Write::key)))
+                Err(StoreError::Conflict(changes.writes.first().map_or(key, Record::key)))
             }
             (
                 Some(Fault::SplitsLargeSets),
@@ -170,7 +163,7 @@ impl FaultyStore {
             Fault::TakesNoneForAValue => {
                 let mut memory = self.memory();
                 let none = (Unique::ExternalPayment, String::new());
-                let without = |write: &&Write| matches!(write, Write::Payment(payment) if payment.external_payment_id.is_none());
+                let without = |write: &&Record| matches!(write, Record::Payment(payment) if payment.external_payment_id.is_none());
                 let mut without = changes.writes.iter().filter(without);
                 let clashes = without.any(|_| !memory.values.insert(none.clone()));
                 clashes.then_some(StoreError::Taken(Unique::ExternalPayment))
@@ -187,10 +180,11 @@ impl FaultyStore {
             }
             Fault::ChecksValuesBeforeVersions => {
                 let plan = changes.writes.iter().find_map(|write| {
-                    if let Write::Plan(plan) = write { Some(plan) } else { None }
+                    if let Record::Plan(plan) = write { Some(plan) } else { None }
                 });
                 let (id, slug) = plan.map(|plan| (plan.id, plan.slug.clone()))?;
-                let holder = self.inner.plan_by_slug(&slug).await.unwrap();
+                let holder =
+                    self.inner.find_as::<Plan>(UniqueValue::PlanSlug(&slug)).await.unwrap();
                 holder.filter(|h| h.id != id).map(|_| StoreError::Taken(Unique::PlanSlug))
             }
             _ => None,
@@ -273,11 +267,11 @@ impl FaultyStore {
         self.inner.commit(changes).await
     }
 
-    /// What the fault leaves behind of a set that was refused.
+    /// Writes the part of a refused change set that the fault leaves behind.
     async fn leave_behind(&self, refused: &ChangeSet) {
         let events = refused.events.clone();
         let forget_events = refused.forget_events;
-        let answers = refused.writes.iter().filter(|write| matches!(write, Write::Idempotency(_)));
+        let answers = refused.writes.iter().filter(|write| matches!(write, Record::Idempotency(_)));
         let left = match self.fault {
             Some(Fault::KeepsEventsOfRefusedSets) => ChangeSet { events, ..ChangeSet::default() },
             Some(Fault::ForgetsThoughRefused) => {
@@ -297,23 +291,26 @@ impl FaultyStore {
             let deleted = self.stored(&delete.key).await;
             let mut memory = self.memory();
             memory.values.extend(deleted.iter().filter_map(value));
-            if let Some(Write::Plan(plan)) = deleted {
-                memory.slugs.insert(plan.slug.clone(), Arc::new(plan));
+            if let Some(Record::Plan(plan)) = deleted {
+                memory.slugs.insert(plan.slug.clone(), Record::Plan(plan));
             }
         }
         let mut memory = self.memory();
         for write in &changes.writes {
             match write {
-                Write::Plan(plan) => {
+                Record::Plan(plan) => {
                     memory.firsts.entry(plan.id.uuid()).or_insert(write.clone());
                 }
-                Write::Subscription(subscription) => {
+                Record::Subscription(subscription) => {
                     memory.firsts.entry(subscription.id.uuid()).or_insert(write.clone());
                 }
-                Write::Payment(payment) => {
+                Record::Payment(payment) => {
                     memory.subscriptions.insert(payment.subscription_id);
                 }
-                Write::User(_) | Write::Session(_) | Write::Client(_) | Write::Idempotency(_) => {}
+                Record::User(_)
+                | Record::Session(_)
+                | Record::Client(_)
+                | Record::Idempotency(_) => {}
             }
         }
     }

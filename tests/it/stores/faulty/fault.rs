@@ -5,7 +5,7 @@ use subscription_core::store::Unique;
 /// Something that stores get wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::stores) enum Fault {
-    // What is checked.
+    // Faults of checks.
     IgnoresVersionsOfWrites,
     TakesFirstVersionsAsUpserts,
     IgnoresVersionsOfDeletes,
@@ -25,7 +25,7 @@ pub(in crate::stores) enum Fault {
     SplitsLargeSets,
     TakesTheLastOfTwoWrites,
 
-    // What is applied.
+    // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,
     KeepsAnswersOfRefusedSets,
     DropsEvents,
@@ -34,7 +34,7 @@ pub(in crate::stores) enum Fault {
     ForgetsAllEvents,
     ForgetsOneEventTooFew,
 
-    // What is read.
+    // Faults of reads.
     LosesBlocked,
     LosesSettled,
     NormalizesPrices,
@@ -57,8 +57,10 @@ pub(in crate::stores) enum Fault {
     ListsEndedSessionsTooLate,
     LosesRevocations,
     HidesShutOutClients,
+    LosesOwners,
+    ListsDocumentsBackwards,
 
-    // What is listed.
+    // Faults of lists.
     IgnoresTheProductFilter,
     IgnoresTheSecondOfTwoFilters,
     IgnoresTheTimeOfTheQuestion,
@@ -80,7 +82,7 @@ pub(in crate::stores) enum Fault {
     GivesOneTooMany,
     MixesPaymentsOfAllSubscriptions,
 
-    // What happens at once.
+    // Faults of concurrent calls.
     ChecksVersionsBeforeLocking,
     ChecksGuardsBeforeLocking,
     ChecksPlanUseBeforeLocking,

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use subscription_core::store::{
-    Direction, Page, PageLimit, PaymentQuery, PlanQuery, Position, SortKey, StoreError,
-    SubscriptionQuery, Write,
+    Direction, IdempotencyQuery, Kind, Page, PageLimit, PaymentQuery, PlanQuery, Position, Query,
+    Record, SessionQuery, SortKey, StoreError, StoreExt as _, SubscriptionQuery,
 };
 use subscription_core::{Payment, Plan, Store, Subscription, Timestamp};
 
@@ -49,10 +49,73 @@ fn sorts_or_cuts(fault: Option<Fault>) -> bool {
     )
 }
 
-pub(super) async fn plans(
+/// A list of any kind, as well as the fault allows.
+pub(super) async fn list(
     store: &FaultyStore,
-    mut query: PlanQuery,
-) -> Result<Page<Arc<Plan>>, StoreError> {
+    mut query: Query,
+) -> Result<Page<Record>, StoreError> {
+    let earlier = |at: Timestamp| Timestamp::from_micros(at.micros() - 1).unwrap_or(Timestamp::MIN);
+    match (&mut query, store.fault) {
+        (Query::Plan(query), _) => return plans(store, query.clone()).await.map(records),
+        (Query::Subscription(query), _) => {
+            return subscriptions(store, query.clone()).await.map(records);
+        }
+        (Query::Payment(query), _) => return payments(store, query.clone()).await.map(records),
+        (Query::Session(SessionQuery::EndedOf { skip, .. }), Some(Fault::SkipsNoEndedSessions)) => {
+            *skip = 0;
+        }
+        (
+            Query::Session(SessionQuery::Ended { by, .. }),
+            Some(Fault::ListsEndedSessionsTooLate),
+        )
+        | (
+            Query::Idempotency(IdempotencyQuery::Expired { by, .. }),
+            Some(Fault::ListsAnswersTooLate),
+        ) => *by = earlier(*by),
+        (
+            Query::Idempotency(IdempotencyQuery::Expired { by, .. }),
+            Some(Fault::ListsUnexpiredAnswers),
+        ) => *by = Timestamp::MAX,
+        _ => {}
+    }
+    let mut page = store.inner.list(&query).await?;
+    match (&query, store.fault) {
+        (Query::User(_), Some(Fault::HidesClosingUsers)) => page.items.clear(),
+        (
+            Query::Session(SessionQuery::LiveOf { user, now }),
+            Some(fault @ (Fault::ListsSessionsOldestFirst | Fault::ListsEndedSessionsAsLive)),
+        ) => {
+            if fault == Fault::ListsSessionsOldestFirst {
+                page.items.reverse();
+            } else {
+                let limit = PageLimit::MAX;
+                let ended = SessionQuery::EndedOf { user: *user, now: *now, skip: 0, limit };
+                page.items.extend(store.inner.list(&Query::Session(ended)).await?.items);
+            }
+        }
+        (Query::Client(_), Some(Fault::HidesShutOutClients)) => page.items.retain(
+            |found| !matches!(found, Record::Client(client) if client.revoked_at.is_some()),
+        ),
+        (
+            Query::Idempotency(IdempotencyQuery::Expired { by, limit }),
+            Some(Fault::ListsExpiredAnswersBackwards),
+        ) => {
+            let all = IdempotencyQuery::Expired { by: *by, limit: PageLimit::MAX };
+            page.items = store.inner.list(&Query::Idempotency(all)).await?.items;
+            page.items.reverse();
+            page.items.truncate(limit.get());
+        }
+        (Query::Document(_), Some(Fault::ListsDocumentsBackwards)) => page.items.reverse(),
+        _ => {}
+    }
+    Ok(page)
+}
+
+fn records<K: Kind>(page: Page<Arc<K>>) -> Page<Record> {
+    Page { items: page.items.into_iter().map(K::into_record).collect(), next: page.next }
+}
+
+async fn plans(store: &FaultyStore, mut query: PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
     match store.fault {
         Some(Fault::IgnoresTheProductFilter) => query.filter.product_id = None,
         Some(Fault::IgnoresTheSecondOfTwoFilters) if query.filter.is_active.is_some() => {
@@ -65,7 +128,7 @@ pub(super) async fn plans(
             let mut all = Vec::new();
             query.limit = PageLimit::MAX;
             loop {
-                let page = store.inner.plans(&query).await?;
+                let page = store.inner.list_as::<Plan>(query.clone()).await?;
                 all.extend(page.items);
                 query.after = page.next;
                 if query.after.is_none() {
@@ -74,7 +137,7 @@ pub(super) async fn plans(
             }
             return Ok(page(store, all, cut, |plan| {
                 match store.memory().firsts.get(&plan.id.uuid()) {
-                    Some(Write::Plan(first)) if store.has(Fault::SortsByTheFirstVersion) => {
+                    Some(Record::Plan(first)) if store.has(Fault::SortsByTheFirstVersion) => {
                         rest.order.position(first)
                     }
                     _ => rest.order.position(plan),
@@ -83,10 +146,10 @@ pub(super) async fn plans(
         }
         _ => {}
     }
-    store.inner.plans(&query).await
+    store.inner.list_as::<Plan>(query.clone()).await
 }
 
-pub(super) async fn subscriptions(
+async fn subscriptions(
     store: &FaultyStore,
     mut query: SubscriptionQuery,
 ) -> Result<Page<Arc<Subscription>>, StoreError> {
@@ -111,11 +174,11 @@ pub(super) async fn subscriptions(
                 (query.filter.renews_before, query.filter.renews_after) = (None, None);
             }
             query.limit = PageLimit::MAX;
-            let mut all = store.inner.subscriptions(&query).await?.items;
+            let mut all = store.inner.list_as::<Subscription>(query.clone()).await?.items;
             all.retain(|found| found.renews_at.is_none() || asked.filter.admits(found, asked.now));
             return Ok(page(store, all, cut, |found| {
                 match store.memory().firsts.get(&found.id.uuid()) {
-                    Some(Write::Subscription(first))
+                    Some(Record::Subscription(first))
                         if store.has(Fault::SortsByTheFirstVersion) =>
                     {
                         asked.order.position(first)
@@ -126,25 +189,25 @@ pub(super) async fn subscriptions(
         }
         _ => {}
     }
-    store.inner.subscriptions(&query).await
+    store.inner.list_as::<Subscription>(query.clone()).await
 }
 
-pub(super) async fn payments(
+async fn payments(
     store: &FaultyStore,
     mut query: PaymentQuery,
 ) -> Result<Page<Arc<Payment>>, StoreError> {
     if !sorts_or_cuts(store.fault) {
-        return store.inner.payments(&query).await;
+        return store.inner.list_as::<Payment>(query.clone()).await;
     }
     let cut = Cut { direction: query.direction, after: query.after.take(), limit: query.limit };
     query.limit = PageLimit::MAX;
-    let mut all = store.inner.payments(&query).await?.items;
+    let mut all = store.inner.list_as::<Payment>(query.clone()).await?.items;
     if store.has(Fault::MixesPaymentsOfAllSubscriptions) {
         let mut subscriptions = store.memory().subscriptions.clone();
         subscriptions.remove(&query.subscription_id);
         for subscription_id in subscriptions {
             let others = PaymentQuery { subscription_id, ..query.clone() };
-            all.extend(store.inner.payments(&others).await?.items);
+            all.extend(store.inner.list_as::<Payment>(others.clone()).await?.items);
         }
     }
     Ok(page(store, all, cut, |payment| PaymentQuery::position(payment)))

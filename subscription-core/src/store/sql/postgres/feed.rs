@@ -1,58 +1,56 @@
-//! The feed of events.
+//! Numbers the events of the feed.
 //!
-//! Commits that run side by side end in any order, and a number taken at the start of one says nothing
-//! about its end. So events are written without a place. Whoever reads the feed first gives a place to
-//! what is committed by then, one reader at a time: what is not seen yet gets a later one.
+//! Concurrent commits end in any order, and a number taken at the start of one says nothing about its end.
+//! So events are written without a sequence. The first reader of the feed numbers the events that are
+//! committed by then, one reader at a time: an event that it does not see yet gets a later number.
 
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Connection as _, Row as _};
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
 
-use super::super::history::EVENT_COLUMNS;
-use super::super::value::Value;
-use super::row::bound;
-use super::steps::execute;
-use crate::store::PageLimit;
+use super::super::dialect::SqlConnection as _;
+use super::super::page::Statement;
+use super::super::value::{Columns as _, Value};
 
-/// Events that get a place at a time; more than a page has.
-const PLACES: &str = "1000";
+/// Events that are numbered at a time; more than a page has.
+const NUMBERED_MAX: &str = "1000";
 
-pub(super) async fn read(
-    from: &mut PgConnection,
-    after: u64,
-    limit: PageLimit,
-) -> Result<Vec<PgRow>, sqlx::Error> {
-    let waiting = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL)";
-    if sqlx::query(waiting).fetch_one(&mut *from).await?.try_get(0)? {
-        give_places(from).await?;
-    }
-    let text = format!(
-        "SELECT sequence, {EVENT_COLUMNS} FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2"
-    );
-    let values = vec![Value::count(after), Value::count(limit.get() as u64)];
-    bound(sqlx::query(sqlx::AssertSqlSafe(text)), values).fetch_all(from).await
-}
-
-/// Gives a place to every event up to this position.
-pub(super) async fn place_up_to(to: &mut PgConnection, last: i64) -> Result<(), sqlx::Error> {
-    let waiting = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL AND position <= $1)";
-    while sqlx::query(waiting).bind(last).fetch_one(&mut *to).await?.try_get(0)? {
-        give_places(to).await?;
+/// Numbers events if any are without a number.
+pub(super) async fn number(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    if is_waiting(connection, i64::MAX).await? {
+        number_batch(connection).await?;
     }
     Ok(())
 }
 
-async fn give_places(to: &mut PgConnection) -> Result<(), sqlx::Error> {
-    let mut transaction = to.begin().await?;
-    // A statement of its own: the next one must see what was committed while this one waited.
+/// Numbers every event up to this position.
+pub(super) async fn number_up_to(
+    connection: &mut PgConnection,
+    last: i64,
+) -> Result<(), sqlx::Error> {
+    while is_waiting(connection, last).await? {
+        number_batch(connection).await?;
+    }
+    Ok(())
+}
+
+async fn is_waiting(connection: &mut PgConnection, last: i64) -> Result<bool, sqlx::Error> {
+    let text = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL AND position <= $1)";
+    let rows = connection.rows(Statement::new(text, vec![Value::Int(last)])).await?;
+    rows.first().map_or(Ok(false), |row| row.bool(0))
+}
+
+async fn number_batch(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    // A statement of its own: the next one must see events that were committed while this one waited.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('subscription feed ' || current_schema()))";
-    execute(&mut transaction, lock, Vec::new()).await?;
+    transaction.execute(Statement::new(lock, Vec::new())).await?;
     let text = format!(
-        "UPDATE events SET sequence = placed.sequence FROM (\
+        "UPDATE events SET sequence = numbered.sequence FROM (\
              SELECT position, nextval('feed') AS sequence FROM (\
-                 SELECT position FROM events WHERE sequence IS NULL ORDER BY position LIMIT {PLACES}\
+                 SELECT position FROM events WHERE sequence IS NULL ORDER BY position LIMIT {NUMBERED_MAX}\
              ) AS waiting\
-         ) AS placed WHERE events.position = placed.position"
+         ) AS numbered WHERE events.sequence IS NULL AND events.position = numbered.position"
     );
-    execute(&mut transaction, text, Vec::new()).await?;
+    transaction.execute(Statement::new(text, Vec::new())).await?;
     transaction.commit().await
 }

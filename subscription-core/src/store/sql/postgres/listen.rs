@@ -1,4 +1,4 @@
-//! Hearing from the other instances what to forget.
+//! Listens for changes that other instances made, and invalidates them in the cache (`LISTEN`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,45 +6,45 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 
-use super::announce::{CHANNEL, announced};
+use super::notify::{CHANNEL, parse};
 use crate::store::CacheInvalidator;
 
-/// How long to wait between two attempts to listen.
+/// The pause between two attempts to listen.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Listens until the store is closed. What is said while nobody listens is lost, so with every new
-/// start all is forgotten.
-pub(super) fn listen(options: PgConnectOptions, memory: CacheInvalidator, stop: Arc<Notify>) {
+/// Listens until the store is closed. Notifications that were sent while no connection listened are lost,
+/// so the whole cache is invalidated whenever listening begins or ends.
+pub(super) fn listen(options: PgConnectOptions, cache: CacheInvalidator, stop: Arc<Notify>) {
     tokio::spawn(async move {
         tokio::select! {
             () = stop.notified() => {}
-            () = hear(options, &memory) => {}
+            () = listen_and_retry(options, &cache) => {}
         }
     });
 }
 
-async fn hear(options: PgConnectOptions, memory: &CacheInvalidator) {
+async fn listen_and_retry(options: PgConnectOptions, cache: &CacheInvalidator) {
     loop {
-        if let Err(error) = hear_once(options.clone(), memory).await {
-            tracing::warn!(%error, "changes by other instances are not heard of at once");
+        if let Err(error) = listen_once(options.clone(), cache).await {
+            tracing::warn!(%error, "LISTEN connection lost: changes by other instances are seen late");
         }
-        memory.forget_all();
+        cache.forget_all();
         tokio::time::sleep(RETRY).await;
     }
 }
 
-async fn hear_once(
+async fn listen_once(
     options: PgConnectOptions,
-    memory: &CacheInvalidator,
+    cache: &CacheInvalidator,
 ) -> Result<(), sqlx::Error> {
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(CHANNEL).await?;
-    memory.forget_all();
-    // `None`: the connection was lost, and what was said meanwhile with it.
+    cache.forget_all();
+    // `None`: the connection was lost, and with it the notifications of the meantime.
     while let Some(notification) = listener.try_recv().await? {
-        if let Some((key, version)) = announced(notification.payload()) {
-            memory.forget(&key, version);
+        if let Some((key, version)) = parse(notification.payload()) {
+            cache.forget(&key, version);
         }
     }
     Ok(())

@@ -1,125 +1,91 @@
-//! Everything in a PostgreSQL database, for one process or many.
+//! A store in a PostgreSQL database, for one process or many.
 
 mod amount;
-mod announce;
+mod commit_one_statement;
+mod commit_transaction;
 mod feed;
 mod listen;
+mod notify;
 mod open;
 mod row;
-mod steps;
 mod transfer;
-mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::sync::Notify;
 
-use super::access;
+use super::commit::Refusal;
+use super::dialect::{Dialect, SqlConnection as _};
 use super::error::{failed, taken, unavailable};
 use super::page::{Branch, Statement};
 use super::pool::{Pool, is_lost};
-use super::read::store_over_sql;
 use super::table::{Table, key_values};
-use super::value::{Columns as _, Value};
+use super::value::Columns as _;
+use super::{SqlStore, access};
+use commit_one_statement::{OneStatement, one_statement};
 pub use open::PostgresOptions;
 use open::Readiness;
-use row::bound;
-use whole::{Whole, whole};
 
-use crate::store::{CacheInvalidator, ChangeSet, PageLimit, StoreError};
+use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
-/// How often a commit is tried that the database could not order among others.
+/// How often a commit is attempted that the database could not order among others.
 const ATTEMPTS: u32 = 8;
-/// How long the first of them waits before it tries again, at the most.
+/// The pause after the first of these attempts.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// A store in a PostgreSQL database, which any number of processes may share.
 ///
-/// Most commits are one statement and one round trip. Once one is answered it is as durable as the
-/// database is set to be. A restart of the database fails what is under way and nothing else.
+/// Most commits are one statement and one round trip. A commit that returned `Ok` is as durable as the
+/// database is set to be. A restart of the database fails the calls that are under way and no others.
+pub type PostgresStore = SqlStore<Postgres>;
+
+/// The PostgreSQL database of a [`PostgresStore`].
 #[derive(Debug)]
-pub struct PostgresStore {
+pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
     options: PgConnectOptions,
     readiness: Readiness,
-    /// Stops what runs beside.
+    /// Stops the background tasks.
     stop: Arc<Notify>,
 }
 
-/// Why a change set was not taken.
-#[derive(Debug)]
-enum Refusal {
-    Store(StoreError),
-    Sql(sqlx::Error),
-}
-
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<sqlx::Error> for Refusal {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl Refusal {
-    /// True if nothing was written because of who else was writing: a dead lock, a lock that took too
-    /// long, an order that could not be found.
-    fn is_transient(error: &sqlx::Error) -> bool {
-        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        matches!(code.as_deref(), Some("40001" | "40P01" | "55P03"))
-    }
-}
-
 impl PostgresStore {
-    /// Finishes what was begun and lets the connections go.
+    /// Waits for calls that are under way, and closes the connections.
     pub async fn close(&self) {
-        self.stop.notify_waiters();
-        self.pool.close().await;
+        self.0.stop.notify_waiters();
+        self.0.pool.close().await;
     }
 
-    /// Keeps `memory` from holding what other processes have changed.
-    pub fn listen(&self, memory: &CacheInvalidator) {
-        listen::listen(self.options.clone(), memory.clone(), Arc::clone(&self.stop));
+    /// Invalidates records in a cache when other processes change them.
+    pub fn listen(&self, cache: &CacheInvalidator) {
+        listen::listen(self.0.options.clone(), cache.clone(), Arc::clone(&self.0.stop));
     }
+}
+
+impl Dialect for Postgres {
+    type Row = PgRow;
 
     async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
         self.readiness.check()?;
-        let Statement { text, values } = statement;
-        let again = values.clone();
-        match self.fetch(text.clone(), values).await {
-            // Reading twice does no harm: whoever reads need not hear of a restart.
-            Err(error) if is_lost(&error) => self.fetch(text, again).await.map_err(failed),
+        match self.fetch(statement.clone()).await {
+            // A read may be repeated, so that a restart of the database does not fail it.
+            Err(error) if is_lost(&error) => self.fetch(statement).await.map_err(failed),
             outcome => outcome.map_err(failed),
         }
     }
 
-    async fn fetch(
-        &self,
-        text: std::borrow::Cow<'static, str>,
-        values: Vec<Value>,
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
-        let mut connection = self.pool.get().await?;
-        let query = bound(sqlx::query(AssertSqlSafe(text)), values);
-        let rows = query.fetch_all(&mut *connection).await;
-        connection.finish(rows)
-    }
-
-    async fn take(&self, changes: ChangeSet) -> Result<(), StoreError> {
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.readiness.check()?;
         let mut attempt = 1;
         loop {
-            let outcome = match whole(&changes) {
-                Some(whole) => self.take_whole(whole, &changes).await,
-                None => self.take_steps(&changes).await,
+            let outcome = match one_statement(&changes) {
+                Some(statement) => self.commit_one_statement(statement, &changes).await,
+                None => self.commit_transaction(&changes).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
@@ -127,36 +93,63 @@ impl PostgresStore {
                     self.expect_new(&changes).await?;
                     return Err(StoreError::Taken(unique));
                 }
-                Err(Refusal::Store(error)) => return Err(error),
-                Err(Refusal::Sql(error)) if Refusal::is_transient(&error) && attempt < ATTEMPTS => {
-                    tracing::debug!(attempt, %error, "a commit is tried again");
+                Err(Refusal::Sql(error)) if is_transient(&error) && attempt < ATTEMPTS => {
+                    tracing::debug!(attempt, %error, "retrying a commit");
                     tokio::time::sleep(PAUSE * attempt).await;
                     attempt += 1;
                 }
-                Err(Refusal::Sql(error)) => return Err(failed(error)),
+                Err(refusal) => return Err(refusal.into()),
             }
         }
     }
 
-    async fn take_whole(&self, whole: Whole, changes: &ChangeSet) -> Result<(), Refusal> {
+    async fn number_events(&self) -> Result<(), StoreError> {
+        self.readiness.check()?;
+        let mut connection = self.pool.get().await.map_err(failed)?;
+        let numbered = feed::number(&mut connection).await;
+        connection.finish(numbered).map_err(failed)
+    }
+
+    async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+        // A row that another transaction is writing is left for the next list.
+        self.rows(access::move_due(now, " FOR NO KEY UPDATE SKIP LOCKED")).await.map(drop)
+    }
+
+    /// PostgreSQL evaluates a condition on no row before it reads any row. Near the end of a list it would
+    /// prefer an index of more rows than the list has.
+    fn fit(branch: &mut Branch, tests: &[String]) {
+        branch.conditions.extend_from_slice(tests);
+        branch.begin_within();
+    }
+}
+
+impl Postgres {
+    async fn fetch(&self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         let mut connection = self.pool.get().await?;
-        let Whole { statement: Statement { text, values }, checked } = whole;
-        let query = bound(sqlx::query(AssertSqlSafe(text)), values);
-        let row = query.fetch_one(&mut *connection).await;
-        let row = connection.finish(row).map_err(|error| refusal(error, changes))?;
+        let rows = connection.rows(statement).await;
+        connection.finish(rows)
+    }
+
+    async fn commit_one_statement(
+        &self,
+        OneStatement { statement, checked }: OneStatement,
+        changes: &ChangeSet,
+    ) -> Result<(), Refusal> {
+        let rows = self.fetch(statement).await.map_err(|error| refusal(error, changes))?;
         for (at, key) in checked.into_iter().enumerate() {
-            if row.int(at)? == 0 {
+            let is_as_expected = rows.first().map_or(Ok(0), |row| row.int(at))? > 0;
+            if !is_as_expected {
                 return Err(StoreError::Conflict(key).into());
             }
         }
         Ok(())
     }
 
-    async fn take_steps(&self, changes: &ChangeSet) -> Result<(), Refusal> {
+    async fn commit_transaction(&self, changes: &ChangeSet) -> Result<(), Refusal> {
         let mut connection = self.pool.get().await?;
         let outcome = async {
             let mut transaction = connection.begin().await?;
-            steps::apply(&mut transaction, changes).await?;
+            commit_transaction::commit(&mut transaction, changes).await?;
             transaction.commit().await?;
             Ok(())
         }
@@ -164,13 +157,13 @@ impl PostgresStore {
         match outcome {
             Ok(()) => Ok(connection.finish(Ok(()))?),
             Err(Refusal::Sql(error)) => Ok(connection.finish(Err(error))?),
-            // Its lease ends with a transaction under way, which is taken back.
+            // The lease ends with an open transaction, which the pool rolls back.
             Err(refused) => Err(refused),
         }
     }
 
-    /// Checks the versions of what is to be made. They come before values, but what is made by a rival at
-    /// the same time may be met by its value first: a twin's, by the same one.
+    /// Checks that new records do not exist. Versions are checked before unique values, but of two commits
+    /// that create the same record the later may meet the other's unique value first.
     async fn expect_new(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         for write in changes.writes.iter().filter(|write| write.version() == Version::FIRST) {
             let key = write.key();
@@ -181,32 +174,18 @@ impl PostgresStore {
         }
         Ok(())
     }
-
-    async fn feed(&self, after: u64, limit: PageLimit) -> Result<Vec<PgRow>, StoreError> {
-        self.readiness.check()?;
-        let mut connection = self.pool.get().await.map_err(failed)?;
-        let rows = feed::read(&mut connection, after, limit).await;
-        connection.finish(rows).map_err(failed)
-    }
-
-    /// Moves subscriptions whose access has begun or ended to their new class.
-    async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
-        let rows = self.rows(access::is_behind(now)).await?;
-        let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
-        // A row that somebody is writing right now is left for the next time.
-        let move_due = || access::move_due(now, " FOR NO KEY UPDATE SKIP LOCKED");
-        if is_behind && let Err(error) = self.rows(move_due()).await {
-            // The list is right without it, and a full or a read-only database must not keep it from
-            // whoever asks.
-            tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
-        }
-        Ok(())
-    }
 }
 
-/// What it means that a whole change set failed: by the index that the database names.
+/// True if nothing was written because of other transactions: a deadlock, a lock that took too long, a
+/// serialization failure.
+fn is_transient(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(code.as_deref(), Some("40001" | "40P01" | "55P03"))
+}
+
+/// The meaning of an error of a one-statement commit, by the index that the database names.
 fn refusal(error: sqlx::Error, changes: &ChangeSet) -> Refusal {
-    let constraint = error.as_database_error().and_then(|told| told.constraint());
+    let constraint = error.as_database_error().and_then(|error| error.constraint());
     for write in &changes.writes {
         let key = write.key();
         let table = Table::of(&key);
@@ -219,12 +198,3 @@ fn refusal(error: sqlx::Error, changes: &ChangeSet) -> Refusal {
     }
     if is_lost(&error) { unavailable(error).into() } else { error.into() }
 }
-
-/// PostgreSQL looks at such a condition before it looks at any row. Near the end of a list it would take
-/// an index of more than the list for the shorter way.
-fn fit(branch: &mut Branch, there_is: &[String]) {
-    branch.conditions.extend_from_slice(there_is);
-    branch.begin_within();
-}
-
-store_over_sql!(PostgresStore, fit);

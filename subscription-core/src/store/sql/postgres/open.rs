@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::super::error::unavailable;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
-use super::PostgresStore;
+use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
 
 /// How long to wait between two attempts to reach a database, at the most.
@@ -104,7 +104,7 @@ impl PostgresOptions {
             .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
             .disable_statement_logging();
         let pool = Pool::new(options.clone(), self.connections, self.patience);
-        PostgresStore { pool, options, readiness, stop }
+        SqlStore(Postgres { pool, options, readiness, stop })
     }
 }
 

@@ -1,29 +1,43 @@
-//! Values to and from PostgreSQL, each of the type that was made for it.
+//! Statements, their values and their rows in PostgreSQL.
 
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 use serde_json::value::RawValue;
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::types::Json;
-use sqlx::{Postgres, Row as _};
+use sqlx::{AssertSqlSafe, Postgres, Row as _};
 use uuid::Uuid;
 
+use super::super::dialect::SqlConnection;
+use super::super::page::Statement;
 use super::super::value::{Columns, NEVER_MICROS, Value};
 use super::amount::Digits;
 
-type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+impl SqlConnection for PgConnection {
+    type Row = PgRow;
 
-pub(super) fn bound(query: PgQuery<'_>, values: Vec<Value>) -> PgQuery<'_> {
-    values.into_iter().fold(query, |query, value| match value {
+    async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
+        query(statement).fetch_all(self).await
+    }
+
+    async fn execute(&mut self, statement: Statement) -> Result<u64, sqlx::Error> {
+        query(statement).execute(self).await.map(|done| done.rows_affected())
+    }
+}
+
+fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
+    let query = sqlx::query(AssertSqlSafe(statement.text));
+    statement.values.into_iter().fold(query, |query, value| match value {
         Value::Id(id) => query.bind(id),
+        Value::IdOrNull(id) => query.bind(id),
         Value::Text(text) => query.bind(text),
         Value::Int(number) => query.bind(number),
         Value::Bool(yes) => query.bind(yes),
         Value::Time(time) => query.bind(time.map(DateTime::<Utc>::from)),
         Value::Amount(amount) | Value::PriceOrder(amount) => query.bind(Digits(amount)),
         Value::Bytes(bytes) => query.bind(bytes),
-        // What is no JSON was made by nobody here; the database would refuse it too.
+        // The text was made by `Value::json`, so it is JSON.
         Value::Json(text) => query.bind(RawValue::from_string(text).ok().map(Json)),
         Value::TimeOrder(time) => query.bind(match time {
             Some(time) => time.into(),
@@ -34,6 +48,10 @@ pub(super) fn bound(query: PgQuery<'_>, values: Vec<Value>) -> PgQuery<'_> {
 
 impl Columns for PgRow {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }
 

@@ -1,87 +1,55 @@
-//! Moving out of a database and into one.
+//! Export from a PostgreSQL database, and import into one.
 
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::access;
+use super::super::dialect::SqlConnection;
 use super::super::error::failed;
-use super::super::history::EVENT_COLUMNS;
 use super::super::page::Statement;
-use super::super::transfer::{
-    Counts, Kind, Link, Progress, Snapshot, TransferError, Users, export, import,
+use super::super::records::EVENTS;
+use super::super::value::{Columns as _, Value};
+use super::{Postgres, feed};
+use crate::store::transfer::{
+    Counts, Kind, Progress, Snapshot, Transfer, TransferError, Users, export, import,
 };
-use super::super::value::Columns as _;
-use super::row::bound;
-use super::{PostgresStore, feed};
 
-/// # Moving
-///
-/// See [`transfer`](crate::store::transfer) for the file.
-impl PostgresStore {
-    /// Writes everything that the store holds at this moment. Readers and writers go on beside it.
-    ///
-    /// What is written holds personal data and hashes: see [`transfer`](crate::store::transfer).
-    pub async fn export<W, P>(&self, to: W, progress: P) -> Result<Counts, TransferError>
-    where
-        W: AsyncWrite + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        let mut beside = self.unhurried().await?;
-        // Most events get their place before the moment, so that few are late.
+impl Transfer for Postgres {
+    async fn export(
+        &self,
+        to: impl AsyncWrite + Unpin + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
+        let mut beside = self.connect_without_timeouts().await?;
+        // Most events are numbered before the snapshot is taken, so that few are late.
         let last = last_position(&mut beside).await.map_err(failed)?;
-        feed::place_up_to(&mut beside, last).await.map_err(failed)?;
-        let mut reader = self.unhurried().await?;
+        feed::number_up_to(&mut beside, last).await.map_err(failed)?;
+        let mut reader = self.connect_without_timeouts().await?;
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let mut transaction = reader.begin_with(begin).await.map_err(failed)?;
         let last = last_position(&mut transaction).await.map_err(failed)?;
-        feed::place_up_to(&mut beside, last).await.map_err(failed)?;
+        feed::number_up_to(&mut beside, last).await.map_err(failed)?;
         let mut moment = Moment { seen: &mut transaction, beside: &mut beside };
         let exported = export(&mut moment, to, progress).await;
         transaction.rollback().await.map_err(failed)?;
-        // They end either way.
+        // The export is complete, also if closing fails.
         reader.close().await.ok();
         beside.close().await.ok();
         exported
     }
 
-    /// Takes everything that an export wrote, if the store is empty, or nothing at all. Who else writes
-    /// waits until then.
-    ///
-    /// Where the file has users, every subscription that is not expired must belong to one of them.
-    pub async fn import<R, P>(&self, from: R, progress: P) -> Result<Counts, TransferError>
-    where
-        R: AsyncBufRead + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.take_in(from, Users::WithAccounts, progress).await
-    }
-
-    /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
-    /// subscription may belong to anybody, also where the file has users.
-    pub async fn import_for_any_user<R, P>(
-        &self,
-        from: R,
-        progress: P,
-    ) -> Result<Counts, TransferError>
-    where
-        R: AsyncBufRead + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.take_in(from, Users::Any, progress).await
-    }
-
-    async fn take_in(
+    async fn import(
         &self,
         from: impl AsyncBufRead + Unpin + Send,
         users: Users,
         progress: impl FnMut(Progress) + Send,
     ) -> Result<Counts, TransferError> {
-        let mut connection = self.unhurried().await?;
+        let mut connection = self.connect_without_timeouts().await?;
         let mut transaction = connection.begin().await.map_err(failed)?;
         let tables = Kind::ALL.map(Kind::plural).join(", ");
         let lock = format!("LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE");
-        sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(failed)?;
+        transaction.execute(Statement::new(lock, Vec::new())).await.map_err(failed)?;
         let imported = match import(&mut *transaction, from, users, progress).await {
             Ok(imported) => {
                 finish(&mut transaction, &tables, imported.feed).await.map_err(failed)?;
@@ -93,13 +61,14 @@ impl PostgresStore {
                 Err(error)
             }
         };
-        // It ends either way.
         connection.close().await.ok();
         imported
     }
+}
 
-    /// A connection of one's own for what takes long: the pool's are for those who are in a hurry.
-    async fn unhurried(&self) -> Result<PgConnection, TransferError> {
+impl Postgres {
+    /// A connection outside of the pool, without its time-outs.
+    async fn connect_without_timeouts(&self) -> Result<PgConnection, TransferError> {
         const UNLIMITED: [(&str, &str); 2] =
             [("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")];
         self.readiness.check()?;
@@ -108,43 +77,36 @@ impl PostgresStore {
     }
 }
 
-/// The newest event's.
+/// The position of the newest event that has no number yet.
 async fn last_position(from: &mut PgConnection) -> Result<i64, sqlx::Error> {
-    let text = "SELECT COALESCE(max(position), 0) FROM events";
+    let text = "SELECT COALESCE(max(position), 0) FROM events WHERE sequence IS NULL";
     sqlx::query(text).fetch_one(from).await?.int(0)
 }
 
-/// Lists subscriptions by what has begun and ended, lets the planner know what there is, and the feed go
-/// on after this number.
+/// Updates access classes, collects the planner's statistics, and sets the number that the feed has reached.
 async fn finish(to: &mut PgConnection, tables: &str, feed: i64) -> Result<(), sqlx::Error> {
-    sqlx::query(AssertSqlSafe(access::move_all_due("now()"))).execute(&mut *to).await?;
-    sqlx::query(AssertSqlSafe(format!("ANALYZE {tables}"))).execute(&mut *to).await?;
-    // Last, as it is not taken back if something fails.
+    to.execute(Statement::new(access::move_all_due("now()"), Vec::new())).await?;
+    to.execute(Statement::new(format!("ANALYZE {tables}"), Vec::new())).await?;
+    // Last, because a rollback does not undo it.
     let text = "SELECT setval('feed', GREATEST($1, 1), $1 > 0)";
-    sqlx::query(text).bind(feed).execute(to).await?;
-    Ok(())
+    to.execute(Statement::new(text, vec![Value::Int(feed)])).await.map(drop)
 }
 
-/// A store at one moment, and a connection that sees what became of it.
+/// A snapshot of the store, and a second connection that sees which numbers its events got since.
 struct Moment<'c> {
     seen: &'c mut PgConnection,
     beside: &'c mut PgConnection,
 }
 
-impl Link for PgConnection {
-    type Row = PgRow;
-
-    async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
-        let query = bound(sqlx::query(AssertSqlSafe(statement.text)), statement.values);
-        query.fetch_all(self).await
-    }
-}
-
-impl Link for Moment<'_> {
+impl SqlConnection for Moment<'_> {
     type Row = PgRow;
 
     async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         self.seen.rows(statement).await
+    }
+
+    async fn execute(&mut self, statement: Statement) -> Result<u64, sqlx::Error> {
+        self.seen.execute(statement).await
     }
 }
 
@@ -161,9 +123,11 @@ impl Snapshot for Moment<'_> {
         if late.is_empty() {
             return Ok(Vec::new());
         }
-        let text = format!(
-            "SELECT sequence, {EVENT_COLUMNS} FROM events WHERE position = ANY($1) ORDER BY sequence"
-        );
-        sqlx::query(AssertSqlSafe(text)).bind(late).fetch_all(&mut *self.beside).await
+        let text = "SELECT COALESCE(max(sequence), 0) FROM events";
+        let numbered = sqlx::query(text).fetch_one(&mut *self.seen).await?.int(0)?;
+        let select = &EVENTS.texts.select;
+        let text = format!("{select} WHERE sequence > $1 AND position = ANY($2) ORDER BY sequence");
+        let query = sqlx::query(AssertSqlSafe(text)).bind(numbered).bind(late);
+        query.fetch_all(&mut *self.beside).await
     }
 }

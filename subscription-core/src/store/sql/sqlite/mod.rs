@@ -1,6 +1,6 @@
-//! Everything in one file, by SQLite.
+//! A store in one SQLite file.
 
-mod apply;
+mod commit;
 mod file;
 mod row;
 mod traces;
@@ -14,37 +14,36 @@ use std::time::Duration;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _};
 
-use super::access;
+use super::dialect::{Dialect, SqlConnection as _};
 use super::error::{OpenError, failed, unavailable};
-use super::history::EVENT_COLUMNS;
-use super::migrations;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
-use super::read::store_over_sql;
-use super::value::{Columns as _, Value};
+use super::{SqlStore, migrations};
 use file::HeldFile;
-use row::bound;
 use writer::Writer;
 
-use crate::store::{ChangeSet, PageLimit, StoreError};
+use crate::store::{ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
 
-/// Reads at the same time.
+/// The number of connections that read.
 const READERS: usize = 8;
-/// How long a read waits for its turn, and a write for whoever else has the file.
+/// How long a read waits for a connection, and a write for another program that has locked the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A store in one SQLite file.
 ///
-/// One process has the file, and in it one writer, which puts change sets that wait into one
-/// transaction: what is refused is taken back by itself, and all share one flush of the disk. Readers
-/// go on beside it. What is deleted is overwritten in the file, and gone from its log a second later or
-/// when the last who reads it is done. Once a commit is answered it survives a power cut, unless [`SqliteOptions::relaxed`] was
-/// asked for.
+/// One process opens the file, and one task in it writes: change sets that wait for it share a transaction,
+/// and so a flush of the disk; a refused one is rolled back by itself. Readers go on beside it. Deleted rows
+/// are overwritten in the file, and gone from its log a second later or when the last reader of them is done.
+/// A commit that returned `Ok` survives a power cut, unless the file was opened with
+/// [`SqliteOptions::relaxed`].
+pub type SqliteStore = SqlStore<Sqlite>;
+
+/// The SQLite file of a [`SqliteStore`].
 #[derive(Debug)]
-pub struct SqliteStore {
+pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
     writer: Writer,
 }
@@ -57,7 +56,7 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// A file, which is made if it is not there.
+    /// A file, which is created if it does not exist.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), synchronous: SqliteSynchronous::Full }
     }
@@ -70,15 +69,16 @@ impl SqliteOptions {
         self
     }
 
-    /// Opens the file, alone, and brings its tables up to date. Where that fails, no file is left behind
-    /// that was not there before.
+    /// Opens the file for this process alone, and migrates its tables. If that fails, files that were created
+    /// are removed.
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
         let held = HeldFile::take(&self.path)?;
         match self.connect().await {
             Ok((options, connection)) => {
                 let read_only = options.clone().pragma("query_only", "on");
                 let readers = Pool::new(read_only, READERS, PATIENCE);
-                Ok(SqliteStore { readers, writer: Writer::start(options, connection, held) })
+                let writer = Writer::start(options, connection, held);
+                Ok(SqlStore(Sqlite { readers, writer }))
             }
             Err(error) => {
                 held.discard();
@@ -87,11 +87,11 @@ impl SqliteOptions {
         }
     }
 
-    /// A connection for the writer to a file that is there, and how to make more.
+    /// Migrates the file. Returns a connection for the writer, and the options for more connections.
     async fn connect(&self) -> Result<(SqliteConnectOptions, SqliteConnection), OpenError> {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
-            // One that is removed later is not to be replaced by an empty one.
+            // A file that is removed later must not be replaced by an empty one.
             .create_if_missing(false)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(self.synchronous)
@@ -110,58 +110,44 @@ impl SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Finishes what was begun and lets the file go.
+    /// Waits for commits that are under way, and closes the file.
     pub async fn close(&self) {
-        self.readers.close().await;
-        self.writer.close().await;
+        self.0.readers.close().await;
+        self.0.writer.close().await;
     }
+}
+
+impl Dialect for Sqlite {
+    type Row = SqliteRow;
 
     async fn rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
-        // Its words alone: what is bound may be anybody's.
+        // The text alone: bound values may be personal data.
         tracing::trace!(statement = %statement.text, "reads");
         let mut reader = self.readers.get().await.map_err(unavailable)?;
-        let query = bound(sqlx::query(AssertSqlSafe(statement.text)), statement.values);
-        let rows = query.fetch_all(&mut *reader).await;
+        let rows = reader.rows(statement).await;
         reader.finish(rows).map_err(failed)
     }
 
-    async fn take(&self, changes: ChangeSet) -> Result<(), StoreError> {
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.writer.commit(changes).await
     }
 
-    async fn feed(&self, after: u64, limit: PageLimit) -> Result<Vec<SqliteRow>, StoreError> {
-        let text = format!(
-            "SELECT sequence, {EVENT_COLUMNS} FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2"
-        );
-        let values = vec![Value::count(after), Value::count(limit.get() as u64)];
-        self.rows(Statement::new(text, values)).await
-    }
-
-    /// Moves subscriptions whose access has begun or ended to their new class.
     async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
-        let rows = self.rows(access::is_behind(now)).await?;
-        let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
-        if is_behind && let Err(error) = self.writer.move_due(now).await {
-            // The list is right without it, and a full disk must not keep it from whoever asks.
-            tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
+        self.writer.move_due(now).await
+    }
+
+    /// SQLite evaluates a condition on no row for each row, but a limit of 0 before any. A position with
+    /// more columns than the order has would not be found in an index.
+    ///
+    /// SQLite has no statistics here: it takes a condition on any other indexed column for as selective as
+    /// `user_id = $1`, and might read a third of the table. So the index of few rows is named.
+    fn fit(branch: &mut Branch, tests: &[String]) {
+        if let Some(index) = branch.index {
+            branch.hint = format!(" INDEXED BY {index}");
         }
-        Ok(())
+        if !tests.is_empty() {
+            let (tests, limit) = (tests.join(" AND "), &branch.limit);
+            branch.limit = format!("CASE WHEN {tests} THEN {limit} ELSE 0 END");
+        }
     }
 }
-
-/// SQLite looks at such a condition row by row, but at a limit of none before any. A place told by more
-/// than what it sorts by would not be found in an index.
-///
-/// Without statistics, which nobody collects here, SQLite takes a condition on any other indexed column
-/// for as rare as `user_id = $1`, and might read a third of the table. So the index of few is named.
-fn fit(branch: &mut Branch, there_is: &[String]) {
-    if let Some(index) = branch.index {
-        branch.hint = format!(" INDEXED BY {index}");
-    }
-    if !there_is.is_empty() {
-        let (there_is, limit) = (there_is.join(" AND "), &branch.limit);
-        branch.limit = format!("CASE WHEN {there_is} THEN {limit} ELSE 0 END");
-    }
-}
-
-store_over_sql!(SqliteStore, fit);

@@ -1,19 +1,33 @@
-//! Values to and from SQLite: ids as 16 bytes, times as microseconds, amounts as text.
+//! Statements, their values and their rows in SQLite: ids are 16 bytes, times microseconds, amounts text.
 
 use rust_decimal::Decimal;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Row as _, Sqlite};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, Sqlite};
 use uuid::Uuid;
 
+use super::super::dialect::SqlConnection;
+use super::super::page::Statement;
 use super::super::value::{Columns, NEVER_MICROS, Value};
 use crate::values::clock::Timestamp;
 
-type SqliteQuery<'q> = Query<'q, Sqlite, SqliteArguments>;
+impl SqlConnection for SqliteConnection {
+    type Row = SqliteRow;
 
-pub(super) fn bound(query: SqliteQuery<'_>, values: Vec<Value>) -> SqliteQuery<'_> {
-    values.into_iter().fold(query, |query, value| match value {
+    async fn rows(&mut self, statement: Statement) -> Result<Vec<SqliteRow>, sqlx::Error> {
+        query(statement).fetch_all(self).await
+    }
+
+    async fn execute(&mut self, statement: Statement) -> Result<u64, sqlx::Error> {
+        query(statement).execute(self).await.map(|done| done.rows_affected())
+    }
+}
+
+fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArguments> {
+    let query = sqlx::query(AssertSqlSafe(statement.text));
+    statement.values.into_iter().fold(query, |query, value| match value {
         Value::Id(id) => query.bind(id),
+        Value::IdOrNull(id) => query.bind(id),
         Value::Text(text) => query.bind(text),
         Value::Int(number) => query.bind(number),
         Value::Bool(yes) => query.bind(yes),
@@ -26,7 +40,7 @@ pub(super) fn bound(query: SqliteQuery<'_>, values: Vec<Value>) -> SqliteQuery<'
     })
 }
 
-/// As the table works it out: text that sorts as its value does.
+/// The generated column `price_order`: text that sorts as its value does.
 fn price_order(price: Decimal) -> String {
     let text = price.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -35,6 +49,10 @@ fn price_order(price: Decimal) -> String {
 
 impl Columns for SqliteRow {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.try_get(at)
+    }
+
+    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }
 
@@ -47,7 +65,7 @@ impl Columns for SqliteRow {
     }
 
     fn bool(&self, at: usize) -> Result<bool, sqlx::Error> {
-        // What is worked out in a statement is a number to SQLite.
+        // The result of an expression is a number in SQLite.
         self.try_get::<i64, _>(at).map(|number| number != 0)
     }
 

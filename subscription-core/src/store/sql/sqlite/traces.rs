@@ -12,8 +12,9 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 use tokio::time::Instant;
 
+use super::super::dialect::SqlConnection as _;
+use super::super::page::Statement;
 use super::PATIENCE;
-use super::apply::execute;
 use crate::store::{ChangeSet, Key};
 
 /// How long a deleted row stays in the log.
@@ -99,7 +100,7 @@ impl Traces {
             let bytes = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
             let bytes: i64 = sqlx::query(bytes).fetch_one(&mut *connection).await?.try_get(0)?;
             if bytes <= VACUUM_BYTES_MAX {
-                execute(connection, "VACUUM", Vec::new()).await?;
+                connection.execute(Statement::new("VACUUM", Vec::new())).await?;
                 self.in_log();
             }
             Ok::<_, sqlx::Error>(())
@@ -140,5 +141,5 @@ async fn wait_for_readers(
     time: Duration,
 ) -> Result<(), sqlx::Error> {
     let text = format!("PRAGMA busy_timeout = {}", time.as_millis());
-    execute(connection, text, Vec::new()).await.map(drop)
+    connection.execute(Statement::new(text, Vec::new())).await.map(drop)
 }

@@ -1,36 +1,28 @@
-//! Moving out of a file and into one.
+//! Export from an SQLite file, and import into one.
 
+use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use super::super::access;
+use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, unavailable};
 use super::super::page::Statement;
-use super::super::transfer::{
-    Counts, Link, Progress, Snapshot, TransferError, Users, export, import,
+use super::super::value::{Columns as _, Value};
+use super::Sqlite;
+use crate::store::transfer::{
+    Counts, Progress, Snapshot, Transfer, TransferError, Users, export, import,
 };
-use super::super::value::Columns as _;
-use super::SqliteStore;
-use super::apply::execute;
-use super::row::bound;
 
 /// SQLite's own time, in microseconds.
 const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 
-/// # Moving
-///
-/// See [`transfer`](crate::store::transfer) for the file.
-impl SqliteStore {
-    /// Writes everything that the store holds at this moment. Readers and writers go on beside it; the
-    /// file's log grows by what they write, until the export is done.
-    ///
-    /// What is written holds personal data and hashes: see [`transfer`](crate::store::transfer).
-    pub async fn export<W, P>(&self, to: W, progress: P) -> Result<Counts, TransferError>
-    where
-        W: AsyncWrite + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
+impl Transfer for Sqlite {
+    async fn export(
+        &self,
+        to: impl AsyncWrite + Unpin + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
         let mut reader = self.readers.get().await.map_err(unavailable)?;
         let mut snapshot = reader.begin().await.map_err(failed)?;
         let exported = export(&mut *snapshot, to, progress).await;
@@ -39,33 +31,7 @@ impl SqliteStore {
         exported
     }
 
-    /// Takes everything that an export wrote, if the store is empty, or nothing at all. Who else writes
-    /// waits until then.
-    ///
-    /// Where the file has users, every subscription that is not expired must belong to one of them.
-    pub async fn import<R, P>(&self, from: R, progress: P) -> Result<Counts, TransferError>
-    where
-        R: AsyncBufRead + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.take_in(from, Users::WithAccounts, progress).await
-    }
-
-    /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
-    /// subscription may belong to anybody, also where the file has users.
-    pub async fn import_for_any_user<R, P>(
-        &self,
-        from: R,
-        progress: P,
-    ) -> Result<Counts, TransferError>
-    where
-        R: AsyncBufRead + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.take_in(from, Users::Any, progress).await
-    }
-
-    async fn take_in(
+    async fn import(
         &self,
         from: impl AsyncBufRead + Unpin + Send,
         users: Users,
@@ -74,12 +40,9 @@ impl SqliteStore {
         let mut loan = self.writer.lend().await?;
         let mut transaction =
             loan.connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-        let imported = import(&mut *transaction, from, users, progress).await;
-        let moved = match imported {
+        let imported = match import(&mut *transaction, from, users, progress).await {
             Ok(imported) => {
-                set_feed(&mut transaction, imported.feed).await.map_err(failed)?;
-                let move_due = access::move_all_due(NOW);
-                execute(&mut transaction, move_due, Vec::new()).await.map_err(failed)?;
+                finish(&mut transaction, imported.feed).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;
                 Ok(imported.counts)
             }
@@ -89,25 +52,17 @@ impl SqliteStore {
             }
         };
         loan.give_back();
-        moved
+        imported
     }
 }
 
-/// The next event gets the number after this one.
-async fn set_feed(to: &mut SqliteConnection, last: i64) -> Result<(), sqlx::Error> {
-    sqlx::query("DELETE FROM sqlite_sequence WHERE name = 'events'").execute(&mut *to).await?;
+/// Sets the number that the feed has reached, and updates access classes.
+async fn finish(to: &mut SqliteConnection, feed: i64) -> Result<(), sqlx::Error> {
+    let text = "DELETE FROM sqlite_sequence WHERE name = 'events'";
+    to.execute(Statement::new(text, Vec::new())).await?;
     let text = "INSERT INTO sqlite_sequence (name, seq) VALUES ('events', $1)";
-    sqlx::query(text).bind(last).execute(to).await?;
-    Ok(())
-}
-
-impl Link for SqliteConnection {
-    type Row = SqliteRow;
-
-    async fn rows(&mut self, statement: Statement) -> Result<Vec<SqliteRow>, sqlx::Error> {
-        let query = bound(sqlx::query(AssertSqlSafe(statement.text)), statement.values);
-        query.fetch_all(self).await
-    }
+    to.execute(Statement::new(text, vec![Value::Int(feed)])).await?;
+    to.execute(Statement::new(access::move_all_due(NOW), Vec::new())).await.map(drop)
 }
 
 impl Snapshot for SqliteConnection {

@@ -6,9 +6,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout_at;
 
 use super::super::access;
+use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, unavailable};
 use super::super::page::Statement;
-use super::apply::{apply, execute};
+use super::commit;
 use super::file::HeldFile;
 use super::traces::Traces;
 use crate::store::{ChangeSet, StoreError};
@@ -205,7 +206,7 @@ async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut T
         }
         Err(error) => {
             // Nothing of the group is kept: neither what was taken nor what came after.
-            let undone = execute(connection, "ROLLBACK", Vec::new()).await;
+            let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
             tracing::error!(%error, "a group of commits could not be written");
             let error = std::sync::Arc::new(error);
             for job in work {
@@ -224,7 +225,7 @@ async fn transact(
     outcomes: &mut Vec<Result<(), StoreError>>,
 ) -> Result<(), StoreError> {
     let step = async |connection: &mut SqliteConnection, text: &'static str| {
-        execute(connection, text, Vec::new()).await.map_err(failed)
+        connection.execute(Statement::new(text, Vec::new())).await.map_err(failed)
     };
     step(connection, "BEGIN IMMEDIATE").await?;
     for job in work {
@@ -235,7 +236,9 @@ async fn transact(
             step(connection, "SAVEPOINT job").await?;
         }
         let outcome = match job {
-            Job::Commit(changes, _) => apply(connection, changes).await,
+            Job::Commit(changes, _) => {
+                commit::commit(connection, changes).await.map_err(StoreError::from)
+            }
             Job::MoveDue(now, _) => move_due(connection, *now).await,
             Job::Lend(_) | Job::Close(_) => Ok(()),
         };
@@ -255,7 +258,5 @@ async fn transact(
 }
 
 async fn move_due(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
-    let Statement { text, values } = access::move_due(now, "");
-    execute(connection, text, values).await.map_err(failed)?;
-    Ok(())
+    connection.execute(access::move_due(now, "")).await.map(drop).map_err(failed)
 }

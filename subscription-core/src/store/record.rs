@@ -1,0 +1,241 @@
+//! Records of every kind, the keys that name them, and the values that find them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::document::{Document, DocumentKey, DocumentQuery};
+use super::error::{StoreError, Unique};
+use super::idempotency::{IdempotencyKey, IdempotencyRecord};
+use super::query::{
+    ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, Query, SessionQuery, SubscriptionQuery,
+    UserQuery,
+};
+use crate::accounts::{Client, IdentityKey, Session, User};
+use crate::events::Subject;
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::subscriptions::Subscription;
+use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::{Email, ExternalId, Slug};
+use crate::values::version::Version;
+
+/// A stored record of any kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A plan.
+    Plan(Arc<Plan>),
+    /// A subscription.
+    Subscription(Arc<Subscription>),
+    /// A payment.
+    Payment(Arc<Payment>),
+    /// A user.
+    User(Arc<User>),
+    /// A session.
+    Session(Arc<Session>),
+    /// A client.
+    Client(Arc<Client>),
+    /// The result of a create that may be repeated.
+    Idempotency(Arc<IdempotencyRecord>),
+    /// A document.
+    Document(Arc<Document>),
+}
+
+impl Record {
+    /// The key that names the record.
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Plan(plan) => Key::Plan(plan.id),
+            Self::Subscription(subscription) => Key::Subscription(subscription.id),
+            Self::Payment(payment) => Key::Payment(payment.id),
+            Self::User(user) => Key::User(user.id),
+            Self::Session(session) => Key::Session(session.id),
+            Self::Client(client) => Key::Client(client.id.clone()),
+            Self::Idempotency(record) => Key::Idempotency(record.key.clone()),
+            Self::Document(document) => Key::Document(document.key.clone()),
+        }
+    }
+
+    /// The values of the record that no other record of its kind may have.
+    pub fn unique_values(&self) -> impl Iterator<Item = UniqueValue<'_>> {
+        let values = match self {
+            Self::Plan(plan) => [Some(UniqueValue::PlanSlug(&plan.slug)), None],
+            Self::Subscription(subscription) => {
+                let id = subscription.external_subscription_id.as_ref();
+                [id.map(UniqueValue::ExternalSubscription), None]
+            }
+            Self::Payment(payment) => {
+                let id = payment.external_payment_id.as_ref();
+                [id.map(UniqueValue::ExternalPayment), None]
+            }
+            Self::User(user) => [
+                Some(UniqueValue::UserIdentity(&user.identity)),
+                Some(UniqueValue::UserEmail(&user.email)),
+            ],
+            Self::Session(_) | Self::Client(_) | Self::Idempotency(_) | Self::Document(_) => {
+                [None, None]
+            }
+        };
+        values.into_iter().flatten()
+    }
+
+    /// The version of the record.
+    pub fn version(&self) -> Version {
+        match self {
+            Self::Plan(plan) => plan.version,
+            Self::Subscription(subscription) => subscription.version,
+            Self::Payment(payment) => payment.version,
+            Self::User(user) => user.version,
+            Self::Session(session) => session.version,
+            Self::Client(client) => client.version,
+            Self::Idempotency(record) => record.version,
+            Self::Document(document) => document.version,
+        }
+    }
+}
+
+/// Ties the type of a record to its id, its query and its variant of [`Record`], [`Key`] and [`Query`].
+pub trait Kind: Sized + Send + Sync + 'static {
+    /// The id that names one record of this kind.
+    type Id: Send + Sync;
+    /// The lists of this kind.
+    type Query: Send;
+
+    /// The key of the record with this id.
+    fn key(id: &Self::Id) -> Key;
+
+    /// The query as one of any kind.
+    fn query(query: Self::Query) -> Query;
+
+    /// The record as one of any kind.
+    fn into_record(self: Arc<Self>) -> Record;
+
+    /// The record, if it is of this kind.
+    fn from_record(record: Record) -> Option<Arc<Self>>;
+
+    /// The record, or [`StoreError::Damaged`] if the store returned one of another kind.
+    fn expect(record: Record) -> Result<Arc<Self>, StoreError> {
+        Self::from_record(record).ok_or_else(|| {
+            StoreError::Damaged("the store returned a record of another kind".into())
+        })
+    }
+}
+
+macro_rules! kinds {
+    ($($variant:ident: $record:ty, $id:ty, $query:ty;)+) => {$(
+        impl From<$record> for Record {
+            fn from(record: $record) -> Self {
+                Self::$variant(Arc::new(record))
+            }
+        }
+
+        impl Kind for $record {
+            type Id = $id;
+            type Query = $query;
+
+            fn key(id: &$id) -> Key {
+                Key::$variant(id.clone())
+            }
+
+            fn query(query: $query) -> Query {
+                Query::$variant(query)
+            }
+
+            fn into_record(self: Arc<Self>) -> Record {
+                Record::$variant(self)
+            }
+
+            fn from_record(record: Record) -> Option<Arc<Self>> {
+                if let Record::$variant(record) = record { Some(record) } else { None }
+            }
+        }
+    )+};
+}
+
+kinds! {
+    Plan: Plan, PlanId, PlanQuery;
+    Subscription: Subscription, SubscriptionId, SubscriptionQuery;
+    Payment: Payment, PaymentId, PaymentQuery;
+    User: User, UserId, UserQuery;
+    Session: Session, SessionId, SessionQuery;
+    Client: Client, Slug, ClientQuery;
+    Idempotency: IdempotencyRecord, IdempotencyKey, IdempotencyQuery;
+    Document: Document, DocumentKey, DocumentQuery;
+}
+
+/// A value that at most one record has, by which that record is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UniqueValue<'a> {
+    /// [`Plan::slug`].
+    PlanSlug(&'a Slug),
+    /// [`Subscription::external_subscription_id`].
+    ExternalSubscription(&'a ExternalId),
+    /// [`Payment::external_payment_id`].
+    ExternalPayment(&'a ExternalId),
+    /// [`User::identity`].
+    UserIdentity(&'a IdentityKey),
+    /// [`User::email`], compared by its [key](Email::key).
+    UserEmail(&'a Email),
+}
+
+impl UniqueValue<'_> {
+    /// The rule that makes the value unique.
+    pub const fn rule(self) -> Unique {
+        match self {
+            Self::PlanSlug(_) => Unique::PlanSlug,
+            Self::ExternalSubscription(_) => Unique::ExternalSubscription,
+            Self::ExternalPayment(_) => Unique::ExternalPayment,
+            Self::UserIdentity(_) => Unique::UserIdentity,
+            Self::UserEmail(_) => Unique::UserEmail,
+        }
+    }
+}
+
+/// The name of any record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A plan.
+    Plan(PlanId),
+    /// A subscription.
+    Subscription(SubscriptionId),
+    /// A payment.
+    Payment(PaymentId),
+    /// A user.
+    User(UserId),
+    /// A session.
+    Session(SessionId),
+    /// A client.
+    Client(Slug),
+    /// The result of a create that may be repeated.
+    Idempotency(IdempotencyKey),
+    /// A document.
+    Document(DocumentKey),
+}
+
+impl From<Subject> for Key {
+    fn from(subject: Subject) -> Self {
+        match subject {
+            Subject::Plan(id) => Self::Plan(id),
+            Subject::Subscription(id) => Self::Subscription(id),
+            Subject::Payment(id) => Self::Payment(id),
+            Subject::User(id) => Self::User(id),
+            Subject::Session(id) => Self::Session(id),
+            Subject::Client(id) => Self::Client(id),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(id) => Subject::Plan(*id).fmt(f),
+            Self::Subscription(id) => Subject::Subscription(*id).fmt(f),
+            Self::Payment(id) => Subject::Payment(*id).fmt(f),
+            Self::User(id) => Subject::User(*id).fmt(f),
+            Self::Session(id) => Subject::Session(*id).fmt(f),
+            Self::Client(id) => Subject::Client(id.clone()).fmt(f),
+            // The caller's key is nobody else's business, a log's least of all.
+            Self::Idempotency(key) => write!(f, "the answer to a request to {}", key.operation),
+            Self::Document(key) => write!(f, "{} {}", key.collection, key.id),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The steps of a commit that are the same in both databases, inside a transaction.
+
+use super::dialect::SqlConnection;
+use super::error::{conflict, failed};
+use super::field::Field as _;
+use super::page::Statement;
+use super::records::EVENTS;
+use super::table::{Table, key_values, placeholders};
+use super::value::{Columns as _, Value};
+use crate::events::Event;
+use crate::store::{ChangeSet, Guard, Key, StoreError};
+
+/// The reason why a change set was not committed.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The store's answer to the caller.
+    Store(StoreError),
+    /// The database failed. Another attempt may succeed.
+    Sql(sqlx::Error),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Store(error) => error,
+            Refusal::Sql(error) => failed(error),
+        }
+    }
+}
+
+/// Checks [`Guard::NoOtherLiveSubscription`] and [`Guard::Expired`].
+pub(super) async fn check_before_deletes<C: SqlConnection>(
+    to: &mut C,
+    changes: &ChangeSet,
+) -> Result<(), Refusal> {
+    for guard in &changes.guards {
+        match guard {
+            Guard::NoOtherLiveSubscription(user) => {
+                let text =
+                    "SELECT id FROM subscriptions WHERE user_id = $1 AND status <> 'expired'";
+                let live = to.rows(Statement::new(text, vec![Value::Id(user.uuid())])).await?;
+                let named = changes.subscriptions_named();
+                for row in &live {
+                    if !named.contains(&row.id(0)?.into()) {
+                        return Err(conflict(&Key::User(*user)).into());
+                    }
+                }
+            }
+            Guard::Expired { key, by } => {
+                let text = "SELECT 1 FROM answers WHERE operation = $1 AND client = $2 \
+                            AND request_key = $3 AND expires_at <= $4";
+                let key = Key::Idempotency(key.clone());
+                let mut values = key_values(&key);
+                values.push(Value::time(*by));
+                if to.rows(Statement::new(text, values)).await?.is_empty() {
+                    return Err(conflict(&key).into());
+                }
+            }
+            Guard::Unchanged { .. } | Guard::PlanUnused(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Deletes records, and then checks [`Guard::PlanUnused`].
+pub(super) async fn delete<C: SqlConnection>(
+    to: &mut C,
+    changes: &ChangeSet,
+) -> Result<(), Refusal> {
+    for delete in &changes.deletes {
+        let mut values = key_values(&delete.key);
+        values.push(Value::version(delete.version));
+        let text = Table::of(&delete.key).texts.delete.as_str();
+        if to.execute(Statement::new(text, values)).await? == 0 {
+            return Err(conflict(&delete.key).into());
+        }
+    }
+    for guard in &changes.guards {
+        if let Guard::PlanUnused(plan) = guard {
+            let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 LIMIT 1";
+            let users = to.rows(Statement::new(text, vec![Value::Id(plan.uuid())])).await?;
+            if !users.is_empty() {
+                return Err(StoreError::PlanInUse(*plan).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Appends events to the feed, and deletes those that are to be forgotten.
+pub(super) async fn write_events<C: SqlConnection>(
+    to: &mut C,
+    changes: &ChangeSet,
+) -> Result<(), sqlx::Error> {
+    for event in &changes.events {
+        let values = event_values(event);
+        let places = placeholders(1, values.len());
+        let text = format!("INSERT INTO events ({}) VALUES ({places})", event_columns());
+        to.execute(Statement::new(text, values)).await?;
+    }
+    if let Some(last) = changes.forget_events {
+        let text = "DELETE FROM events WHERE sequence <= $1";
+        to.execute(Statement::new(text, vec![Value::count(last)])).await?;
+    }
+    Ok(())
+}
+
+/// The columns of an event that has no place in the feed yet.
+pub(super) fn event_columns() -> String {
+    EVENTS.columns().get(1..).unwrap_or_default().join(", ")
+}
+
+pub(super) fn event_values(event: &Event) -> Vec<Value> {
+    let mut values = Vec::new();
+    event.write(&mut values);
+    values
+}

@@ -1,0 +1,52 @@
+//! What differs between the databases.
+
+use std::fmt;
+use std::future::ready;
+
+use super::page::{Branch, Statement};
+use super::value::Columns;
+use crate::store::{ChangeSet, StoreError};
+use crate::values::clock::Timestamp;
+
+/// A database that a [`SqlStore`](super::SqlStore) keeps its records in.
+pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
+    type Row: Columns;
+
+    /// Reads rows.
+    fn rows(
+        &self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
+
+    /// Commits a change set that was [checked](ChangeSet::check).
+    fn commit(&self, changes: ChangeSet) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Gives committed events their place in the feed, where commits do not do so themselves.
+    fn number_events(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        ready(Ok(()))
+    }
+
+    /// Moves a batch of subscriptions to the access classes that they have come to by `now`.
+    fn move_due(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Adapts one branch of a list to the planner. A branch whose tests (conditions on no row in
+    /// particular) do not hold is skipped without reading its rows.
+    fn fit(branch: &mut Branch, tests: &[String]);
+}
+
+/// A connection in a transaction.
+pub(in crate::store) trait SqlConnection: Send {
+    type Row: Columns;
+
+    /// Reads rows.
+    fn rows(
+        &mut self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
+
+    /// Returns how many rows the statement changed.
+    fn execute(
+        &mut self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+}

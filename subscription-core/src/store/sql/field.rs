@@ -1,0 +1,249 @@
+//! How the fields of records are stored: each type of field has one or more columns.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::value::{Cells, Value, damaged};
+use crate::accounts::{
+    ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason, Scope,
+    WebOrigin,
+};
+use crate::events::{Change, Event, Subject};
+use crate::payments::{Currency, Payment, PaymentStatus};
+use crate::plans::{BillingCycle, Features, Plan};
+use crate::store::{
+    Answer, Collection, DocumentId, DocumentKey, IdempotencyKey, Label, Operation, RequestKey,
+    Source, StoreError,
+};
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::decimal::{Amount, Bounded};
+use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::text::{Email, ExternalId, Href, Slug, Text};
+use crate::values::version::Version;
+
+/// A field of a record, as the values of its columns.
+pub(super) trait Field: Sized {
+    fn write(&self, to: &mut Vec<Value>);
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
+}
+
+/// Fields of one column: the value to bind, and the reader.
+macro_rules! one_column {
+    ($($($type:ty),+ => |$field:ident, $cells:ident| $value:expr, $read:expr;)+) => {$($(
+        impl Field for $type {
+            fn write(&self, to: &mut Vec<Value>) {
+                let $field = self;
+                to.push($value);
+            }
+
+            fn read($cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+                $read
+            }
+        }
+    )+)+};
+}
+
+one_column! {
+    PlanId, SubscriptionId, PaymentId, UserId, SessionId, EventId =>
+        |id, cells| Value::Id(id.uuid()), cells.id();
+    Option<Uuid> => |id, cells| Value::IdOrNull(*id), cells.id_or_null();
+    bool => |yes, cells| Value::Bool(*yes), cells.bool();
+    u8, u32 => |number, cells| Value::Int((*number).into()), cells.number();
+    u64 => |number, cells| Value::count(*number), cells.count();
+    Version => |version, cells| Value::version(*version), cells.count().map(Self::from);
+    Timestamp => |time, cells| Value::time(*time), cells.time();
+    Option<Timestamp> => |time, cells| Value::Time(*time), cells.time_or_null();
+    Amount => |amount, cells| Value::Amount(amount.value()), cells.amount();
+    [u8; 16], [u8; 32] => |bytes, cells| Value::Bytes(bytes.to_vec()), cells.bytes();
+    Vec<ExternalId>, BTreeSet<WebOrigin>, Subject, Change =>
+        |json, cells| Value::json(json), cells.json();
+    Answer => |answer, cells| Value::json(&StoredAnswer::from(answer)),
+        cells.json::<StoredAnswer>().map(Self::from);
+    String, Box<str> => |text, cells| Value::text(text), cells.text().map(Self::from);
+    // There was a scope that no endpoint asked for; clients that have it lack nothing.
+    BTreeSet<Scope> => |scopes, cells|
+        Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
+        {
+            let scopes: Vec<String> = cells.json()?;
+            let known = scopes.iter().filter(|scope| *scope != "admin");
+            known.map(|scope| scope.parse()).collect::<Result<_, _>>().map_err(damaged)
+        };
+    Vec<ClientKey> => |keys, cells|
+        Value::json(&keys.iter().map(StoredKey::from).collect::<Vec<_>>()),
+        Ok(cells.json::<Vec<StoredKey>>()?.into_iter().map(ClientKey::from).collect());
+}
+
+impl<const MAX: u64> Field for Bounded<MAX> {
+    fn write(&self, to: &mut Vec<Value>) {
+        to.push(Value::count(self.get()));
+    }
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        cells.number()
+    }
+}
+
+/// A field that is stored as text, or as NULL where it is not set.
+trait TextField: FromStr<Err: Into<Source>> {
+    fn text(&self) -> String;
+}
+
+macro_rules! text {
+    ($($type:ty => $text:ident),+ $(,)?) => {$(
+        impl TextField for $type {
+            fn text(&self) -> String {
+                String::from(self.$text())
+            }
+        }
+    )+};
+}
+
+text! {
+    Slug => as_str, Href => as_str, Features => as_str, BillingCycle => to_string,
+    SubscriptionStatus => as_str, PaymentStatus => as_str, Currency => code,
+    ClientKind => as_str, ClientSource => as_str, RevocationReason => as_str, IpAddr => to_string,
+    Operation => as_str, RequestKey => as_str, Collection => as_str, DocumentId => as_str,
+    Label => as_str,
+}
+
+impl<const MIN: usize, const MAX: usize, const LINES: bool> TextField for Text<MIN, MAX, LINES> {
+    fn text(&self) -> String {
+        self.as_str().to_owned()
+    }
+}
+
+impl<T: TextField> Field for T {
+    fn write(&self, to: &mut Vec<Value>) {
+        to.push(Value::Text(Some(self.text())));
+    }
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        cells.text()?.parse().map_err(damaged)
+    }
+}
+
+impl<T: TextField> Field for Option<T> {
+    fn write(&self, to: &mut Vec<Value>) {
+        to.push(Value::Text(self.as_ref().map(TextField::text)));
+    }
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        cells.text_or_null()?.map(str::parse).transpose().map_err(damaged)
+    }
+}
+
+/// Fields of several columns, each of which is a field itself.
+macro_rules! columns {
+    ($($type:ident { $($field:ident),+ $(,)? })+) => {$(
+        impl Field for $type {
+            fn write(&self, to: &mut Vec<Value>) {
+                $(self.$field.write(to);)+
+            }
+
+            fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+                Ok(Self { $($field: Field::read(cells)?),+ })
+            }
+        }
+    )+};
+}
+
+columns! {
+    IdentityKey { issuer, subject }
+    Origin { ip, user_agent }
+    IdempotencyKey { operation, client, key }
+    DocumentKey { collection, id }
+    Event { id, at, subject, version, change }
+}
+
+impl Field for Email {
+    fn write(&self, to: &mut Vec<Value>) {
+        to.extend([Value::text(self.as_str()), Value::text(self.key())]);
+    }
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        let email = cells.text()?.parse().map_err(damaged)?;
+        // The key follows from the address.
+        cells.text()?;
+        Ok(email)
+    }
+}
+
+impl Field for Option<Revocation> {
+    fn write(&self, to: &mut Vec<Value>) {
+        self.map(|revocation| revocation.at).write(to);
+        self.map(|revocation| revocation.reason).write(to);
+    }
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        match (cells.time_or_null()?, Field::read(cells)?) {
+            (Some(at), Some(reason)) => Ok(Some(Revocation { at, reason })),
+            (None, None) => Ok(None),
+            _ => Err(damaged("a session is half revoked")),
+        }
+    }
+}
+
+/// A client's key in its JSON column.
+#[derive(Serialize, Deserialize)]
+struct StoredKey {
+    key_id: u8,
+    hash: [u8; 32],
+    created_at: Timestamp,
+}
+
+impl From<&ClientKey> for StoredKey {
+    fn from(&ClientKey { key_id, hash, created_at }: &ClientKey) -> Self {
+        Self { key_id, hash, created_at }
+    }
+}
+
+impl From<StoredKey> for ClientKey {
+    fn from(StoredKey { key_id, hash, created_at }: StoredKey) -> Self {
+        Self { key_id, hash, created_at }
+    }
+}
+
+/// The record of an idempotency record in its JSON column, with the fields that the JSON for callers leaves out.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredAnswer {
+    Plan(Plan),
+    Subscription { shown: Subscription, blocked: bool, anchor_at: Option<Timestamp> },
+    Payment { shown: Payment, settled: bool },
+}
+
+impl From<&Answer> for StoredAnswer {
+    fn from(answer: &Answer) -> Self {
+        match answer {
+            Answer::Plan(plan) => Self::Plan(Plan::clone(plan)),
+            Answer::Subscription(shown) => Self::Subscription {
+                shown: Subscription::clone(shown),
+                blocked: shown.blocked,
+                anchor_at: shown.anchor_at,
+            },
+            Answer::Payment(shown) => {
+                Self::Payment { shown: Payment::clone(shown), settled: shown.settled }
+            }
+        }
+    }
+}
+
+impl From<StoredAnswer> for Answer {
+    fn from(answer: StoredAnswer) -> Self {
+        match answer {
+            StoredAnswer::Plan(plan) => Self::Plan(plan.into()),
+            StoredAnswer::Subscription { shown, blocked, anchor_at } => {
+                Self::Subscription(Subscription { blocked, anchor_at, ..shown }.into())
+            }
+            StoredAnswer::Payment { shown, settled } => {
+                Self::Payment(Payment { settled, ..shown }.into())
+            }
+        }
+    }
+}

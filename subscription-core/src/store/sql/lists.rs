@@ -1,0 +1,161 @@
+//! The statements for unique values and for lists of every kind.
+
+use super::page::{Fit, Statement, Window, subscriptions};
+use super::table::{SqlRecord, Table};
+use super::value::Value;
+use crate::accounts::{Client, Session, User};
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{
+    ClientQuery, Document, DocumentFilter, DocumentQuery, IdempotencyQuery, IdempotencyRecord,
+    PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, Query, SessionQuery, SortKey,
+    UniqueValue, UserQuery,
+};
+use crate::subscriptions::Subscription;
+
+/// A statement for a list, and the table whose rows it returns.
+pub(super) struct List {
+    pub(super) table: &'static Table,
+    pub(super) statement: Statement,
+    /// The size of a page, of lists that have positions. The statement returns one row more if there is one.
+    pub(super) limit: Option<PageLimit>,
+}
+
+impl List {
+    fn page<T: SqlRecord>(statement: Statement, limit: PageLimit) -> Self {
+        Self { table: T::TABLE, statement, limit: Some(limit) }
+    }
+
+    fn whole<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
+        Self { table: T::TABLE, statement: Statement::select::<T>(rest, values), limit: None }
+    }
+}
+
+/// Selects the record that has a unique value.
+pub(super) fn find(value: UniqueValue<'_>) -> List {
+    match value {
+        UniqueValue::PlanSlug(slug) => {
+            List::whole::<Plan>("WHERE slug = $1", vec![Value::text(slug)])
+        }
+        UniqueValue::ExternalSubscription(id) => List::whole::<Subscription>(
+            "WHERE external_subscription_id = $1",
+            vec![Value::text(id)],
+        ),
+        UniqueValue::ExternalPayment(id) => {
+            List::whole::<Payment>("WHERE external_payment_id = $1", vec![Value::text(id)])
+        }
+        UniqueValue::UserIdentity(identity) => List::whole::<User>(
+            "WHERE issuer = $1 AND subject = $2",
+            vec![Value::text(&identity.issuer), Value::text(&identity.subject)],
+        ),
+        UniqueValue::UserEmail(email) => {
+            List::whole::<User>("WHERE email_key = $1", vec![Value::text(email.key())])
+        }
+    }
+}
+
+/// Selects the records of a list; `None` if there can be none.
+pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
+    Some(match query {
+        Query::Plan(query) => List::page::<Plan>(plans(query), query.limit),
+        Query::Subscription(query) => {
+            List::page::<Subscription>(subscriptions(query, fit)?, query.limit)
+        }
+        Query::Payment(query) => List::page::<Payment>(payments(query), query.limit),
+        Query::Document(query) => List::page::<Document>(documents(query), query.limit),
+        Query::User(UserQuery::Closing { limit }) => {
+            List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
+        }
+        Query::Session(SessionQuery::LiveOf { user, now }) => List::whole::<Session>(
+            "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC",
+            vec![Value::Id(user.uuid()), Value::time(*now)],
+        ),
+        Query::Session(SessionQuery::EndedOf { user, now, skip, limit }) => List::whole::<Session>(
+            "WHERE user_id = $1 AND ended_at <= $2 \
+             ORDER BY ended_at DESC, id DESC LIMIT $3 OFFSET $4",
+            vec![
+                Value::Id(user.uuid()),
+                Value::time(*now),
+                Value::limit(*limit),
+                Value::count(*skip as u64),
+            ],
+        ),
+        Query::Session(SessionQuery::Ended { by, limit }) => List::whole::<Session>(
+            "WHERE ended_at <= $1 ORDER BY ended_at, id LIMIT $2",
+            vec![Value::time(*by), Value::limit(*limit)],
+        ),
+        Query::Client(ClientQuery::All) => List::whole::<Client>("ORDER BY id", Vec::new()),
+        Query::Idempotency(IdempotencyQuery::Expired { by, limit }) => {
+            List::whole::<IdempotencyRecord>(
+                "WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2",
+                vec![Value::time(*by), Value::limit(*limit)],
+            )
+        }
+    })
+}
+
+fn plans(query: &PlanQuery) -> Statement {
+    let mut statement = Statement::default();
+    let filter = &query.filter;
+    let mut conditions = Vec::new();
+    let mut equal = |column: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            conditions.push(format!("{column} = {}", statement.bind(value)));
+        }
+    };
+    equal("is_active", filter.is_active.map(Value::Bool));
+    equal("billing_cycle", filter.billing_cycle.map(|cycle| Value::text(cycle.to_string())));
+    equal("product_id", filter.product_id.as_ref().map(Value::text));
+    equal("tier", filter.tier.map(|tier| Value::count(tier.get())));
+    equal("most_popular", filter.most_popular.map(Value::Bool));
+    let column = match query.order {
+        PlanOrder::Tier => Some("tier"),
+        PlanOrder::Price => Some("price_order"),
+        PlanOrder::Name => Some("name"),
+        PlanOrder::CreatedAt => None,
+    };
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, column, query.direction, after, query.limit);
+    statement.text = window.close(&Plan::TABLE.texts.select, conditions).into();
+    statement
+}
+
+fn payments(query: &PaymentQuery) -> Statement {
+    let mut statement = Statement::default();
+    let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, None, query.direction, after, query.limit);
+    let conditions = vec![format!("subscription_id = {subscription}")];
+    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
+    statement
+}
+
+fn documents(query: &DocumentQuery) -> Statement {
+    let mut statement = Statement::default();
+    let collection = statement.bind(Value::text(query.collection.as_str()));
+    let mut conditions = vec![format!("collection = {collection}")];
+    let mut order = "id";
+    match &query.filter {
+        DocumentFilter::All => {}
+        DocumentFilter::Owner(owner) => {
+            conditions.push(format!("owner = {}", statement.bind(Value::Id(*owner))));
+        }
+        DocumentFilter::Label(label) => {
+            conditions.push(format!("label = {}", statement.bind(Value::text(label))));
+        }
+        DocumentFilter::DueBy(by) => {
+            conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
+            order = "due_at, id";
+        }
+    }
+    if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
+        let mut values: Vec<_> =
+            due_at.map(|at| statement.bind(Value::time(at))).into_iter().collect();
+        values.push(statement.bind(Value::text(id)));
+        conditions.push(format!("({order}) > ({})", values.join(", ")));
+    }
+    let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
+    let (select, conditions) = (&Document::TABLE.texts.select, conditions.join(" AND "));
+    statement.text = format!("{select} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
+    statement
+}

@@ -1,0 +1,104 @@
+//! Commits a change set as a transaction of several statements, where it cannot be one statement: all
+//! records are locked first, in the order of their keys, then checked, then written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::PgConnection;
+
+use super::super::commit::{Refusal, check_before_deletes, delete, write_events};
+use super::super::dialect::SqlConnection as _;
+use super::super::error::{conflict, refused};
+use super::super::page::Statement;
+use super::super::table::{Table, key_values, values};
+use super::super::value::{Columns as _, Value};
+use super::commit_one_statement::in_order;
+use super::is_transient;
+use super::notify::{CHANNEL, notifications};
+use crate::store::{ChangeSet, Guard, Key, Record};
+use crate::values::version::Version;
+
+/// Checks and writes a change set inside a transaction.
+pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {
+    if changes.is_empty() {
+        // Writes nothing, and is refused by a database that can only be read.
+        to.execute(Statement::new("DELETE FROM events WHERE FALSE", Vec::new())).await?;
+        return Ok(());
+    }
+    let stored = lock(to, changes).await?;
+    for (key, version) in expected(changes) {
+        if stored.get(&key).copied().unwrap_or(Version::NEW) != version {
+            return Err(conflict(&key).into());
+        }
+    }
+    check_before_deletes(to, changes).await?;
+    delete(to, changes).await?;
+    for write in in_order(&changes.writes) {
+        put(to, write).await?;
+    }
+    write_events(to, changes).await?;
+    for notification in notifications(changes) {
+        let values = vec![Value::text(CHANNEL), Value::text(notification)];
+        to.execute(Statement::new("SELECT pg_notify($1, $2)", values)).await?;
+    }
+    Ok(())
+}
+
+/// The version that each record must have.
+fn expected(changes: &ChangeSet) -> impl Iterator<Item = (Key, Version)> {
+    let guarded = changes.guards.iter().filter_map(|guard| match guard {
+        Guard::Unchanged { key, version } => Some((key.clone(), *version)),
+        Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } => None,
+    });
+    let written = changes.writes.iter().map(|write| (write.key(), write.version().previous()));
+    let deleted = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
+    guarded.chain(written).chain(deleted)
+}
+
+/// Locks every record that the change set names, and returns their versions.
+async fn lock(
+    to: &mut PgConnection,
+    changes: &ChangeSet,
+) -> Result<BTreeMap<Key, Version>, sqlx::Error> {
+    // A record that does not exist cannot be locked, so its whole table is. The service never asks for it.
+    let mut absent = BTreeSet::new();
+    for guard in &changes.guards {
+        if let Guard::Unchanged { key, version: Version::NEW } = guard {
+            absent.insert(Table::of(key).name);
+        }
+    }
+    for table in absent {
+        let text = format!("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE");
+        to.execute(Statement::new(text, Vec::new())).await?;
+    }
+    let in_use = changes.guards.iter().filter_map(|guard| match guard {
+        Guard::PlanUnused(plan) => Some(Key::Plan(*plan)),
+        Guard::NoOtherLiveSubscription(user) => Some(Key::User(*user)),
+        Guard::Expired { key, .. } => Some(Key::Idempotency(key.clone())),
+        Guard::Unchanged { .. } => None,
+    });
+    let keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).chain(in_use).collect();
+    let mut stored = BTreeMap::new();
+    for key in keys {
+        let text = format!("{} FOR UPDATE", Table::of(&key).texts.select_version);
+        if let Some(row) = to.rows(Statement::new(text, key_values(&key))).await?.first() {
+            stored.insert(key, Version::from(row.int(0)?.unsigned_abs()));
+        }
+    }
+    Ok(stored)
+}
+
+async fn put(to: &mut PgConnection, write: &Record) -> Result<(), Refusal> {
+    let (key, mut values) = (write.key(), values(write));
+    let texts = &Table::of(&key).texts;
+    let is_new = write.version() == Version::FIRST;
+    let text = if is_new { texts.insert.as_str() } else { texts.update.as_str() };
+    if !is_new {
+        values.push(Value::version(write.version().previous()));
+    }
+    match to.execute(Statement::new(text, values)).await {
+        Ok(0) => Err(conflict(&key).into()),
+        Ok(_) => Ok(()),
+        Err(error) if is_transient(&error) => Err(error.into()),
+        Err(error) => Err(refused(error, write).into()),
+    }
+}

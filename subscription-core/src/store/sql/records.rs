@@ -1,0 +1,140 @@
+//! The records and their tables: one description for each kind.
+//!
+//! A description lists the fields of a record in the order of the table's columns. A field has the column
+//! of its name, or the columns that follow it in brackets.
+
+use std::sync::LazyLock;
+
+use super::field::Field;
+use super::table::{SqlRecord, Table, Texts};
+use super::value::{Cells, Value};
+use crate::accounts::{Client, Session, User};
+use crate::events::RecordedEvent;
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::store::{Document, IdempotencyRecord, StoreError, Unique};
+use crate::subscriptions::Subscription;
+
+macro_rules! names {
+    ($field:ident) => {
+        &[stringify!($field)] as &[&str]
+    };
+    ($field:ident [$($column:ident)+]) => {
+        &[$(stringify!($column)),+] as &[&str]
+    };
+}
+
+macro_rules! record {
+    (
+        $record:ident: $static:ident = $name:literal, key $key:literal
+        { $($field:ident $([$($column:ident),+])?),+ $(,)? }
+        $(and $derived:ident)?
+        $(, $setting:ident($value:expr))* $(; holds $kind:ident)?
+    ) => {
+        pub(super) static $static: Table = Table::new(
+            $name,
+            $key,
+            &[$(names!($field $([$($column)+])?),)+ $(names!($derived),)?],
+            LazyLock::new(|| Texts::of(&$static)),
+        )$(.$setting($value))*$(.holds::<$kind>())?;
+
+        impl SqlRecord for $record {
+            const TABLE: &'static Table = &$static;
+
+            fn values(&self) -> Vec<Value> {
+                let mut values = Vec::with_capacity(Self::TABLE.columns().len());
+                $(self.$field.write(&mut values);)+
+                $(self.$derived().write(&mut values);)?
+                values
+            }
+
+            fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+                Ok(Self { $($field: Field::read(cells)?),+ })
+            }
+        }
+    };
+}
+
+record! {
+    Plan: PLANS = "plans", key 1 {
+        id, name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
+        features, most_popular, tier, is_active, created_at, updated_at, version,
+    },
+    unique(&[("plans_slug", "plans.slug", Unique::PlanSlug)]);
+    holds Plan
+}
+
+record! {
+    Subscription: SUBSCRIPTIONS = "subscriptions", key 1 {
+        id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, status,
+        is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, blocked, anchor_at,
+    },
+    reset(", access_phase = 0"),
+    unique(&[(
+        "subscriptions_external_id",
+        "subscriptions.external_subscription_id",
+        Unique::ExternalSubscription,
+    )]);
+    holds Subscription
+}
+
+record! {
+    Payment: PAYMENTS = "payments", key 1 {
+        id, subscription_id, amount, currency, external_payment_id, status, created_at, updated_at,
+        version, settled,
+    },
+    unique(&[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)]);
+    holds Payment
+}
+
+record! {
+    User: USERS = "users", key 1 {
+        id, identity [issuer, subject], email [email, email_key], closing, created_at, updated_at,
+        version,
+    },
+    unique(&[
+        ("users_identity", "users.issuer", Unique::UserIdentity),
+        ("users_email", "users.email_key", Unique::UserEmail),
+    ]);
+    holds User
+}
+
+record! {
+    Session: SESSIONS = "sessions", key 1 {
+        id, user_id, client_id, issuer, opened_with, key_id, salt, generation, rotated_at,
+        successor_used, auth_time, last_seen_at, expires_at, idle_expires_at,
+        revoked [revoked_at, revocation_reason], origin [ip, user_agent], created_at, updated_at,
+        version,
+    } and ended_at;
+    holds Session
+}
+
+record! {
+    Client: CLIENTS = "clients", key 1 {
+        id, name, kind, scopes, keys, revoked_at, origins, source, left_at, created_at, updated_at,
+        version,
+    },
+    defaults(&[("origins", "[]"), ("source", "\"command\""), ("left_at", "null")]);
+    holds Client
+}
+
+record! {
+    IdempotencyRecord: ANSWERS = "answers", key 3 {
+        key [operation, client, request_key], version, fingerprint, answer, expires_at,
+    };
+    holds IdempotencyRecord
+}
+
+record! {
+    Document: DOCUMENTS = "documents", key 2 {
+        key [collection, id], version, owner, label, due_at, body,
+    };
+    holds Document
+}
+
+// Events that have a sequence.
+record! {
+    RecordedEvent: EVENTS = "events", key 1 {
+        sequence, event [id, at, subject, version, change],
+    }
+}

@@ -1,0 +1,172 @@
+//! A store that reports how long each call of another store took.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::{
+    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, SessionQuery, Store, StoreError,
+    UniqueValue,
+};
+use crate::events::{Change, Subject};
+
+/// Receives the measurements of a [`TimedStore`].
+pub trait StoreMeter: Send + Sync + fmt::Debug {
+    /// A call returned after `took`, with this error if it failed or was refused.
+    fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
+
+    /// A commit opened and revoked so many sessions.
+    fn sessions(&self, _opened: u64, _revoked: u64) {}
+}
+
+macro_rules! store_calls {
+    ($($name:ident $text:literal)+) => {
+        /// A call of a [`Store`], by what is asked for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "each is named by what is asked for")]
+        pub enum StoreCall {
+            $($name,)+
+        }
+
+        impl StoreCall {
+            /// Every call, in the order of the variants.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// The name of the call in metrics.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+store_calls! {
+    Plan "plan"
+    PlanBySlug "plan_by_slug"
+    Plans "plans"
+    Subscription "subscription"
+    SubscriptionByExternalId "subscription_by_external_id"
+    Subscriptions "subscriptions"
+    Payment "payment"
+    PaymentByExternalId "payment_by_external_id"
+    Payments "payments"
+    User "user"
+    UserByIdentity "user_by_identity"
+    UserByEmail "user_by_email"
+    ClosingUsers "closing_users"
+    Session "session"
+    Sessions "sessions"
+    EndedSessionsOf "ended_sessions_of"
+    EndedSessions "ended_sessions"
+    Client "client"
+    Clients "clients"
+    Idempotency "idempotency"
+    ExpiredIdempotency "expired_idempotency"
+    Document "document"
+    Documents "documents"
+    Events "events"
+    Commit "commit"
+}
+
+impl StoreCall {
+    const fn get(key: &Key) -> Self {
+        match key {
+            Key::Plan(_) => Self::Plan,
+            Key::Subscription(_) => Self::Subscription,
+            Key::Payment(_) => Self::Payment,
+            Key::User(_) => Self::User,
+            Key::Session(_) => Self::Session,
+            Key::Client(_) => Self::Client,
+            Key::Idempotency(_) => Self::Idempotency,
+            Key::Document(_) => Self::Document,
+        }
+    }
+
+    const fn find(value: UniqueValue<'_>) -> Self {
+        match value {
+            UniqueValue::PlanSlug(_) => Self::PlanBySlug,
+            UniqueValue::ExternalSubscription(_) => Self::SubscriptionByExternalId,
+            UniqueValue::ExternalPayment(_) => Self::PaymentByExternalId,
+            UniqueValue::UserIdentity(_) => Self::UserByIdentity,
+            UniqueValue::UserEmail(_) => Self::UserByEmail,
+        }
+    }
+
+    const fn list(query: &Query) -> Self {
+        match query {
+            Query::Plan(_) => Self::Plans,
+            Query::Subscription(_) => Self::Subscriptions,
+            Query::Payment(_) => Self::Payments,
+            Query::User(_) => Self::ClosingUsers,
+            Query::Session(SessionQuery::LiveOf { .. }) => Self::Sessions,
+            Query::Session(SessionQuery::EndedOf { .. }) => Self::EndedSessionsOf,
+            Query::Session(SessionQuery::Ended { .. }) => Self::EndedSessions,
+            Query::Client(_) => Self::Clients,
+            Query::Idempotency(_) => Self::ExpiredIdempotency,
+            Query::Document(_) => Self::Documents,
+        }
+    }
+}
+
+/// A store whose calls are timed and counted.
+///
+/// A cache belongs in front of it: its hits take no time worth counting, and would hide how long the
+/// other reads take.
+#[derive(Debug)]
+pub struct TimedStore<S, M> {
+    inner: S,
+    meter: M,
+}
+
+impl<S: Store, M: StoreMeter> TimedStore<S, M> {
+    /// Reports the calls of `inner` to `meter`.
+    pub const fn new(inner: S, meter: M) -> Self {
+        Self { inner, meter }
+    }
+
+    async fn timed<T>(
+        &self,
+        call: StoreCall,
+        done: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let begun = Instant::now();
+        let done = done.await;
+        self.meter.called(call, begun.elapsed(), done.as_ref().err());
+        done
+    }
+}
+
+#[async_trait]
+impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        self.timed(StoreCall::get(key), self.inner.get(key)).await
+    }
+
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        self.timed(StoreCall::find(value), self.inner.find(value)).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        self.timed(StoreCall::list(query), self.inner.list(query)).await
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.timed(StoreCall::Events, self.inner.events(query)).await
+    }
+
+    async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        let (mut opened, mut revoked) = (0, 0);
+        for event in &changes.events {
+            if let Subject::Session(_) = event.subject {
+                opened += u64::from(event.change == Change::Created);
+                revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
+            }
+        }
+        self.timed(StoreCall::Commit, self.inner.commit(changes)).await?;
+        self.meter.sessions(opened, revoked);
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Decides whether a request may reach its handler: first by its head alone, then by its caller.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use secrecy::SecretString;
+use subscription_core::auth::{Client, Scope};
+use subscription_core::{Error, Randomness, Unauthenticated};
+
+use super::call::Call;
+use super::cors::Page;
+use super::error::{ApiError, Refusal};
+use super::query::Query;
+use super::reply::Reply;
+use super::request_log::{REQUEST_ID, RequestLog, ResponseFacts};
+use super::routes::{self, Found, Needs, Route};
+use super::{Api, Surface, hosts, request_head};
+
+/// The longest `x-request-id` that is used as it was sent.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The outcome of the checks of a request's head.
+pub(super) enum Admission {
+    /// The request goes on to a route.
+    Call(&'static Route, Box<Call>, Source),
+    /// `OPTIONS`: the head was all that it asked about.
+    Answered(Reply),
+}
+
+/// The addresses that a request comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    /// The other end of the connection.
+    peer: Option<IpAddr>,
+    /// The caller, by the `x-forwarded-for` of trusted proxies.
+    caller: Option<IpAddr>,
+}
+
+impl Api {
+    /// Checks the head of a request and finds its route.
+    pub(super) fn admit_head(
+        &self,
+        head: Parts,
+        peer: Option<IpAddr>,
+        log: &mut RequestLog,
+    ) -> Result<Admission, ApiError> {
+        let state = &self.state;
+        log.request_id = request_id(&head.headers, state.service.ids());
+        let is_whole = self.surface == Surface::Whole;
+        if is_whole {
+            log.facts.page = Page::of(&head.method, &head.headers);
+        }
+        request_head::check(&head.uri, head.version, &head.headers)?;
+        let segments = request_head::segments(head.uri.path())?;
+        let found = routes::find(&head.method, &segments, self.surface);
+        // A loopback route checks for names of this machine below. The operators' listener checks no
+        // names, unless every client is accepted.
+        let checks_host =
+            if is_whole { !found.is_loopback_only() } else { state.hosts.loopback_only };
+        if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
+            return Err(Refusal::HostUnknown.into());
+        }
+        // The client is not known yet, so that it cannot assert an address.
+        let caller = request_head::origin(&head.headers, peer, false, |ip| state.trusts(ip));
+        if found.is_loopback_only() {
+            log.facts.page = None;
+            // A caller on this machine needs no credential, so that a web page must not pass for one by
+            // rebinding its name.
+            let is_rebound = is_whole && !hosts::are_loopback(&head.uri, &head.headers);
+            if is_rebound && caller.is_some_and(|ip| ip.is_loopback()) {
+                return Err(Refusal::HostUnknown.into());
+            }
+        } else if is_whole {
+            // Counted before the route is known, so that scans for paths are limited too.
+            state.limiters.address(caller)?;
+        }
+        let (route, variable) = match found {
+            Found::Route(route, variable) => (route, variable),
+            Found::OtherMethods(methods) => {
+                return options_or_refuse(&head.method, &methods).map(Admission::Answered);
+            }
+            Found::Nothing => return Err(Refusal::RouteUnknown.into()),
+        };
+        log.route = Some(route);
+        let call = Call {
+            state: Arc::clone(state),
+            pattern: route.pattern,
+            variable,
+            query: Query::parse(head.uri.query().unwrap_or_default())?,
+            headers: head.headers,
+            body: Bytes::new(),
+            client: None,
+            caller: None,
+            token: None,
+            ip: None,
+        };
+        Ok(Admission::Call(route, Box::new(call), Source { peer, caller }))
+    }
+
+    /// Checks that the caller has what the route needs, and is within its rate limits.
+    pub(super) async fn admit_caller(
+        &self,
+        route: &Route,
+        call: &mut Call,
+        source: Source,
+        facts: &mut ResponseFacts,
+    ) -> Result<(), ApiError> {
+        let state = &self.state;
+        let scope = match route.needs {
+            Needs::Nothing => return Ok(()),
+            Needs::Loopback => {
+                // A proxy may be on this machine while its caller is not.
+                let is_here = source.caller.is_some_and(|ip| ip.is_loopback());
+                let is_allowed = is_here || self.surface == Surface::Operations;
+                return if is_allowed { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
+            }
+            Needs::Scope(scope) => scope,
+            Needs::Bearer | Needs::BearerEvenExpired => Scope::Auth,
+        };
+        let credential = request_head::client_id(&call.headers)?;
+        let client = self.client(&credential, source.caller).await?;
+        if let Some(page) = &mut facts.page {
+            page.client = Some(Arc::clone(&client));
+        }
+        client.require(scope)?;
+        state.limiters.client(&client)?;
+        let asserts = client.scopes.contains(&Scope::AssertIp);
+        call.ip = if asserts {
+            request_head::origin(&call.headers, source.peer, true, |ip| state.trusts(ip))
+        } else {
+            source.caller
+        };
+        facts.rate = state.limiters.route(route.limit, call.ip)?;
+        if route.takes_token() {
+            let token = request_head::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
+            if route.needs == Needs::Bearer {
+                call.caller = Some(state.auth.authenticate(&client.id, &token).await?);
+            }
+            call.token = Some(token);
+        }
+        call.client = Some(client);
+        Ok(())
+    }
+
+    /// The client of a credential, unless too many requests from there had an unknown one.
+    async fn client(
+        &self,
+        credential: &SecretString,
+        caller: Option<IpAddr>,
+    ) -> Result<Arc<Client>, ApiError> {
+        let state = &self.state;
+        // Before the look-up, so that guessing costs the server little.
+        state.limiters.peer(caller)?;
+        let found = state.clients.find(credential, &state.auth).await;
+        if let Err(ApiError::Service(Error::Unauthenticated(Unauthenticated::ClientUnknown))) =
+            found
+        {
+            state.limiters.failed_client(caller);
+        }
+        found
+    }
+}
+
+/// Answers `OPTIONS` with the methods of a path, and refuses every other method.
+fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
+    let mut names: Vec<&str> = Vec::new();
+    for method in methods {
+        names.push(method.as_str());
+        if **method == Method::GET {
+            names.push("HEAD");
+        }
+    }
+    names.push("OPTIONS");
+    let allow = names.join(", ");
+    if method != Method::OPTIONS {
+        return Err(Refusal::MethodNotAllowed(allow).into());
+    }
+    let mut reply = Reply::empty(StatusCode::NO_CONTENT);
+    reply.set(header::ALLOW, HeaderValue::from_str(&allow).map_err(ApiError::unforeseen)?);
+    Ok(reply)
+}
+
+/// The caller's `x-request-id` if it is valid, else a new one.
+fn request_id(headers: &HeaderMap, ids: &dyn Randomness) -> HeaderValue {
+    let is_valid = |value: &&HeaderValue| {
+        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
+            && value.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    headers.get(REQUEST_ID).filter(is_valid).cloned().unwrap_or_else(|| {
+        let mut bytes = [0; 16];
+        // An id need not be hard to guess: without randomness all are the same, and requests go on.
+        // In halves, because the source takes a short buffer for an id and a long one for a secret.
+        bytes.chunks_mut(8).try_for_each(|half| ids.fill(half)).ok();
+        let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+        let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));
+        id.unwrap_or(HeaderValue::from_static("none"))
+    })
+}

@@ -1,0 +1,103 @@
+//! The bodies of responses that are not records: users, sessions and tokens.
+
+use std::net::IpAddr;
+
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use subscription_core::auth::{Session, SignedIn, User};
+use subscription_core::{Email, SessionId, Slug, Text, Timestamp, UserId};
+
+/// A user, as the user may see it.
+#[derive(Serialize)]
+pub(crate) struct UserBody<'a> {
+    id: UserId,
+    email: &'a Email,
+    created_at: Timestamp,
+}
+
+impl<'a> From<&'a User> for UserBody<'a> {
+    fn from(user: &'a User) -> Self {
+        Self { id: user.id, email: &user.email, created_at: user.created_at }
+    }
+}
+
+/// A session, as its user may see it: without its tokens.
+#[derive(Serialize)]
+pub(crate) struct SessionBody<'a> {
+    id: SessionId,
+    current: bool,
+    client: &'a Slug,
+    issuer: &'a str,
+    created_at: Timestamp,
+    auth_time: Timestamp,
+    last_refreshed_at: Timestamp,
+    last_seen_at: Timestamp,
+    expires_at: Timestamp,
+    idle_expires_at: Timestamp,
+    ip: Option<IpAddr>,
+    user_agent: Option<&'a str>,
+}
+
+impl<'a> SessionBody<'a> {
+    /// A session, beside the one that the request came in.
+    pub(crate) fn new(session: &'a Session, current: &Session) -> Self {
+        Self {
+            id: session.id,
+            current: session.id == current.id,
+            client: &session.client_id,
+            issuer: session.issuer.as_str(),
+            created_at: session.created_at,
+            auth_time: session.auth_time,
+            last_refreshed_at: session.rotated_at,
+            last_seen_at: session.last_seen_at,
+            expires_at: session.expires_at,
+            idle_expires_at: session.idle_expires_at,
+            ip: session.origin.ip,
+            user_agent: session.origin.user_agent.as_ref().map(Text::as_str),
+        }
+    }
+}
+
+/// The user and the session of an access token.
+#[derive(Serialize)]
+pub(crate) struct LoggedInBody<'a> {
+    logged_in: bool,
+    auth_id: UserId,
+    user: UserBody<'a>,
+    session: SessionBody<'a>,
+}
+
+impl<'a> LoggedInBody<'a> {
+    pub(crate) fn new(user: &'a User, session: &'a Session) -> Self {
+        let (user, session) = (UserBody::from(user), SessionBody::new(session, session));
+        Self { logged_in: true, auth_id: user.id, user, session }
+    }
+}
+
+/// A session's tokens, after a sign-in, a sign-up or a refresh.
+#[derive(Serialize)]
+pub(crate) struct SignedInBody<'a> {
+    access_token: &'a str,
+    token_type: &'static str,
+    expires_in: u64,
+    refresh_token: &'a str,
+    refresh_expires_in: u64,
+    auth_id: UserId,
+    session_id: SessionId,
+    user: UserBody<'a>,
+}
+
+impl<'a> From<&'a SignedIn> for SignedInBody<'a> {
+    fn from(signed_in: &'a SignedIn) -> Self {
+        Self {
+            access_token: signed_in.access_token.expose_secret(),
+            token_type: "Bearer",
+            expires_in: signed_in.expires_in.as_secs(),
+            refresh_token: signed_in.refresh_token.expose_secret(),
+            refresh_expires_in: signed_in.refresh_expires_in.as_secs(),
+            auth_id: signed_in.user.id,
+            session_id: signed_in.session.id,
+            user: UserBody::from(&*signed_in.user),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The body of a request: read if the route takes one, else discarded so that the connection can be used
+//! for the next request.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Version, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body;
+use pin_project_lite::pin_project;
+
+use super::bounds::BODY_BYTES_MAX;
+use super::error::{ApiError, Refusal};
+use super::request_head;
+use super::timeout::timeout;
+
+/// How long discarding a body may take before the connection is given up.
+const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);
+
+pin_project! {
+    /// The body of a request, and how far it was read.
+    pub(crate) struct RequestBody<B> {
+        #[pin]
+        body: B,
+        state: State,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The next request can be read.
+    Done,
+    /// None of it was read.
+    Unread,
+    /// It was read in part, or the client waits for a `100 Continue` before it sends it.
+    Halted,
+}
+
+impl<B> RequestBody<B>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    pub(crate) fn new(head: &Parts, body: B) -> Self {
+        // HTTP/2 has a stream for each request, so that an unread body is in nobody's way.
+        let state = if body.is_end_stream() || head.version > Version::HTTP_11 {
+            State::Done
+        } else if head.headers.contains_key(header::EXPECT) {
+            State::Halted
+        } else {
+            State::Unread
+        };
+        Self { body, state }
+    }
+
+    /// Reads JSON to its end.
+    pub(crate) async fn read(
+        self: Pin<&mut Self>,
+        time: Duration,
+        most: usize,
+        headers: &HeaderMap,
+    ) -> Result<Bytes, ApiError> {
+        if !request_head::is_json(headers) {
+            return Err(Refusal::MediaType.into());
+        }
+        if request_head::is_encoded(headers) {
+            return Err(Refusal::ContentCoding.into());
+        }
+        let parts = self.project();
+        *parts.state = State::Halted;
+        let body = match timeout(time, Limited::new(parts.body, most).collect()).await {
+            None => Err(Refusal::TooSlow),
+            Some(Ok(body)) => Ok(body.to_bytes()),
+            Some(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge),
+            Some(Err(_)) => Err(Refusal::BodyUnreadable),
+        }?;
+        *parts.state = State::Done;
+        Ok(body)
+    }
+
+    /// True if a part of it must be read before the next request can be.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.state != State::Done
+    }
+
+    /// Reads and drops the body, if it is short and arrives soon.
+    pub(crate) async fn discard(self: Pin<&mut Self>) {
+        let parts = self.project();
+        let is_short = usize::try_from(parts.body.size_hint().lower())
+            .is_ok_and(|least| least <= BODY_BYTES_MAX);
+        if *parts.state != State::Unread || !is_short {
+            return;
+        }
+        let mut body = Limited::new(parts.body, BODY_BYTES_MAX);
+        let ended = async {
+            while let Some(frame) = body.frame().await {
+                if frame.is_err() {
+                    return State::Halted;
+                }
+            }
+            State::Done
+        };
+        *parts.state = timeout(DISCARD_TIMEOUT, ended).await.unwrap_or(State::Halted);
+    }
+}

@@ -1,0 +1,61 @@
+//! The largest sizes of a request, from which error texts and the OpenAPI document are made.
+
+/// The largest body in bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 65_536;
+
+/// The longest path and query in bytes.
+pub(crate) const URI_BYTES_MAX: usize = 8_192;
+
+/// The largest head in bytes, by default.
+pub(crate) const HEAD_BYTES_MAX: usize = 16_384;
+
+/// The longest `client-id` in characters, which are ASCII.
+pub(crate) const CLIENT_ID_CHARS_MAX: usize = 200;
+
+/// The longest `idempotency-key` in characters; the core refuses longer ones.
+pub(crate) const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+
+/// The characters of a `user-agent` that are stored with a session.
+pub(crate) const USER_AGENT_CHARS_MAX: usize = 512;
+
+/// Replaces the names of bounds in double braces by their numbers.
+pub(crate) fn fill(text: &str) -> String {
+    let numbers = [
+        ("{{body_bytes}}", grouped(BODY_BYTES_MAX)),
+        ("{{uri_bytes}}", grouped(URI_BYTES_MAX)),
+        ("{{head_kib}}", grouped(HEAD_BYTES_MAX / 1_024)),
+        ("{{client_id_chars}}", grouped(CLIENT_ID_CHARS_MAX)),
+        ("{{idempotency_key_chars}}", grouped(IDEMPOTENCY_KEY_CHARS_MAX)),
+        ("{{user_agent_chars}}", grouped(USER_AGENT_CHARS_MAX)),
+    ];
+    numbers.into_iter().fold(text.to_owned(), |text, (name, number)| text.replace(name, &number))
+}
+
+/// A number with a comma before every three digits.
+fn grouped(number: usize) -> String {
+    let (thousands, rest) = (number / 1_000, number % 1_000);
+    if thousands == 0 { rest.to_string() } else { format!("{},{rest:03}", grouped(thousands)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscription_core::store::Idempotency;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_filled_in_with_commas() {
+        assert_eq!(fill("{{body_bytes}} and {{head_kib}} of {id}"), "65,536 and 16 of {id}");
+        assert_eq!(grouped(1_002_003), "1,002,003");
+    }
+
+    #[test]
+    fn the_core_takes_an_idempotency_key_of_the_longest_length() {
+        let takes = |length| {
+            let key = "k".repeat(length).parse();
+            key.map(|key| Idempotency { client: String::new(), key }).is_ok()
+        };
+
+        assert!(takes(IDEMPOTENCY_KEY_CHARS_MAX) && !takes(IDEMPOTENCY_KEY_CHARS_MAX + 1));
+    }
+}

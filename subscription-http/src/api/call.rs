@@ -1,0 +1,202 @@
+//! The argument of every handler: a request that was admitted and read.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use secrecy::SecretString;
+use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
+use subscription_core::store::{Idempotency, Page};
+use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
+
+use super::bounds::USER_AGENT_CHARS_MAX;
+use super::cursor::Cursors;
+use super::error::{ApiError, Refusal};
+use super::json_cache::ToJson;
+use super::query::Query;
+use super::reply::Reply;
+use super::routes::Variable;
+use super::state::State;
+
+/// A request in its handler.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) state: Arc<State>,
+    /// The route's pattern, which names the list that a cursor is for.
+    pub(crate) pattern: &'static str,
+    pub(crate) variable: Variable,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) client: Option<Arc<Client>>,
+    pub(crate) caller: Option<Authenticated>,
+    pub(crate) token: Option<SecretString>,
+    pub(crate) ip: Option<IpAddr>,
+}
+
+impl Call {
+    pub(crate) fn service(&self) -> &SubscriptionService {
+        &self.state.service
+    }
+
+    pub(crate) fn auth(&self) -> &Authentication {
+        &self.state.auth
+    }
+
+    /// The variable of the path. A value that cannot be parsed names no record.
+    pub(crate) fn path<T: std::str::FromStr>(&self, name: &str) -> Result<T, ApiError> {
+        let found = self.variable.as_ref().filter(|(variable, _)| *variable == name);
+        found.and_then(|(_, value)| value.parse().ok()).ok_or_else(|| Refusal::NotFound.into())
+    }
+
+    /// The slug in the path.
+    pub(crate) fn slug(&self) -> Result<Slug, ApiError> {
+        let slug: Slug = self.path("slug")?;
+        // Parsing trims; a path with spaces is not the plan's path.
+        let is_whole = self.variable.as_ref().is_some_and(|(_, sent)| slug.as_str() == sent);
+        if is_whole { Ok(slug) } else { Err(Refusal::NotFound.into()) }
+    }
+
+    /// The body, parsed into the input of the handler.
+    pub(crate) fn input<T>(
+        &self,
+        read: impl FnOnce(&[u8]) -> Result<T, InputError>,
+    ) -> Result<T, ApiError> {
+        read(&self.body).map_err(|error| ApiError::Service(error.into()))
+    }
+
+    /// The calling client; there is one on every route that needs a scope or a token.
+    pub(crate) fn client(&self) -> Result<&Arc<Client>, ApiError> {
+        self.client.as_ref().ok_or_else(|| Refusal::ClientMissing.into())
+    }
+
+    /// The calling user; there is one on every [`Bearer`](super::routes::Needs::Bearer) route.
+    pub(crate) fn caller(&self) -> Result<&Authenticated, ApiError> {
+        self.caller.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
+    }
+
+    /// The access token of the request; there is one on every route that needs a token.
+    pub(crate) fn token(&self) -> Result<&SecretString, ApiError> {
+        self.token.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
+    }
+
+    /// The address and program of the caller.
+    pub(crate) fn origin(&self) -> Origin {
+        let user_agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
+        let short: Option<String> =
+            user_agent.map(|text| text.chars().take(USER_AGENT_CHARS_MAX).collect());
+        Origin { ip: self.ip, user_agent: short.and_then(|text| text.parse().ok()) }
+    }
+
+    /// The `Idempotency-Key` of the request, if it has one.
+    pub(crate) fn idempotency(&self) -> Result<Option<Idempotency>, ApiError> {
+        let Some(key) = self.single("idempotency-key")? else { return Ok(None) };
+        let key = key.to_str().ok().and_then(|key| key.parse().ok());
+        let key = key.ok_or(Refusal::KeyInvalid)?;
+        Ok(Some(Idempotency { client: self.client()?.id.to_string(), key }))
+    }
+
+    /// Makes a change under the condition of `If-Match`, if the request has one.
+    pub(crate) async fn if_match<T, F>(
+        &self,
+        change: impl Fn(Option<Version>) -> F + Send + Sync,
+    ) -> Result<T, ApiError>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let Some(versions) = self.versions()? else { return Ok(change(None).await?) };
+        // No stored record has this version, so that an empty list matches none.
+        let mut tried = versions.first().copied().unwrap_or(Version::NEW);
+        loop {
+            match change(Some(tried)).await {
+                // Of several versions, the refusal names the one that the record is at.
+                Err(Error::Stale { current, .. }) if versions.contains(&current) => tried = current,
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// The versions of `If-Match` (RFC 9110, 13.1.1); `None` if it is absent or `*`.
+    fn versions(&self) -> Result<Option<Vec<Version>>, ApiError> {
+        let mut lines = self.headers.get_all(header::IF_MATCH).iter().peekable();
+        if lines.peek().is_none() {
+            return Ok(None);
+        }
+        let lines: Result<Vec<_>, _> = lines.map(HeaderValue::to_str).collect();
+        let tags = lines.map_err(|_| Refusal::HeaderInvalid("if-match"))?.join(",");
+        if tags.trim() == "*" {
+            return Ok(None);
+        }
+        // A tag that is weak, or not of this server, matches no version.
+        Ok(Some(tags.split(',').filter_map(|tag| version_of(tag.trim())).collect()))
+    }
+
+    /// True if `If-None-Match` names this version.
+    fn has(&self, version: Version) -> Result<bool, ApiError> {
+        self.has_tag(|tag| version_of(tag) == Some(version))
+    }
+
+    /// True if `If-None-Match` has a tag for which `ours` is true.
+    pub(crate) fn has_tag(&self, ours: impl Fn(&str) -> bool) -> Result<bool, ApiError> {
+        let mut has = false;
+        for tags in self.headers.get_all(header::IF_NONE_MATCH) {
+            let tags = tags.to_str().map_err(|_| Refusal::HeaderInvalid("if-none-match"))?;
+            has |= tags.split(',').map(str::trim).any(|tag| {
+                // The comparison is weak (RFC 9110, 13.1.2).
+                tag == "*" || ours(tag.strip_prefix("W/").unwrap_or(tag))
+            });
+        }
+        Ok(has)
+    }
+
+    /// The cursors of the list that is asked for.
+    pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
+        let client = self.client()?.id.as_str();
+        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client })
+    }
+
+    /// 200 with a record, or 304 if the caller has this version.
+    pub(crate) fn record<T: ToJson>(&self, record: &Arc<T>) -> Result<Reply, ApiError> {
+        let version = record.version();
+        if self.has(version)? {
+            return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
+        }
+        self.whole_record(StatusCode::OK, record)
+    }
+
+    /// A record, whichever version the caller has.
+    pub(crate) fn whole_record<T: ToJson>(
+        &self,
+        status: StatusCode,
+        record: &Arc<T>,
+    ) -> Result<Reply, ApiError> {
+        let json = T::cache(&self.state.json_caches).json(record)?;
+        Ok(Reply::json_bytes(status, json).version(record.version()))
+    }
+
+    /// A page of records.
+    pub(crate) fn page<T: ToJson>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
+        let next = page.next.as_ref();
+        let next = next.map(|position| self.cursors()?.write(position, &self.query)).transpose()?;
+        let body = T::cache(&self.state.json_caches).page(&page.items, next)?;
+        Ok(Reply::json_bytes(StatusCode::OK, body))
+    }
+
+    /// A header that may be sent once.
+    fn single(&self, name: &'static str) -> Result<Option<&HeaderValue>, ApiError> {
+        let mut values = self.headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (value, None) => Ok(value),
+            (_, Some(_)) => Err(Refusal::HeaderInvalid(name).into()),
+        }
+    }
+}
+
+/// The version in a strong `ETag` of this server.
+fn version_of(tag: &str) -> Option<Version> {
+    let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
+    let version = digits.parse::<u64>().ok().map(Version::from);
+    // Tags are compared as text: "01" and "+1" are not tags of this server.
+    version.filter(|version| version.to_string() == digits)
+}

@@ -1,0 +1,146 @@
+//! CORS (the Fetch standard): which web pages of other origins may call the API and read its responses.
+//!
+//! A preflight carries no `client-id`: it is granted if any live public client lists the page's origin.
+//! Other responses are granted if the calling client lists it; where no client is known, as in a 401, by
+//! the rule of the preflight, because the page must be able to read the `code`. Credentials mode is never
+//! allowed.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use subscription_core::Timestamp;
+use subscription_core::auth::{Authentication, Client, WebOrigin};
+
+use super::clients::Clients;
+use super::timeout::timeout;
+
+/// The headers that a page may send.
+const ALLOWED: HeaderValue = HeaderValue::from_static(
+    "client-id, authorization, content-type, idempotency-key, if-match, if-none-match",
+);
+
+/// The response headers that a page may read, beside those that it always may.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "etag, location, retry-after, ratelimit, ratelimit-policy, x-request-id, idempotency-replayed",
+);
+
+/// The seconds for which a browser may cache a preflight.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+/// Tells caches that the response depends on the page.
+pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
+
+/// How long the origins of all clients are cached.
+const CACHED_FOR: Duration = Duration::from_secs(1);
+
+/// How long reading them may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The web page that sent a request: it has an `Origin`.
+#[derive(Debug)]
+pub(crate) struct Page {
+    origin: HeaderValue,
+    /// The request is a preflight.
+    is_preflight: bool,
+    /// The calling client, once it is known.
+    pub(crate) client: Option<Arc<Client>>,
+}
+
+impl Page {
+    /// The page that sent a request, if one did.
+    pub(crate) fn of(method: &Method, headers: &HeaderMap) -> Option<Box<Self>> {
+        let origin = headers.get(header::ORIGIN)?.clone();
+        let asks = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let is_preflight = method == Method::OPTIONS && asks;
+        Some(Box::new(Self { origin, is_preflight, client: None }))
+    }
+
+    /// Sets the headers that tell the browser whether the page may read the response.
+    pub(crate) fn set_headers(
+        &self,
+        is_granted: bool,
+        status: StatusCode,
+        headers: &mut HeaderMap,
+    ) {
+        headers.insert(header::VARY, VARY_ORIGIN);
+        if !is_granted {
+            return;
+        }
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone());
+        if !self.is_preflight {
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        } else if let (StatusCode::NO_CONTENT, Some(methods)) =
+            (status, headers.get(header::ALLOW).cloned())
+        {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED);
+            headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        }
+    }
+}
+
+/// A cache of the origins of all live clients.
+#[derive(Debug, Default)]
+pub(crate) struct Origins(Arc<Mutex<Option<Listed>>>);
+
+#[derive(Debug, Clone)]
+struct Listed {
+    read_at: Timestamp,
+    origins: Arc<HashSet<WebOrigin>>,
+}
+
+impl Origins {
+    /// True if the page may read the response to its request.
+    pub(crate) async fn grant(
+        &self,
+        page: &Page,
+        clients: &Clients,
+        auth: &Authentication,
+        now: Timestamp,
+    ) -> bool {
+        let Ok(origin) = page.origin.to_str() else { return false };
+        match (clients, &page.client) {
+            (Clients::Anybody, _) => {
+                origin.parse::<WebOrigin>().is_ok_and(|origin| origin.is_loopback())
+            }
+            (Clients::Known, Some(client)) => client.origins.contains(origin),
+            (Clients::Known, None) => self.now(auth, now).await.contains(origin),
+        }
+    }
+
+    async fn now(&self, auth: &Authentication, now: Timestamp) -> Arc<HashSet<WebOrigin>> {
+        let known = self.known(now);
+        let known = match known {
+            Some((listed, true)) => return listed,
+            Some((listed, false)) => listed,
+            None => Arc::default(),
+        };
+        // A task of its own, which continues if the caller disconnects.
+        let (auth, last) = (auth.clone(), Arc::clone(&self.0));
+        let read = tokio::spawn(async move {
+            let clients = timeout(READ_TIMEOUT, auth.clients()).await?.ok()?;
+            let live = clients.iter().filter(|client| client.is_live());
+            let origins = live.flat_map(|client| client.origins.iter().cloned()).collect();
+            let listed = Listed { read_at: now, origins: Arc::new(origins) };
+            let origins = Arc::clone(&listed.origins);
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed);
+            Some(origins)
+        });
+        // If the store fails or hangs, the origins that were read before are used.
+        read.await.ok().flatten().unwrap_or(known)
+    }
+
+    /// The origins that were read last, and whether they are fresh. The first caller for whom they are not
+    /// reads them again; other callers use the old ones meanwhile.
+    fn known(&self, now: Timestamp) -> Option<(Arc<HashSet<WebOrigin>>, bool)> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = known.as_mut()?;
+        let is_fresh = listed.read_at <= now && now < listed.read_at.saturating_add(CACHED_FOR);
+        if !is_fresh {
+            listed.read_at = now;
+        }
+        Some((Arc::clone(&listed.origins), is_fresh))
+    }
+}

@@ -1,0 +1,299 @@
+//! Maps every error to its status and its `problem+json` body (RFC 9457).
+
+use std::borrow::Cow;
+
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use subscription_core::store::Key;
+use subscription_core::{Conflict, Error, ErrorKind, Faults, InvalidTransition, Unauthenticated};
+
+use super::bounds;
+use super::rate::RateStatus;
+use super::reply::Reply;
+
+/// The error of a request.
+#[derive(Debug)]
+pub(crate) enum ApiError {
+    /// The service returned an error.
+    Service(Error),
+    /// The request did not reach the service.
+    Request(Refusal),
+    /// A parameter of the query is invalid.
+    Query { parameter: String, message: String },
+    /// A bug: the cause is logged.
+    Unforeseen(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The reason why a request did not reach the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    HeaderInvalid(&'static str),
+    HostInvalid,
+    HostUnknown,
+    PathInvalid,
+    BodyUnreadable,
+    CursorInvalid,
+    KeyInvalid,
+    ClientMissing,
+    TokenMissing,
+    RouteUnknown,
+    NotFound,
+    MethodNotAllowed(String),
+    TooSlow,
+    BodyTooLarge,
+    UriTooLong,
+    MediaType,
+    ContentCoding,
+    RateLimited(RateStatus),
+    Overloaded,
+}
+
+impl ApiError {
+    pub(crate) fn unforeseen(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Unforeseen(error.into())
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        Self::Service(error)
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Request(refusal)
+    }
+}
+
+impl From<Unauthenticated> for ApiError {
+    fn from(error: Unauthenticated) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+/// The status of an error of the service.
+fn status(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Malformed => StatusCode::BAD_REQUEST,
+        ErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorKind::Forbidden => StatusCode::FORBIDDEN,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl Refusal {
+    /// Its status and code.
+    const fn status_and_code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::HeaderInvalid(_) => (StatusCode::BAD_REQUEST, "header_invalid"),
+            Self::HostInvalid | Self::HostUnknown => (StatusCode::BAD_REQUEST, "host_invalid"),
+            Self::PathInvalid => (StatusCode::BAD_REQUEST, "path_invalid"),
+            Self::BodyUnreadable => (StatusCode::BAD_REQUEST, "malformed_json"),
+            Self::CursorInvalid => (StatusCode::BAD_REQUEST, "invalid_cursor"),
+            Self::KeyInvalid => (StatusCode::BAD_REQUEST, "idempotency_key_invalid"),
+            Self::ClientMissing => (StatusCode::UNAUTHORIZED, "client_id_missing"),
+            Self::TokenMissing => (StatusCode::UNAUTHORIZED, "token_missing"),
+            Self::RouteUnknown => (StatusCode::NOT_FOUND, "route_not_found"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
+            Self::MediaType | Self::ContentCoding => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type_unsupported")
+            }
+            Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+        }
+    }
+
+    /// The `detail` of the problem.
+    fn detail(&self) -> Cow<'static, str> {
+        match self {
+            Self::HeaderInvalid(name) => {
+                format!("the header {name} must be sent once, in ASCII, and not be too long").into()
+            }
+            Self::HostInvalid => "a request must have one valid Host header".into(),
+            Self::HostUnknown => "the server does not answer to the name in Host".into(),
+            Self::PathInvalid => {
+                "the path has an encoded slash, a dot segment, or a control character".into()
+            }
+            Self::BodyUnreadable => "the body ended before its time".into(),
+            Self::CursorInvalid => "the cursor is not one of this list with these filters".into(),
+            Self::KeyInvalid => bounds::fill(
+                "an Idempotency-Key is 1 to {{idempotency_key_chars}} visible ASCII characters",
+            )
+            .into(),
+            Self::ClientMissing => "the header client-id is required".into(),
+            Self::TokenMissing => {
+                "the header Authorization: Bearer <access token> is required".into()
+            }
+            Self::RouteUnknown => "there is no such path".into(),
+            Self::NotFound => "there is no such record".into(),
+            Self::MethodNotAllowed(allow) => format!("this path takes {allow}").into(),
+            Self::TooSlow => "the body took too long to arrive".into(),
+            Self::BodyTooLarge => bounds::fill("a body has at most {{body_bytes}} bytes").into(),
+            Self::UriTooLong => bounds::fill("a URI has at most {{uri_bytes}} bytes").into(),
+            Self::MediaType => "the body must be sent as application/json".into(),
+            Self::ContentCoding => "the body must be sent without a Content-Encoding".into(),
+            Self::RateLimited(status) => {
+                format!("too many requests; try again in {} s", status.retry_after()).into()
+            }
+            Self::Overloaded => "the server took too long; try again".into(),
+        }
+    }
+}
+
+impl ApiError {
+    /// The response; the cause of a server error is logged. `asks_for_token` says whether the route needs an
+    /// access token.
+    pub(crate) fn into_reply(self, request_id: &str, asks_for_token: bool) -> Reply {
+        let (status, code, detail, more) = self.parts();
+        if status.is_server_error() {
+            self.log(request_id);
+        }
+        let problem = Problem {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: &detail,
+            code,
+            request_id,
+            errors: if let Self::Service(Error::Invalid(faults)) = &self {
+                Some(faults)
+            } else {
+                None
+            },
+            more,
+        };
+        let mut reply = Reply::empty(status);
+        // Serializing texts and numbers cannot fail.
+        reply.body = serde_json::to_vec(&problem).unwrap_or_default().into();
+        reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            reply.set(header::WWW_AUTHENTICATE, challenge(code, asks_for_token));
+        }
+        self.set_headers(&mut reply, status);
+        reply
+    }
+
+    fn parts(&self) -> (StatusCode, &'static str, String, Map<String, Value>) {
+        match self {
+            // The cause of a server error is logged, and not sent to the caller.
+            Self::Service(error) if status(error).is_server_error() => {
+                let detail = "the request could not be answered; try again later";
+                (status(error), error.code(), detail.into(), Map::new())
+            }
+            Self::Service(error) => {
+                (status(error), error.code(), error.to_string(), members(error))
+            }
+            Self::Request(refusal) => {
+                let (status, code) = refusal.status_and_code();
+                (status, code, refusal.detail().into_owned(), Map::new())
+            }
+            Self::Query { parameter, message } => {
+                let more = Map::from_iter([("parameter".to_owned(), parameter.as_str().into())]);
+                let detail = format!("the query parameter {parameter} {message}");
+                (StatusCode::BAD_REQUEST, "invalid_query", detail, more)
+            }
+            Self::Unforeseen(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "the request could not be answered".into(),
+                Map::new(),
+            ),
+        }
+    }
+
+    fn set_headers(&self, reply: &mut Reply, status: StatusCode) {
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            reply.set(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Self::Request(Refusal::ContentCoding) = self {
+            reply.set(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        if let Self::Request(Refusal::RateLimited(status)) = self {
+            reply.headers.extend(status.headers());
+        }
+        if let Self::Request(Refusal::MethodNotAllowed(allow)) = self
+            && let Ok(allow) = HeaderValue::from_str(allow)
+        {
+            reply.set(header::ALLOW, allow);
+        }
+    }
+
+    fn log(&self, request_id: &str) {
+        let cause: &dyn std::error::Error = match self {
+            Self::Service(error) => error,
+            Self::Unforeseen(error) => &**error,
+            Self::Request(_) | Self::Query { .. } => return,
+        };
+        let mut chain = cause.to_string();
+        let mut source = cause.source();
+        while let Some(error) = source {
+            chain = format!("{chain}: {error}");
+            source = error.source();
+        }
+        tracing::error!(request_id, cause = chain, "request failed");
+    }
+}
+
+/// The `WWW-Authenticate` challenge of a 401 (RFC 9110, 11.6.1): `Bearer` on a bearer route whose client is
+/// known, else `ClientId`. Identity and refresh tokens come in the body and have no scheme of their own.
+fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
+    if asks_for_token && !code.starts_with("client_") {
+        HeaderValue::from_static("Bearer error=\"invalid_token\"")
+    } else {
+        HeaderValue::from_static("ClientId realm=\"subscription\"")
+    }
+}
+
+/// The body of an error, with its members in the order in which people read them.
+///
+/// No problem has a page of its own, so that the type is `about:blank`, whose title is the reason phrase
+/// of the status (RFC 9457, 4.2.1). Programs tell problems apart by the code.
+#[derive(Debug, Serialize)]
+struct Problem<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    code: &'static str,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<&'a Faults>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// The members of a problem that only some errors have.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others have said it all")]
+fn members(error: &Error) -> Map<String, Value> {
+    let members = match error {
+        Error::Malformed(malformed) => {
+            json!({ "line": malformed.line, "column": malformed.column })
+        }
+        Error::Conflict(Conflict::Transition(InvalidTransition { from, to, allowed, .. })) => {
+            json!({ "from": from, "to": to, "allowed": allowed })
+        }
+        Error::Conflict(Conflict::Taken { holder: Key::Plan(id), .. }) => json!({ "holder": id }),
+        Error::Conflict(Conflict::Taken { holder: Key::Subscription(id), .. }) => {
+            json!({ "holder": id })
+        }
+        Error::Conflict(Conflict::Taken { holder: Key::Payment(id), .. }) => {
+            json!({ "holder": id })
+        }
+        Error::Conflict(Conflict::PaymentSettled { fields }) => json!({ "fields": fields }),
+        Error::Stale { current, .. } => json!({ "current_version": current }),
+        _ => Value::Null,
+    };
+    if let Value::Object(members) = members { members } else { Map::new() }
+}

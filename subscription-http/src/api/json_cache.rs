@@ -1,0 +1,158 @@
+//! A cache of serialized records, keyed by the address of their `Arc`.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use serde::Serialize;
+use subscription_core::{Payment, Plan, Subscription, Version};
+
+use crate::api::error::ApiError;
+
+/// The largest number of cached records of a kind is two to the power of this.
+const SLOTS_LOG2: u32 = 12;
+
+/// Initial capacity for the JSON of a record; nearly all are shorter.
+const RECORD_BYTES: usize = 768;
+
+/// Spare capacity for each record of a page beyond the length of the first.
+const SPARE_BYTES: usize = 32;
+
+/// The JSON of the records of one kind.
+///
+/// A slot holds its record, so that nobody can change it or put another one at its address: an entry is
+/// never out of date.
+pub(crate) struct JsonCache<T> {
+    slots: Box<[Mutex<Option<Slot<T>>>]>,
+}
+
+struct Slot<T> {
+    record: Arc<T>,
+    json: Bytes,
+}
+
+impl<T: ToJson> JsonCache<T> {
+    /// The JSON of a record.
+    pub(crate) fn json(&self, record: &Arc<T>) -> Result<Bytes, ApiError> {
+        self.with(record, Bytes::clone)
+    }
+
+    /// Calls a function with the JSON of a record.
+    fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
+        // No store holds it: it was read for this response alone.
+        if Arc::strong_count(record) == 1 {
+            return Ok(act(&record.json()?));
+        }
+        // A second slot, or two records of one page with the same slot would evict each other forever.
+        let slot = slot_of(record);
+        let slots = [slot, slot ^ 1].map(|slot| self.slots.get(slot));
+        for slot in slots.into_iter().flatten() {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*slot {
+                Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
+                // The store still holds that record.
+                Some(known) if Arc::strong_count(&known.record) > 1 => {}
+                Some(_) | None => {
+                    let json = record.json()?;
+                    let done = act(&json);
+                    *slot = Some(Slot { record: Arc::clone(record), json });
+                    return Ok(done);
+                }
+            }
+        }
+        let json = record.json()?;
+        let done = act(&json);
+        if let [Some(slot), _] = slots {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            *slot = Some(Slot { record: Arc::clone(record), json });
+        }
+        Ok(done)
+    }
+
+    /// The JSON of a page of records and of the cursor of the next page.
+    pub(crate) fn page(
+        &self,
+        records: &[Arc<T>],
+        next_cursor: Option<String>,
+    ) -> Result<Vec<u8>, ApiError> {
+        let mut page = b"{\"data\":[".to_vec();
+        for (nth, record) in records.iter().enumerate() {
+            self.with(record, |json| {
+                if nth == 0 {
+                    // Records of a kind have similar lengths.
+                    page.reserve(records.len() * (json.len() + SPARE_BYTES));
+                } else {
+                    page.push(b',');
+                }
+                page.extend_from_slice(json);
+            })?;
+        }
+        let end = PageEnd { has_more: next_cursor.is_some(), next_cursor };
+        let end = serde_json::to_vec(&end).map_err(ApiError::unforeseen)?;
+        page.extend_from_slice(b"],");
+        page.extend_from_slice(end.strip_prefix(b"{").unwrap_or_default());
+        Ok(page)
+    }
+}
+
+/// The members of a page after its records.
+#[derive(Serialize)]
+struct PageEnd {
+    has_more: bool,
+    next_cursor: Option<String>,
+}
+
+/// The slot of a record by Fibonacci hashing: the lowest bits of addresses are all alike, and the upper
+/// bits of the product are well spread.
+fn slot_of<T>(record: &Arc<T>) -> usize {
+    let spread = (Arc::as_ptr(record).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(spread >> (u64::BITS - SLOTS_LOG2)).unwrap_or_default()
+}
+
+impl<T> Default for JsonCache<T> {
+    fn default() -> Self {
+        Self { slots: (0..1 << SLOTS_LOG2).map(|_| Mutex::default()).collect() }
+    }
+}
+
+impl<T> fmt::Debug for JsonCache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JsonCache")
+    }
+}
+
+/// A cache for each kind of record.
+#[derive(Debug, Default)]
+pub(crate) struct JsonCaches {
+    plans: JsonCache<Plan>,
+    subscriptions: JsonCache<Subscription>,
+    payments: JsonCache<Payment>,
+}
+
+/// A record whose JSON is cached.
+pub(crate) trait ToJson: Serialize + Sized {
+    fn version(&self) -> Version;
+    fn cache(caches: &JsonCaches) -> &JsonCache<Self>;
+
+    fn json(&self) -> Result<Bytes, ApiError> {
+        let mut json = Vec::with_capacity(RECORD_BYTES);
+        serde_json::to_writer(&mut json, self).map_err(ApiError::unforeseen)?;
+        Ok(json.into())
+    }
+}
+
+macro_rules! to_json {
+    ($($record:ty: $cache:ident,)+) => {$(
+        impl ToJson for $record {
+            fn version(&self) -> Version {
+                self.version
+            }
+
+            fn cache(caches: &JsonCaches) -> &JsonCache<Self> {
+                &caches.$cache
+            }
+        }
+    )+};
+}
+
+to_json! { Plan: plans, Subscription: subscriptions, Payment: payments, }

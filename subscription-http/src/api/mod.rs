@@ -1,0 +1,163 @@
+//! The whole server without a socket: a request in, a response out.
+
+mod admission;
+pub(crate) mod bodies;
+pub(crate) mod body;
+pub(crate) mod bounds;
+pub(crate) mod call;
+pub(crate) mod clients;
+pub(crate) mod cors;
+pub(crate) mod cursor;
+pub(crate) mod error;
+pub(crate) mod hosts;
+pub(crate) mod json_cache;
+pub(crate) mod query;
+pub(crate) mod rate;
+pub(crate) mod readiness;
+pub(crate) mod reply;
+pub(crate) mod request_head;
+mod request_log;
+pub(crate) mod routes;
+pub(crate) mod state;
+pub(crate) mod timeout;
+
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Body;
+use secrecy::SecretSlice;
+use subscription_core::SubscriptionService;
+use subscription_core::auth::Authentication;
+
+use self::admission::{Admission, Source};
+use self::body::RequestBody;
+use self::call::Call;
+use self::cors::Page;
+use self::error::{ApiError, Refusal};
+use self::reply::Reply;
+use self::request_log::{RequestLog, ResponseFacts};
+use self::routes::Route;
+use self::state::{ApiBuilder, State};
+use self::timeout::timeout;
+
+/// The service over HTTP, to be mounted wherever requests come from.
+#[derive(Debug, Clone)]
+pub struct Api {
+    state: Arc<State>,
+    surface: Surface,
+}
+
+/// The part of the routes that an [`Api`] shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Surface {
+    Whole,
+    /// Health and metrics.
+    Operations,
+}
+
+impl Api {
+    /// The service and its authentication over HTTP. The key signs the cursors of lists; instances behind
+    /// one address share it.
+    pub fn builder(
+        service: SubscriptionService,
+        auth: Authentication,
+        cursor_key: SecretSlice<u8>,
+    ) -> ApiBuilder {
+        ApiBuilder::new(service, auth, cursor_key)
+    }
+
+    /// The same state with `/health/live`, `/health/ready` and `/metrics` alone, which then need no
+    /// credential: for a listener that only operators can reach.
+    #[must_use]
+    pub fn operations(&self) -> Self {
+        Self { state: Arc::clone(&self.state), surface: Surface::Operations }
+    }
+
+    /// Notes an address where a server listens.
+    pub(crate) fn listens_at(&self, ip: IpAddr) {
+        self.state.hosts.listen(ip);
+    }
+
+    /// Answers a request that came from `peer`. It never fails: an error is a response too.
+    pub fn answer<B>(
+        &self,
+        request: Request<B>,
+        peer: Option<IpAddr>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<B>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // The head is checked outside of the future, which stays small that way.
+        let (head, body) = request.into_parts();
+        let body = RequestBody::new(&head, body);
+        let mut log = RequestLog::begin(self, &head.method, routes::is_private(head.uri.path()));
+        let admission = catch_unwind(AssertUnwindSafe(|| self.admit_head(head, peer, &mut log)));
+        let admission = admission
+            .unwrap_or_else(|_| Err(ApiError::unforeseen("the check of the head panicked")));
+        async move {
+            let mut body = pin!(body);
+            let reply = match admission {
+                Err(refused) => Err(refused),
+                Ok(Admission::Answered(reply)) => Ok(reply),
+                Ok(Admission::Call(route, call, source)) => {
+                    let (body, facts) = (body.as_mut(), &mut log.facts);
+                    AssertUnwindSafe(log.api.reply(route, call, body, source, facts))
+                        .catch_unwind()
+                        .await
+                        .unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")))
+                }
+            };
+            // Boxed, because most requests leave no body unread and come from no web page.
+            if body.is_unread() {
+                Box::pin(body.as_mut().discard()).await;
+                log.facts.is_last = body.is_unread();
+            }
+            if let Some(page) = &log.facts.page {
+                let granted = AssertUnwindSafe(log.api.grants(page)).catch_unwind();
+                log.facts.is_granted = Box::pin(granted).await.unwrap_or(false);
+            }
+            log.finish(reply)
+        }
+    }
+
+    /// Admits the caller, reads the body and calls the handler.
+    async fn reply<B>(
+        &self,
+        route: &'static Route,
+        mut call: Box<Call>,
+        body: Pin<&mut RequestBody<B>>,
+        source: Source,
+        facts: &mut ResponseFacts,
+    ) -> Result<Reply, ApiError>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let timeouts = self.state.timeouts;
+        // The caller is looked up in the store, which may hang as it may in a handler.
+        timeout(timeouts.handler, self.admit_caller(route, &mut call, source, facts))
+            .await
+            .unwrap_or_else(|| Err(Refusal::Overloaded.into()))?;
+        if !route.reads_query {
+            call.query.expect(&[], &[])?;
+        }
+        if let Some(most) = route.body_bytes_max {
+            // Boxed, because most requests have no body.
+            call.body = Box::pin(body.read(timeouts.body, most, &call.headers)).await?;
+        }
+        let answer = timeout(timeouts.handler, (route.handler)(call)).await;
+        answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
+    }
+
+    async fn grants(&self, page: &Page) -> bool {
+        let State { service, auth, clients, origins, .. } = &*self.state;
+        origins.grant(page, clients, auth, service.now()).await
+    }
+}

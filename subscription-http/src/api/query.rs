@@ -1,0 +1,130 @@
+//! The query of a list: every parameter is known, and none is ignored.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use percent_encoding::percent_decode_str;
+use subscription_core::InvalidValue;
+use subscription_core::store::{Direction, PageLimit, Position};
+
+use super::cursor::Cursors;
+use super::error::ApiError;
+
+/// The characters of a refused parameter's name that an error shows.
+const NAME_CHARS_SHOWN: usize = 100;
+
+/// The parameters of a request, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+/// The error of a parameter.
+fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
+    ApiError::Query { parameter: parameter.into(), message: message.into() }
+}
+
+impl Query {
+    /// Parses the part of a URI after the `?`.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        let decode = |name: &str, part: &str| {
+            let spaced = part.replace('+', " ");
+            let text = percent_decode_str(&spaced).decode_utf8().map(Cow::into_owned);
+            let text = text.ok().filter(|text| !text.chars().any(char::is_control));
+            let shown = || name.chars().take(NAME_CHARS_SHOWN).collect::<String>();
+            text.ok_or_else(|| wrong(shown(), "is not valid text"))
+        };
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name, name)?, decode(name, value)?))
+        });
+        pairs.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Refuses every parameter that is not `known`, and repetitions of all but `repeatable`.
+    pub(crate) fn expect(&self, known: &[&str], repeatable: &[&str]) -> Result<(), ApiError> {
+        for (nth, (name, _)) in self.0.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                let shown: String = name.chars().take(NAME_CHARS_SHOWN).collect();
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+                return Err(wrong(shown, format!("is unknown; there is {known}")));
+            }
+            let before = self.0.iter().take(nth).any(|(other, _)| other == name);
+            if before && !repeatable.contains(&name.as_str()) {
+                return Err(wrong(name, "must be given once"));
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter read as a `T`.
+    pub(crate) fn read<T: FromStr<Err = InvalidValue>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, ApiError> {
+        let value = self.value(name).map(str::parse).transpose();
+        value.map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
+    }
+
+    /// All values of a parameter that may be repeated.
+    pub(crate) fn read_all<T: FromStr<Err = InvalidValue>>(
+        &self,
+        name: &str,
+    ) -> Result<Vec<T>, ApiError> {
+        let values = self.0.iter().filter(|(other, _)| other == name);
+        let values = values.map(|(_, value)| value.parse());
+        values
+            .collect::<Result<_, _>>()
+            .map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
+    }
+
+    /// A parameter that is `true` or `false`.
+    pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        let value = self.value(name).map(str::parse).transpose();
+        value.map_err(|_| wrong(name, "must be true or false"))
+    }
+
+    /// The size of the page.
+    pub(crate) fn limit(&self) -> Result<PageLimit, ApiError> {
+        let Some(text) = self.value("limit") else { return Ok(PageLimit::default()) };
+        let limit = text.parse().ok().and_then(|limit| PageLimit::new(limit).ok());
+        let most = PageLimit::MAX.get();
+        limit.ok_or_else(|| wrong("limit", format!("must be from 1 to {most}")))
+    }
+
+    /// The order and its direction; a dash in front means descending.
+    pub(crate) fn sort<T: Copy>(
+        &self,
+        orders: &[(&str, T)],
+    ) -> Result<Option<(T, Direction)>, ApiError> {
+        let Some(text) = self.value("sort") else { return Ok(None) };
+        let (name, direction) = match text.strip_prefix('-') {
+            Some(name) => (name, Direction::Descending),
+            None => (text, Direction::Ascending),
+        };
+        let order = orders.iter().find(|(other, _)| *other == name);
+        order.map(|(_, order)| Some((*order, direction))).ok_or_else(|| {
+            let names: Vec<_> = orders.iter().map(|(name, _)| *name).collect();
+            wrong(
+                "sort",
+                format!("must be one of {}, with - in front for descending", names.join(", ")),
+            )
+        })
+    }
+
+    /// The position of the cursor, if there is one.
+    pub(crate) fn after(&self, cursors: &Cursors<'_>) -> Result<Option<Position>, ApiError> {
+        self.value("cursor").map(|cursor| cursors.read(cursor, self)).transpose()
+    }
+
+    /// The parameters that a cursor is bound to: all but the cursor and the size of the page.
+    pub(crate) fn filters(&self) -> Vec<(&str, &str)> {
+        let bound = self.0.iter().filter(|(name, _)| name != "cursor" && name != "limit");
+        let mut bound: Vec<_> =
+            bound.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        bound.sort_unstable();
+        bound
+    }
+}

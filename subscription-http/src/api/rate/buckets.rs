@@ -1,0 +1,202 @@
+//! Token buckets by key, in bounded memory.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hash};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use governor::clock::Clock;
+use governor::middleware::StateInformationMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::{Quota, RateLimiter};
+
+/// The number of shards, each with its own lock.
+const SHARDS: usize = 64;
+
+/// The most keys of a shard. All shards of one limit together stay under a few megabytes.
+const KEYS_PER_SHARD: usize = 1_024;
+
+/// The clock of the buckets.
+#[derive(Debug, Clone)]
+pub(super) enum Time {
+    /// The monotonic clock, since this instant.
+    Machine(Instant),
+    /// A clock that tests set.
+    Given(Arc<dyn subscription_core::Clock>),
+}
+
+impl Clock for Time {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        match self {
+            Self::Machine(start) => start.elapsed().into(),
+            Self::Given(clock) => {
+                let micros = u64::try_from(clock.now().micros()).unwrap_or_default();
+                // Nanoseconds overflow in the year 2554, and waits are added to them.
+                micros.saturating_mul(1_000).min(u64::MAX / 2).into()
+            }
+        }
+    }
+}
+
+/// One bucket for each key.
+pub(super) struct Buckets<K: Hash + Eq + Clone> {
+    limiter: RateLimiter<Ask<K>, Shards<K>, Time, StateInformationMiddleware>,
+    time: Time,
+}
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    pub(super) fn new(quota: Quota, time: Time) -> Self {
+        let shards = Shards {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: foldhash::fast::RandomState::default(),
+        };
+        Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
+    }
+
+    /// Takes a token: how many are left, or how long until there is one.
+    pub(super) fn take(&self, key: K) -> Result<u32, Duration> {
+        self.ask(&Ask { key, takes: true })
+    }
+
+    /// The same without taking a token.
+    pub(super) fn look(&self, key: K) -> Result<u32, Duration> {
+        self.ask(&Ask { key, takes: false })
+    }
+
+    fn ask(&self, ask: &Ask<K>) -> Result<u32, Duration> {
+        match self.limiter.check_key(ask) {
+            Ok(left) => Ok(left.remaining_burst_capacity()),
+            Err(until) => Err(until.wait_time_from(self.time.now())),
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone> fmt::Debug for Buckets<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Buckets")
+    }
+}
+
+/// The bucket, and whether a token is taken or only looked for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Ask<K> {
+    key: K,
+    takes: bool,
+}
+
+/// The time when each bucket is full again; a key without an entry has a full bucket.
+struct Shards<K> {
+    shards: Vec<Mutex<HashMap<K, Nanos>>>,
+    /// Chooses the shard of a key; the maps themselves use a keyed hash that attackers cannot predict.
+    hasher: foldhash::fast::RandomState,
+}
+
+impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
+    type Key = Ask<K>;
+
+    fn measure_and_replace<T, F, E>(&self, ask: &Ask<K>, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let hash = usize::try_from(self.hasher.hash_one(&ask.key) % SHARDS as u64);
+        // Always in range; written so that it cannot panic.
+        let Some(shard) = self.shards.get(hash.unwrap_or_default()) else {
+            return measure(None).map(|(outcome, _)| outcome);
+        };
+        let mut full_at = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = full_at.get_mut(&ask.key) {
+            let (outcome, next) = measure(Some(*at))?;
+            if ask.takes {
+                *at = next;
+            }
+            return Ok(outcome);
+        }
+        let (outcome, next) = measure(None)?;
+        if ask.takes {
+            if full_at.len() >= KEYS_PER_SHARD {
+                remove_the_fullest(&mut full_at);
+            }
+            full_at.insert(ask.key.clone(), next);
+        }
+        Ok(outcome)
+    }
+}
+
+/// Removes the half of the buckets that are full soonest, which includes those that are full now.
+///
+/// An attacker with ever new addresses evicts only such entries, not the keys that are limited. It runs
+/// once for many new keys, on one shard at a time.
+fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {
+    let mut times: Vec<Nanos> = full_at.values().copied().collect();
+    let middle = times.len() / 2;
+    let (_, median, _) = times.select_nth_unstable(middle);
+    full_at.retain(|_, at| *at > *median);
+}
+
+#[cfg(test)]
+mod tests {
+    use subscription_core::{ManualClock, Timestamp};
+
+    use super::*;
+
+    fn buckets(most: u32, window: Duration) -> (Buckets<u32>, ManualClock) {
+        let clock = ManualClock::at(Timestamp::MIN);
+        let quota = Quota::with_period(window / most).unwrap();
+        let quota = quota.allow_burst(most.try_into().unwrap());
+        (Buckets::new(quota, Time::Given(Arc::new(clock.clone()))), clock)
+    }
+
+    #[test]
+    fn a_million_keys_take_no_more_room_than_some_and_free_nobody_who_is_limited() {
+        let (buckets, clock) = buckets(3, Duration::from_mins(5));
+        for _ in 0..3 {
+            buckets.take(u32::MAX).unwrap();
+        }
+
+        for key in 0..1_000_000 {
+            buckets.take(key).unwrap();
+            clock.advance(Duration::from_micros(1));
+        }
+
+        let wait = buckets.take(u32::MAX).unwrap_err();
+        assert_eq!(wait, Duration::from_secs(99));
+        let shards = buckets.limiter.into_state_store().shards;
+        let (mut keys, mut room) = (0, 0);
+        for shard in shards {
+            let shard = shard.into_inner().unwrap();
+            keys += shard.len();
+            room += shard.capacity();
+        }
+        assert!(keys <= SHARDS * KEYS_PER_SHARD, "{keys}");
+        assert!(room <= 2 * SHARDS * KEYS_PER_SHARD, "{room}");
+    }
+
+    #[test]
+    fn who_only_looks_takes_nothing() {
+        let (buckets, clock) = buckets(1, Duration::from_secs(10));
+
+        for _ in 0..5 {
+            assert_eq!(buckets.look(1), Ok(0));
+        }
+        assert_eq!(buckets.take(1), Ok(0));
+        assert_eq!(buckets.look(1), Err(Duration::from_secs(10)));
+        assert_eq!(buckets.look(2), Ok(0));
+
+        clock.advance(Duration::from_secs(10));
+
+        assert_eq!(buckets.look(1), Ok(0));
+    }
+
+    #[test]
+    fn a_clock_at_the_end_of_time_counts_on() {
+        let (buckets, clock) = buckets(1, Duration::from_secs(10));
+        clock.set(Timestamp::MAX);
+
+        assert_eq!(buckets.take(1), Ok(0));
+        assert_eq!(buckets.take(1), Err(Duration::from_secs(10)));
+    }
+}

@@ -1,0 +1,285 @@
+//! Rate limits by address, client and session.
+//!
+//! Each limit is a token bucket for each key: it allows a burst of all its requests, and refills evenly
+//! over its window. Memory is bounded, so that an attacker with a million addresses cannot use it up.
+
+mod buckets;
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{HeaderName, HeaderValue, header};
+use subscription_core::auth::{Client, ClientKind};
+use subscription_core::{Clock, SessionId, Slug};
+
+use self::buckets::{Buckets, Time};
+use crate::api::error::Refusal;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The longest window.
+const WINDOW_MAX: Duration = Duration::from_hours(24 * 366);
+
+/// A number of requests in a window of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// The number of requests, which may come all at once.
+    pub requests: NonZeroU32,
+    /// The time in which that many are allowed again.
+    pub window: Duration,
+}
+
+impl Quota {
+    /// At least one request in `window`.
+    pub const fn new(requests: u32, window: Duration) -> Self {
+        let requests = match NonZeroU32::new(requests) {
+            Some(requests) => requests,
+            None => NonZeroU32::MIN,
+        };
+        Self { requests, window }
+    }
+
+    fn buckets<K: std::hash::Hash + Eq + Clone>(self, time: Time) -> Buckets<K> {
+        let window = self.window.min(WINDOW_MAX);
+        let period = (window / self.requests.get()).max(Duration::from_nanos(1));
+        let quota = governor::Quota::with_period(period);
+        // `None` only for a period of zero.
+        let quota = quota.unwrap_or_else(|| governor::Quota::per_second(self.requests));
+        Buckets::new(quota.allow_burst(self.requests), time)
+    }
+}
+
+/// The rate limits of a server; `None` is no limit.
+///
+/// The address of a caller is found by `x-forwarded-for` if the proxy is trusted; of IPv6 the first 64
+/// bits count. A request without an address is not limited by address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Sign-ins and sign-ups of an address, together.
+    pub sign_in: Option<Quota>,
+    /// Refreshes of an address.
+    pub refresh: Option<Quota>,
+    /// Refreshes of a session that succeed.
+    pub refresh_session: Option<Quota>,
+    /// Requests of an address with an unknown `client-id`; once they are used up, all its requests with a
+    /// `client-id` are refused. An address that a client asserts does not count here.
+    pub failed_clients: Option<Quota>,
+    /// All requests of a confidential client, from any address. Public clients have no such limit: their id
+    /// is no secret, so that anybody could use it up for all of their users.
+    pub client: Option<Quota>,
+    /// All requests of an address.
+    pub address: Option<Quota>,
+}
+
+impl RateLimits {
+    /// No limits at all.
+    pub const NONE: Self = Self {
+        sign_in: None,
+        refresh: None,
+        refresh_session: None,
+        failed_clients: None,
+        client: None,
+        address: None,
+    };
+
+    /// Sign-ins and sign-ups 30 in 5 minutes per address, refreshes 150 in 5 minutes per address and
+    /// 10 a minute per session, unknown client ids 20 in 5 minutes per address, and all requests 10,000 in
+    /// 10 seconds per confidential client and per address.
+    pub const fn production() -> Self {
+        const FIVE_MINUTES: Duration = Duration::from_mins(5);
+        const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
+        Self {
+            sign_in: Some(Quota::new(30, FIVE_MINUTES)),
+            refresh: Some(Quota::new(150, FIVE_MINUTES)),
+            refresh_session: Some(Quota::new(10, Duration::from_mins(1))),
+            failed_clients: Some(Quota::new(20, FIVE_MINUTES)),
+            client: Some(GENEROUS),
+            address: Some(GENEROUS),
+        }
+    }
+}
+
+/// The state of a limit after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RateStatus {
+    pub(crate) policy: &'static str,
+    quota: Quota,
+    left: u32,
+    /// The time until the next request is allowed, if none is now.
+    wait: Option<Duration>,
+}
+
+impl RateStatus {
+    /// Whole seconds until the next request is allowed.
+    pub(crate) fn retry_after(&self) -> u64 {
+        let wait = self.wait.unwrap_or_default();
+        wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
+    }
+
+    /// Its headers (draft-ietf-httpapi-ratelimit-headers), with `Retry-After` if none is left.
+    pub(crate) fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let Self { policy, quota, left, wait } = self;
+        let window = quota.window.as_secs().max(1);
+        let policy_field = format!("\"{policy}\";q={};w={window}", quota.requests);
+        let mut fields = vec![(RATE_LIMIT_POLICY, policy_field)];
+        if wait.is_some() {
+            let after = self.retry_after();
+            fields.push((RATE_LIMIT, format!("\"{policy}\";r=0;t={after}")));
+            fields.push((header::RETRY_AFTER, after.to_string()));
+        } else {
+            fields.push((RATE_LIMIT, format!("\"{policy}\";r={left}")));
+        }
+        let value = |(name, text)| Some((name, HeaderValue::try_from(text).ok()?));
+        fields.into_iter().filter_map(value).collect()
+    }
+}
+
+/// A rate limit that is shared by all routes that name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteLimit {
+    SignIn,
+    Refresh,
+}
+
+/// One limit: its name, its rule, and a bucket for each key.
+#[derive(Debug)]
+struct Limit<K: std::hash::Hash + Eq + Clone> {
+    policy: &'static str,
+    quota: Quota,
+    buckets: Buckets<K>,
+}
+
+impl<K: std::hash::Hash + Eq + Clone> Limit<K> {
+    fn new(policy: &'static str, quota: Option<Quota>, time: &Time) -> Option<Self> {
+        let quota = quota?;
+        Some(Self { policy, quota, buckets: quota.buckets(time.clone()) })
+    }
+
+    fn take(&self, key: K) -> Result<RateStatus, Refusal> {
+        self.status(self.buckets.take(key))
+    }
+
+    fn look(&self, key: K) -> Result<RateStatus, Refusal> {
+        self.status(self.buckets.look(key))
+    }
+
+    fn status(&self, outcome: Result<u32, Duration>) -> Result<RateStatus, Refusal> {
+        let (policy, quota) = (self.policy, self.quota);
+        match outcome {
+            Ok(left) => Ok(RateStatus { policy, quota, left, wait: None }),
+            Err(wait) => {
+                Err(Refusal::RateLimited(RateStatus { policy, quota, left: 0, wait: Some(wait) }))
+            }
+        }
+    }
+}
+
+/// The limits of one server.
+#[derive(Debug)]
+pub(crate) struct Limiters {
+    sign_in: Option<Limit<IpAddr>>,
+    refresh: Option<Limit<IpAddr>>,
+    refresh_session: Option<Limit<SessionId>>,
+    failed_clients: Option<Limit<IpAddr>>,
+    client: Option<Limit<Slug>>,
+    address: Option<Limit<IpAddr>>,
+}
+
+impl Limiters {
+    /// Limits by the monotonic clock.
+    pub(crate) fn new(limits: &RateLimits) -> Self {
+        Self::timed(limits, &Time::Machine(Instant::now()))
+    }
+
+    /// Limits by the given clock.
+    pub(crate) fn by(limits: &RateLimits, clock: impl Clock + 'static) -> Self {
+        Self::timed(limits, &Time::Given(Arc::new(clock)))
+    }
+
+    fn timed(limits: &RateLimits, time: &Time) -> Self {
+        Self {
+            sign_in: Limit::new("signin", limits.sign_in, time),
+            refresh: Limit::new("refresh", limits.refresh, time),
+            refresh_session: Limit::new("refresh-session", limits.refresh_session, time),
+            failed_clients: Limit::new("client-id", limits.failed_clients, time),
+            client: Limit::new("client", limits.client, time),
+            address: Limit::new("address", limits.address, time),
+        }
+    }
+
+    /// Counts a request of an address.
+    pub(crate) fn address(&self, ip: Option<IpAddr>) -> Result<(), Refusal> {
+        take(self.address.as_ref(), ip.map(network)).map(drop)
+    }
+
+    /// Refuses an address that has sent too many unknown client ids.
+    pub(crate) fn peer(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
+        match (&self.failed_clients, peer) {
+            (Some(limit), Some(peer)) => limit.look(network(peer)).map(drop),
+            (None, _) | (_, None) => Ok(()),
+        }
+    }
+
+    /// Counts a request with an unknown client id.
+    pub(crate) fn failed_client(&self, peer: Option<IpAddr>) {
+        // This request has failed already; the next one is refused.
+        take(self.failed_clients.as_ref(), peer.map(network)).ok();
+    }
+
+    /// Counts a request of a confidential client.
+    pub(crate) fn client(&self, client: &Client) -> Result<(), Refusal> {
+        match (&self.client, client.kind) {
+            (Some(limit), ClientKind::Confidential) => limit.take(client.id.clone()).map(drop),
+            (None, _) | (_, ClientKind::Public) => Ok(()),
+        }
+    }
+
+    /// Counts a request to a route with its own limit, and returns the state of that limit.
+    pub(crate) fn route(
+        &self,
+        limit: Option<RouteLimit>,
+        ip: Option<IpAddr>,
+    ) -> Result<Option<RateStatus>, Refusal> {
+        let limit = match limit {
+            Some(RouteLimit::SignIn) => &self.sign_in,
+            Some(RouteLimit::Refresh) => &self.refresh,
+            None => return Ok(None),
+        };
+        take(limit.as_ref(), ip.map(network))
+    }
+
+    /// Refuses the refresh of a session that was refreshed too often.
+    ///
+    /// The refresh token is not verified yet, so that nothing is counted: else anybody who knows the id of
+    /// a session could keep it from being refreshed.
+    pub(crate) fn session(&self, session: Option<SessionId>) -> Result<(), Refusal> {
+        match (&self.refresh_session, session) {
+            (Some(limit), Some(session)) => limit.look(session).map(drop),
+            (None, _) | (_, None) => Ok(()),
+        }
+    }
+
+    /// Counts the refresh of a session.
+    pub(crate) fn refreshed(&self, session: SessionId) {
+        // Concurrent refreshes were all allowed, so that the bucket may be empty.
+        take(self.refresh_session.as_ref(), Some(session)).ok();
+    }
+}
+
+fn take<K: std::hash::Hash + Eq + Clone>(
+    limit: Option<&Limit<K>>,
+    key: Option<K>,
+) -> Result<Option<RateStatus>, Refusal> {
+    limit.zip(key).map(|(limit, key)| limit.take(key)).transpose()
+}
+
+/// The key of an address: itself, or the /64 of an IPv6 address, because a subscriber has that many.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}

@@ -1,0 +1,49 @@
+//! Checks that the store accepts writes, for `/health/ready`.
+
+use subscription_core::store::StoreError;
+use subscription_core::{Error, SubscriptionService, Timestamp};
+use tokio::sync::Mutex;
+
+use crate::api::error::ApiError;
+
+/// How long a result is cached: anybody may ask, and must not keep the disk busy.
+const CACHED_MICROS: i64 = 1_000_000;
+
+/// The result of the last check.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<Checked>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Checked {
+    at: Timestamp,
+    takes_writes: bool,
+}
+
+impl Checked {
+    /// True if the result is still valid; false also if the clock was set back.
+    fn holds_at(self, now: Timestamp) -> bool {
+        (0..CACHED_MICROS).contains(&(now.micros() - self.at.micros()))
+    }
+}
+
+impl Readiness {
+    /// Checks the store, unless that was done a moment ago. Concurrent callers wait for one result.
+    pub(crate) async fn check(&self, service: &SubscriptionService) -> Result<(), ApiError> {
+        let mut last = self.0.lock().await;
+        let at = service.now();
+        match *last {
+            Some(checked) if checked.holds_at(at) && checked.takes_writes => Ok(()),
+            Some(checked) if checked.holds_at(at) => {
+                let source = "it took no writes a moment ago".into();
+                Err(Error::Store(StoreError::Unavailable(source)).into())
+            }
+            Some(_) | None => {
+                let checked = service.check_store().await;
+                // From the end of the check, which may have taken long: callers that waited use this result.
+                let at = service.now();
+                *last = Some(Checked { at, takes_writes: checked.is_ok() });
+                Ok(checked?)
+            }
+        }
+    }
+}

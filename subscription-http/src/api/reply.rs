@@ -1,0 +1,123 @@
+//! The result of a handler.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use serde::Serialize;
+use subscription_core::Version;
+
+use crate::api::error::ApiError;
+
+/// Capacity for the headers that most responses have.
+const HEADERS: usize = 8;
+
+/// A response before the headers that every response has.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// 200 with a JSON body.
+    pub(crate) fn ok(body: &impl Serialize) -> Result<Self, ApiError> {
+        Self::json(StatusCode::OK, body)
+    }
+
+    /// A JSON body.
+    pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(body).map_err(ApiError::unforeseen)?;
+        Ok(Self::json_bytes(status, body))
+    }
+
+    /// A body that is serialized already.
+    pub(crate) fn json_bytes(status: StatusCode, json: impl Into<Bytes>) -> Self {
+        let mut reply = Self { body: json.into(), ..Self::empty(status) };
+        reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        reply
+    }
+
+    /// 200 with a text.
+    pub(crate) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut reply = Self { body: body.into(), ..Self::empty(StatusCode::OK) };
+        reply.set(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        reply
+    }
+
+    /// A status without a body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: HeaderMap::with_capacity(HEADERS), body: Bytes::new() }
+    }
+
+    /// Sets the record's version as the `ETag`.
+    pub(crate) fn version(mut self, version: Version) -> Self {
+        if let Some(tag) = tag(version) {
+            self.set(header::ETAG, tag);
+        }
+        self
+    }
+
+    /// Sets the `Location` of a new record, relative to the request, because the API does not know where
+    /// it is mounted.
+    pub(crate) fn location(mut self, path: &str) -> Self {
+        if let Ok(path) = HeaderValue::from_str(path) {
+            self.set(header::LOCATION, path);
+        }
+        self
+    }
+
+    /// Forbids caches to store it.
+    pub(crate) fn no_store(mut self) -> Self {
+        self.set(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        self
+    }
+
+    /// Marks the result of an idempotent request that was made before.
+    pub(crate) fn replayed(mut self, replayed: bool) -> Self {
+        if replayed {
+            let name = HeaderName::from_static("idempotency-replayed");
+            self.set(name, HeaderValue::from_static("true"));
+        }
+        self
+    }
+
+    pub(crate) fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        self.headers.insert(name, value);
+    }
+
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// A version in quotes, without `format!`, because nearly every response has one.
+fn tag(version: Version) -> Option<HeaderValue> {
+    // Twenty digits at the most, filled from the right.
+    let mut tag = [b'"'; 22];
+    let (mut begin, mut rest) = (tag.len() - 1, version.get());
+    loop {
+        begin -= 1;
+        *tag.get_mut(begin)? = b'0' + u8::try_from(rest % 10).ok()?;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    HeaderValue::from_bytes(tag.get(begin - 1..)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_the_version_in_quotes() {
+        for version in [0, 1, 9, 10, 1_234_567, u64::MAX] {
+            assert_eq!(tag(version.into()).unwrap(), format!("\"{version}\""));
+        }
+    }
+}

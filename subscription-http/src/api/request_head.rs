@@ -1,0 +1,188 @@
+//! Checks on a request's head that hyper does not make, and readers of its headers.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING,
+};
+use http::{HeaderMap, HeaderName, Uri, Version};
+use percent_encoding::percent_decode_str;
+use secrecy::SecretString;
+
+use super::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
+use super::error::Refusal;
+
+/// The most hops of `x-forwarded-for` that are read, from the right.
+const HOPS_MAX: usize = 16;
+
+/// Capacity for the segments that most paths have.
+const SEGMENTS: usize = 4;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+const CLIENT_ID: HeaderName = HeaderName::from_static("client-id");
+
+/// Headers that may be sent once only, and in ASCII.
+static SINGLE: [(HeaderName, &str); 3] =
+    [(CLIENT_ID, "client-id"), (AUTHORIZATION, "authorization"), (CONTENT_TYPE, "content-type")];
+
+/// Checks the URI and the headers that decide how a request is read.
+pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
+    let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
+    if length > URI_BYTES_MAX {
+        return Err(Refusal::UriTooLong);
+    }
+    check_host(uri, version, headers)?;
+    // One pass over all headers is faster than a look-up of each.
+    let mut seen = [false; 3];
+    for (name, value) in headers {
+        for ((single, shown), seen) in SINGLE.iter().zip(&mut seen) {
+            if single != name {
+                continue;
+            }
+            // Later code need not handle other bytes than ASCII.
+            if std::mem::replace(seen, true) || !value.as_bytes().is_ascii() {
+                return Err(Refusal::HeaderInvalid(shown));
+            }
+        }
+    }
+    if !framed(headers) {
+        return Err(Refusal::HeaderInvalid("transfer-encoding"));
+    }
+    Ok(())
+}
+
+/// True if the end of the body is unambiguous: a length, or the one transfer coding `chunked`, but not
+/// both.
+pub(crate) fn framed(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    codings.next().is_none_or(|coding| {
+        let chunked = |coding: &str| coding.trim().eq_ignore_ascii_case("chunked");
+        let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
+        alone && coding.to_str().is_ok_and(chunked)
+    })
+}
+
+fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let sound = |host: &http::HeaderValue| {
+        host.to_str().is_ok_and(|host| {
+            let (name, port) = host.split_once(':').unwrap_or((host, ""));
+            let plain = !name.is_empty() && is_plain(name.as_bytes()) && is_port(port);
+            plain || host.parse().is_ok_and(|host| is_sound(&host))
+        })
+    };
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) if sound(host) => Ok(()),
+        // HTTP/2 has it in `:authority`.
+        (None, None) if version == Version::HTTP_2 && uri.authority().is_some() => Ok(()),
+        (None | Some(_), _) => Err(Refusal::HostInvalid),
+    }
+}
+
+/// True for a host with or without a port; the type itself allows users and invalid ports.
+fn is_sound(authority: &http::uri::Authority) -> bool {
+    let (whole, host) = (authority.as_str(), authority.host());
+    let port = whole.strip_prefix(host).map(|port| port.strip_prefix(':').unwrap_or(port));
+    !host.is_empty() && !whole.contains('@') && port.is_some_and(is_port)
+}
+
+/// True for a port or an empty text.
+fn is_port(port: &str) -> bool {
+    port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
+}
+
+/// The segments of a path, each decoded once.
+pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
+    let mut segments = Vec::with_capacity(SEGMENTS);
+    for segment in path.split('/').skip(1) {
+        if is_plain(segment.as_bytes()) && !segment.starts_with('.') {
+            segments.push(Cow::Borrowed(segment));
+            continue;
+        }
+        let text = percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?;
+        let dots = text == "." || text == "..";
+        if dots || text.contains(['/', '\\']) || text.chars().any(char::is_control) {
+            return Err(Refusal::PathInvalid);
+        }
+        segments.push(text);
+    }
+    Ok(segments)
+}
+
+/// True if no byte has a special meaning in a host or a path, as in nearly all of them.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// The credential of the calling client.
+pub(crate) fn client_id(headers: &HeaderMap) -> Result<SecretString, Refusal> {
+    let value = headers.get(CLIENT_ID).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match value.trim() {
+        "" => Err(Refusal::ClientMissing),
+        id if id.len() > CLIENT_ID_CHARS_MAX => Err(Refusal::HeaderInvalid("client-id")),
+        id => Ok(id.into()),
+    }
+}
+
+/// The access token, if one was sent.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<SecretString> {
+    let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.into())
+}
+
+/// True for a JSON content type, with any parameters.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// True for a body with a content coding other than `identity`.
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
+    let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+    let mut lines = headers.get_all(CONTENT_ENCODING).iter();
+    lines.any(|line| {
+        line.to_str().map_or(true, |line| !line.split(',').map(str::trim).all(is_plain))
+    })
+}
+
+/// The address of the caller: the first hop from the right that is not a trusted proxy.
+///
+/// `x-forwarded-for` is read only if the peer is trusted, or the client may assert addresses. Hops that are
+/// not addresses are skipped.
+pub(crate) fn origin(
+    headers: &HeaderMap,
+    peer: Option<IpAddr>,
+    asserts: bool,
+    trusted: impl Fn(IpAddr) -> bool,
+) -> Option<IpAddr> {
+    let peer = peer.map(|peer| peer.to_canonical());
+    if !asserts && !peer.is_some_and(&trusted) || !headers.contains_key(FORWARDED_FOR) {
+        return peer;
+    }
+    let lines = headers.get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
+    let hops: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
+    let addresses = hops.iter().rev().take(HOPS_MAX).filter_map(|hop| address(hop));
+    let mut last = peer;
+    for address in addresses {
+        last = Some(address);
+        if !trusted(address) {
+            break;
+        }
+    }
+    last
+}
+
+/// Parses an address with or without a port.
+fn address(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
+    let bare = hop.parse().ok();
+    let with_port = || hop.parse::<std::net::SocketAddr>().ok().map(|socket| socket.ip());
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    bare.or_else(with_port).or_else(bracketed).map(|ip: IpAddr| ip.to_canonical())
+}

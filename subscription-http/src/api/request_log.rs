@@ -1,0 +1,115 @@
+//! Logs and counts every request, and adds the headers that every response has.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::Full;
+
+use super::Api;
+use super::cors::Page;
+use super::error::{ApiError, Refusal};
+use super::rate::RateStatus;
+use super::reply::Reply;
+use super::routes::Route;
+
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// The status that is logged for a request whose caller disconnected, or that a stop aborted.
+const UNANSWERED: u16 = 499;
+
+/// Logs and counts a request when it is dropped, answered or not.
+pub(super) struct RequestLog {
+    pub(super) api: Api,
+    begun: Instant,
+    method: Method,
+    /// The response must not be cached.
+    is_private: bool,
+    pub(super) route: Option<&'static Route>,
+    pub(super) request_id: HeaderValue,
+    pub(super) facts: ResponseFacts,
+    /// None until it is answered.
+    status: Option<StatusCode>,
+}
+
+/// Facts learned while a request is handled that its response depends on.
+#[derive(Default)]
+pub(super) struct ResponseFacts {
+    /// The state of the route's rate limit, if it has one.
+    pub(super) rate: Option<RateStatus>,
+    /// The web page that sent the request, if one did.
+    pub(super) page: Option<Box<Page>>,
+    /// The page may read the response.
+    pub(super) is_granted: bool,
+    /// HTTP/1: the connection ends after the response, because the body was not read to its end.
+    pub(super) is_last: bool,
+}
+
+impl RequestLog {
+    pub(super) fn begin(api: &Api, method: &Method, is_private: bool) -> Self {
+        Self {
+            api: api.clone(),
+            begun: Instant::now(),
+            method: method.clone(),
+            is_private,
+            route: None,
+            request_id: HeaderValue::from_static("none"),
+            facts: ResponseFacts::default(),
+            status: None,
+        }
+    }
+
+    /// Turns a reply into the response, with the headers that every response has.
+    pub(super) fn finish(mut self, reply: Result<Reply, ApiError>) -> Response<Full<Bytes>> {
+        if let Err(ApiError::Request(Refusal::RateLimited(status))) = &reply {
+            self.api.state.metrics.limited(status.policy);
+        }
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        let asks_for_token = self.route.is_some_and(Route::takes_token);
+        let reply = reply.unwrap_or_else(|error| error.into_reply(request_id, asks_for_token));
+        let mut response = reply.into_response();
+        let status = response.status();
+        let headers = response.headers_mut();
+        headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
+        if self.is_private {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        for (name, value) in self.facts.rate.iter().flat_map(RateStatus::headers) {
+            // A refusal by a narrower limit has set the headers of that limit.
+            headers.entry(name).or_insert(value);
+        }
+        if let Some(page) = &self.facts.page {
+            page.set_headers(self.facts.is_granted, status, headers);
+        }
+        if self.facts.is_last {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        headers.insert(REQUEST_ID, self.request_id.clone());
+        // The length in a 304 would have to be that of the response that it stands for.
+        if self.method == Method::HEAD && status != StatusCode::NOT_MODIFIED {
+            let length = hyper::body::Body::size_hint(response.body()).exact().unwrap_or_default();
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            *response.body_mut() = Full::default();
+        }
+        self.status = Some(status);
+        response
+    }
+}
+
+impl Drop for RequestLog {
+    fn drop(&mut self) {
+        let took = self.begun.elapsed();
+        let status = self.status.map_or(UNANSWERED, |status| status.as_u16());
+        self.api.state.metrics.answered(&self.method, self.route, status, took);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        let route = self.route.map_or(Route::NONE, |route| route.pattern);
+        let method = self.method.as_str();
+        if self.status.is_some() {
+            tracing::info!(method, route, status, micros, request_id, "answered");
+        } else {
+            tracing::info!(method, route, status, micros, request_id, "left unanswered");
+        }
+    }
+}

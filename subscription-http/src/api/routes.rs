@@ -1,0 +1,270 @@
+//! The route table, and the matcher that reads it.
+//!
+//! The API is data: routing, admission, metrics, logs and the OpenAPI document all read this table. Each
+//! area of the API has a file in `handlers/` with its routes; [`AREAS`] is the whole table.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
+use http::Method;
+use subscription_core::auth::Scope;
+
+use super::Surface;
+use super::bounds::BODY_BYTES_MAX;
+use super::call::Call;
+use super::error::ApiError;
+use super::rate::RouteLimit;
+use super::reply::Reply;
+use crate::handlers::{authentication, documents, operations, payments, plans, subscriptions};
+
+/// The table.
+pub(crate) static AREAS: [&Area; 7] = [
+    &authentication::AREA,
+    &plans::AREA,
+    &subscriptions::AREA,
+    &payments::AREA,
+    &operations::HEALTH,
+    &operations::METRICS,
+    &documents::AREA,
+];
+
+/// Every route, in the order of the table.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    AREAS.iter().flat_map(|area| area.routes)
+}
+
+/// The routes of one part of the API. The flags hold for all paths that begin with [`Area::path`], also
+/// for those that lead to no route.
+#[derive(Debug)]
+pub(crate) struct Area {
+    /// The beginning of all its paths.
+    pub(crate) path: &'static str,
+    pub(crate) routes: &'static [Route],
+    /// Responses must not be cached.
+    pub(crate) is_private: bool,
+    /// The `Host` of a request is not checked: probes call by address.
+    pub(crate) any_host: bool,
+    /// Served on the operators' listener too.
+    pub(crate) for_operators: bool,
+}
+
+impl Area {
+    pub(crate) const fn new(path: &'static str, routes: &'static [Route]) -> Self {
+        Self { path, routes, is_private: false, any_host: false, for_operators: false }
+    }
+}
+
+/// True if responses to a path must not be cached.
+pub(crate) fn is_private(path: &str) -> bool {
+    AREAS.iter().any(|area| area.is_private && path.starts_with(area.path))
+}
+
+/// True if the `Host` of a request for a path is not checked.
+pub(crate) fn takes_any_host(path: &str) -> bool {
+    AREAS.iter().any(|area| area.any_host && path.starts_with(area.path))
+}
+
+/// The credential that a route needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// None.
+    Nothing,
+    /// None, but the caller must be on the server's own machine.
+    Loopback,
+    /// A client with this scope.
+    Scope(Scope),
+    /// A client that may authenticate, and the access token of a live session.
+    Bearer,
+    /// The same, but the token may have expired and the session ended.
+    BearerEvenExpired,
+}
+
+pub(crate) const fn scope(scope: Scope) -> Needs {
+    Needs::Scope(scope)
+}
+
+/// The future of a handler.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
+
+pub(crate) type Handler = fn(Box<Call>) -> Answer;
+
+/// One route.
+#[derive(Clone, Copy)]
+pub(crate) struct Route {
+    /// A reference, because a `Method` has a destructor, which no `static` may run.
+    pub(crate) method: &'static Method,
+    pub(crate) pattern: &'static str,
+    pub(crate) needs: Needs,
+    /// The handler reads the query; other routes refuse all parameters.
+    pub(crate) reads_query: bool,
+    /// The largest JSON body that the route reads; `None` if it reads no body.
+    pub(crate) body_bytes_max: Option<usize>,
+    /// The rate limit of the route itself.
+    pub(crate) limit: Option<RouteLimit>,
+    pub(crate) handler: Handler,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.pattern)
+    }
+}
+
+impl Route {
+    /// The name in logs and metrics of a request that leads to no route.
+    pub(crate) const NONE: &'static str = "none";
+
+    const fn new(
+        method: &'static Method,
+        pattern: &'static str,
+        needs: Needs,
+        body_bytes_max: Option<usize>,
+        handler: Handler,
+    ) -> Self {
+        Self { method, pattern, needs, reads_query: false, body_bytes_max, limit: None, handler }
+    }
+
+    /// True if a request carries an access token.
+    pub(crate) fn takes_token(&self) -> bool {
+        matches!(self.needs, Needs::Bearer | Needs::BearerEvenExpired)
+    }
+}
+
+const GET: &Method = &Method::GET;
+const POST: &Method = &Method::POST;
+const PUT: &Method = &Method::PUT;
+const DELETE: &Method = &Method::DELETE;
+
+pub(crate) const fn get(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(GET, pattern, needs, None, handler)
+}
+
+/// A `GET` with a query.
+pub(crate) const fn list(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route { reads_query: true, ..get(pattern, needs, handler) }
+}
+
+/// A `POST` with a JSON body.
+pub(crate) const fn post(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(POST, pattern, needs, Some(BODY_BYTES_MAX), handler)
+}
+
+/// A `POST` without a body.
+pub(crate) const fn post_empty(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(POST, pattern, needs, None, handler)
+}
+
+/// A `PUT` with a JSON body.
+pub(crate) const fn put(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(PUT, pattern, needs, Some(BODY_BYTES_MAX), handler)
+}
+
+pub(crate) const fn delete(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route::new(DELETE, pattern, needs, None, handler)
+}
+
+/// The name and value of a pattern's variable, if it has one; no pattern has two.
+pub(crate) type Variable = Option<(&'static str, String)>;
+
+/// The outcome of a search for a route.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Route(&'static Route, Variable),
+    /// The path exists, with these methods.
+    OtherMethods(Vec<&'static Method>),
+    Nothing,
+}
+
+impl Found {
+    pub(crate) fn is_loopback_only(&self) -> bool {
+        matches!(self, Self::Route(Route { needs: Needs::Loopback, .. }, _))
+    }
+}
+
+/// Finds the route of a method and the segments of a path.
+pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], surface: Surface) -> Found {
+    // HEAD is answered as GET, without the body.
+    let wanted = if method == Method::HEAD { &Method::GET } else { method };
+    let shown = || {
+        let areas = AREAS.iter().filter(|area| surface == Surface::Whole || area.for_operators);
+        areas.flat_map(|area| area.routes)
+    };
+    for route in shown().filter(|route| route.method == wanted) {
+        if let Some(variable) = matches(route.pattern, segments) {
+            return Found::Route(route, variable);
+        }
+    }
+    let others = shown().filter(|route| matches(route.pattern, segments).is_some());
+    let others: Vec<_> = others.map(|route| route.method).collect();
+    if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
+}
+
+/// The variable of a pattern, if the segments match it.
+fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable> {
+    let mut found = None;
+    let mut rest = pattern;
+    for segment in segments {
+        // Also checks that the previous segment ended here in the pattern.
+        rest = rest.strip_prefix('/')?;
+        match rest.strip_prefix('{') {
+            None => rest = rest.strip_prefix(segment.as_ref())?,
+            Some(_) if segment.is_empty() => return None,
+            Some(variable) => {
+                let (name, after) = variable.split_once('}')?;
+                found = Some((name, segment.to_string()));
+                rest = after;
+            }
+        }
+    }
+    rest.is_empty().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(method: &Method, path: &str) -> Found {
+        let segments: Vec<_> = path.split('/').skip(1).map(Cow::from).collect();
+        super::find(method, &segments, Surface::Whole)
+    }
+
+    #[test]
+    fn every_route_is_found_by_its_own_pattern_and_no_other() {
+        for route in all() {
+            let path = route.pattern.replace(['{', '}'], "");
+
+            let Found::Route(found, variable) = find(route.method, &path) else {
+                panic!("{route:?} is not found");
+            };
+
+            assert_eq!(format!("{found:?}"), format!("{route:?}"));
+            assert_eq!(
+                usize::from(variable.is_some()),
+                route.pattern.matches('{').count(),
+                "{route:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_route_begins_with_the_path_of_its_area() {
+        for area in AREAS {
+            for route in area.routes {
+                assert!(route.pattern.starts_with(area.path), "{route:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_methods_of_a_known_path_are_told() {
+        let Found::OtherMethods(methods) = find(&Method::PATCH, "/subscriptions/x") else {
+            panic!();
+        };
+
+        assert_eq!(methods, [&Method::GET, &Method::PUT, &Method::DELETE]);
+        for path in ["/subscriptions/x/y", "/subscriptions/", "/"] {
+            assert!(matches!(find(&Method::GET, path), Found::Nothing), "{path}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The state that all requests share, and the builder that makes it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use secrecy::SecretSlice;
+use subscription_core::auth::Authentication;
+use subscription_core::{Clock, SubscriptionService};
+
+use super::clients::Clients;
+use super::cors::Origins;
+use super::hosts::{AllowedHost, Hosts};
+use super::json_cache::JsonCaches;
+use super::rate::{Limiters, RateLimits};
+use super::readiness::Readiness;
+use super::{Api, Surface};
+use crate::metrics::Metrics;
+use crate::metrics::StoreMetrics;
+
+/// How long a request may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// Until its body has arrived.
+    pub body: Duration,
+    /// From then on until it is answered, and before that until its caller is known.
+    pub handler: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { body: Duration::from_secs(15), handler: Duration::from_secs(30) }
+    }
+}
+
+/// The state that all requests share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) service: SubscriptionService,
+    pub(crate) auth: Authentication,
+    pub(crate) clients: Clients,
+    pub(crate) cursor_key: SecretSlice<u8>,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) limiters: Limiters,
+    pub(crate) hosts: Hosts,
+    pub(crate) origins: Origins,
+    pub(crate) metrics: Metrics,
+    pub(crate) readiness: Readiness,
+    pub(crate) json_caches: JsonCaches,
+}
+
+impl State {
+    /// True for a proxy whose `x-forwarded-for` is believed.
+    pub(crate) fn trusts(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.trusted_proxies.contains(&ip)
+    }
+}
+
+/// Builds an [`Api`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct ApiBuilder(State);
+
+impl ApiBuilder {
+    pub(super) fn new(
+        service: SubscriptionService,
+        auth: Authentication,
+        cursor_key: SecretSlice<u8>,
+    ) -> Self {
+        Self(State {
+            service,
+            auth,
+            clients: Clients::Known,
+            cursor_key,
+            trusted_proxies: Vec::new(),
+            timeouts: Timeouts::default(),
+            limiters: Limiters::new(&RateLimits::NONE),
+            hosts: Hosts::default(),
+            origins: Origins::default(),
+            metrics: Metrics::new(),
+            readiness: Readiness::default(),
+            json_caches: JsonCaches::default(),
+        })
+    }
+
+    /// Accepts every client id with every scope, and web pages of this machine. For development only: the
+    /// server answers to names of this machine alone, to the address where its [`Server`] listens, and to
+    /// those of [`allowed_hosts`](Self::allowed_hosts).
+    ///
+    /// [`Server`]: crate::Server
+    pub fn believe_every_client(mut self) -> Self {
+        self.0.clients = Clients::Anybody;
+        self.0.hosts.loopback_only = true;
+        self
+    }
+
+    /// Answers to these names alone, but for `/health/…`, which probes call by address. Without any, the
+    /// server answers to every name.
+    pub fn allowed_hosts(mut self, hosts: Vec<AllowedHost>) -> Self {
+        self.0.hosts.listed = hosts;
+        self
+    }
+
+    /// Believes the `x-forwarded-for` of these proxies, beside those on this machine.
+    pub fn trust_proxies(mut self, proxies: Vec<IpAddr>) -> Self {
+        self.0.trusted_proxies = proxies.into_iter().map(|ip| ip.to_canonical()).collect();
+        self
+    }
+
+    /// Sets the time-outs of requests.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.0.timeouts = timeouts;
+        self
+    }
+
+    /// Sets rate limits; without this there are none.
+    pub fn rate_limits(mut self, limits: &RateLimits) -> Self {
+        self.0.limiters = Limiters::new(limits);
+        self
+    }
+
+    /// Sets rate limits that follow a clock, such as a test's.
+    pub fn rate_limits_by(mut self, limits: &RateLimits, clock: impl Clock + 'static) -> Self {
+        self.0.limiters = Limiters::by(limits, clock);
+        self
+    }
+
+    /// Shows the counters of a [`TimedStore`](subscription_core::store::TimedStore) at `/metrics`.
+    pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
+        self.0.metrics = self.0.metrics.with_store(metrics);
+        self
+    }
+
+    /// Shows the number of lost log lines at `/metrics`, as their writer counts them.
+    pub fn lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
+        self.0.metrics = self.0.metrics.with_lost_log_lines(lost);
+        self
+    }
+
+    /// The finished [`Api`].
+    pub fn build(self) -> Api {
+        Api { state: Arc::new(self.0), surface: Surface::Whole }
+    }
+}

@@ -1,0 +1,155 @@
+//! The metrics of `/metrics`: requests by route and status, their durations, and refusals.
+
+mod store;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::api::routes::{self, Route};
+pub use store::StoreMetrics;
+
+/// The metrics of one [`Api`](crate::Api).
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Family<Served, Histogram>,
+    limited: Family<Limited, Counter>,
+    /// The series of each route, in the order of the table.
+    by_route: Box<[RouteSeries]>,
+}
+
+/// The series of a route, once they exist, because a look-up by labels takes longer than routing.
+#[derive(Default)]
+struct RouteSeries {
+    seconds: OnceLock<Histogram>,
+    requests: [OnceLock<Counter>; STATUSES.len()],
+}
+
+/// The statuses of nearly all responses.
+const STATUSES: [u16; 10] = [200, 201, 204, 304, 400, 401, 404, 409, 422, 429];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Served {
+    route: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limited {
+    policy: &'static str,
+}
+
+/// The number of lost log lines.
+#[derive(Debug)]
+struct LostLogLines(Arc<AtomicU64>);
+
+impl Collector for LostLogLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Log lines dropped because standard error took no more";
+        let lost = encoder.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?;
+        ConstCounter::new(self.0.load(Ordering::Relaxed)).encode(lost)
+    }
+}
+
+/// Histogram buckets in seconds.
+const BUCKETS: [f64; 12] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("subscription_http");
+        let requests = Family::default();
+        let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        registry.register(
+            "requests",
+            "Requests by their answer; 499 for those whose caller went first",
+            requests.clone(),
+        );
+        registry.register("request_seconds", "How long answers took", seconds.clone());
+        let limited = Family::default();
+        registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
+        let by_route = routes::all().map(|_| RouteSeries::default()).collect();
+        Self { registry, requests, seconds, limited, by_route }
+    }
+
+    /// Adds the metrics of a store.
+    pub(crate) fn with_store(mut self, store: &StoreMetrics) -> Self {
+        store.register(&mut self.registry);
+        self
+    }
+
+    /// Adds the number of lost log lines.
+    pub(crate) fn with_lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
+        self.registry.register_collector(Box::new(LostLogLines(lost)));
+        self
+    }
+
+    /// Counts a request that a rate limit refused.
+    pub(crate) fn limited(&self, policy: &'static str) {
+        self.limited.get_or_create(&Limited { policy }).inc();
+    }
+
+    pub(crate) fn answered(
+        &self,
+        method: &http::Method,
+        route: Option<&'static Route>,
+        status: u16,
+        took: Duration,
+    ) {
+        let name = route.map_or(Route::NONE, |route| route.pattern);
+        let nth = route.and_then(|route| routes::all().position(|one| std::ptr::eq(one, route)));
+        let series = nth.and_then(|nth| self.by_route.get(nth));
+        let seconds = || self.seconds.get_or_create(&Served { route: name }).clone();
+        let took = took.as_secs_f64();
+        match series {
+            Some(series) => series.seconds.get_or_init(seconds).observe(took),
+            None => seconds().observe(took),
+        }
+        let requests = || {
+            let answered = Answered { method: known(method), route: name, status };
+            self.requests.get_or_create(&answered).clone()
+        };
+        // The cached counters are of the route's own method: HEAD has other labels.
+        let series = series.filter(|_| route.is_some_and(|route| route.method == method));
+        let usual = STATUSES.iter().position(|usual| *usual == status);
+        match series.zip(usual).and_then(|(series, nth)| series.requests.get(nth)) {
+            Some(counter) => counter.get_or_init(requests).inc(),
+            None => requests().inc(),
+        };
+    }
+
+    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// A method's name. All unknown methods share one, or callers could make ever new series.
+fn known(method: &http::Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+    known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}

@@ -1,0 +1,112 @@
+//! The metrics of a store, for `/metrics`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use subscription_core::store::{CacheInvalidator, StoreCall, StoreError, StoreMeter};
+
+/// Histograms and counters of a [`TimedStore`](subscription_core::store::TimedStore).
+#[derive(Debug, Clone)]
+pub struct StoreMetrics {
+    /// By operation; `timed` has the same histograms in the order of [`StoreCall::ALL`].
+    seconds: Family<Operation, Histogram>,
+    timed: Arc<[Histogram]>,
+    failures: Family<Operation, Counter>,
+    opened: Counter,
+    revoked: Counter,
+    cache: Option<CacheInvalidator>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+/// From 20 microseconds, which is memory, to 5 seconds, which is trouble.
+const BUCKETS: [f64; 12] =
+    [0.00002, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
+
+impl StoreMetrics {
+    /// Shows the hits and misses of a cache in front of the store as well.
+    #[must_use]
+    pub fn cached(mut self, cache: &CacheInvalidator) -> Self {
+        self.cache = Some(cache.clone());
+        self
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let Self { seconds, timed: _, failures, opened, revoked, cache } = self;
+        registry.register("store_seconds", "How long the store took", seconds.clone());
+        registry.register("store_failures", "What the store failed to do", failures.clone());
+        registry.register("sessions_opened", "Sessions that began", opened.clone());
+        registry.register("sessions_revoked", "Sessions ended before their time", revoked.clone());
+        if let Some(cache) = cache {
+            registry.register_collector(Box::new(CacheCollector(cache.clone())));
+        }
+    }
+}
+
+/// How often a record was in memory.
+#[derive(Debug)]
+struct CacheCollector(CacheInvalidator);
+
+impl prometheus_client::collector::Collector for CacheCollector {
+    fn encode(
+        &self,
+        mut encoder: prometheus_client::encoding::DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        use prometheus_client::encoding::EncodeMetric as _;
+        use prometheus_client::metrics::MetricType;
+        use prometheus_client::metrics::counter::ConstCounter;
+
+        for (name, help, count) in [
+            ("cache_hits", "Records that were in memory", self.0.hits()),
+            ("cache_misses", "Records that the store was asked for", self.0.misses()),
+        ] {
+            let one = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(count).encode(one)?;
+        }
+        Ok(())
+    }
+}
+
+impl Default for StoreMetrics {
+    fn default() -> Self {
+        let seconds =
+            Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let timed = StoreCall::ALL.iter().map(|call| {
+            let operation = call.as_str();
+            seconds.get_or_create(&Operation { operation }).clone()
+        });
+        Self {
+            timed: timed.collect(),
+            seconds,
+            failures: Family::default(),
+            opened: Counter::default(),
+            revoked: Counter::default(),
+            cache: None,
+        }
+    }
+}
+
+impl StoreMeter for StoreMetrics {
+    fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>) {
+        if let Some(seconds) = self.timed.get(call as usize) {
+            seconds.observe(took.as_secs_f64());
+        }
+        // A refusal by the rules of the store is no failure.
+        if let Some(StoreError::Unavailable(_) | StoreError::Damaged(_)) = error {
+            self.failures.get_or_create(&Operation { operation: call.as_str() }).inc();
+        }
+    }
+
+    fn sessions(&self, opened: u64, revoked: u64) {
+        self.opened.inc_by(opened);
+        self.revoked.inc_by(revoked);
+    }
+}

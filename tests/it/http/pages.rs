@@ -1,0 +1,109 @@
+//! The README and the guides list the endpoints, the codes and the bounds that there are.
+
+use serde_json::Value;
+use subscription_core::FaultCode;
+use subscription_core::store::PageLimit;
+
+use super::documented::{DOCUMENT, operations, resolve};
+use super::world::text;
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// The cells of each row of a table that names something in code.
+fn rows(section: &str) -> Vec<Vec<&str>> {
+    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    rows.map(|row| row.split('|').skip(1).map(str::trim).collect()).collect()
+}
+
+/// The credential that an operation needs, as the guide names it.
+fn needs(operation: &Value) -> String {
+    let answers = |status: &str, code: &str| {
+        let problem = &operation["responses"][status]["content"]["application/problem+json"];
+        let codes = problem["schema"]["allOf"][1]["properties"]["code"]["enum"].as_array();
+        codes.is_some_and(|codes| codes.iter().any(|other| other == code))
+    };
+    match &operation["security"][0] {
+        Value::Null if answers("404", "route_not_found") => {
+            "this machine, or `metrics_listen`".into()
+        }
+        Value::Null => "nothing".into(),
+        security if security["bearer"].is_null() => {
+            format!("client `{}`", text(&security["client-id"][0]))
+        }
+        _ if answers("401", "token_expired") => "client `auth`, token".into(),
+        _ => "client `auth`, token, also expired".into(),
+    }
+}
+
+#[test]
+fn the_table_of_endpoints_has_every_route_and_what_it_needs() {
+    let page = page("docs/endpoints.md");
+    // Other tables of the page have no paths.
+    let rows = rows(&page).into_iter().filter(|cells| cells[0].contains(" /"));
+    let mut listed: Vec<_> =
+        rows.map(|cells| format!("{}: {}", cells[0].trim_matches('`'), cells[1])).collect();
+
+    let operations = operations();
+    let mut known: Vec<_> =
+        operations.map(|(method, path, op)| format!("{method} {path}: {}", needs(op))).collect();
+    listed.sort();
+    known.sort();
+    assert_eq!(listed, known);
+}
+
+#[test]
+fn the_readme_lists_the_contracts_endpoints_and_is_short() {
+    let readme = page("README.md");
+    let (_, section) = readme.split_once("\n## Endpoints\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    let mut listed: Vec<_> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+
+    let given = operations().filter(|(_, _, operation)| operation["tags"][0] != "Service");
+    let given: Vec<_> = given.map(|(method, path, _)| format!("{method} {path}")).collect();
+    let mut given: Vec<_> = given.iter().map(String::as_str).collect();
+    listed.sort_unstable();
+    given.sort_unstable();
+    assert_eq!(listed, given);
+    assert!(readme.lines().count() <= 170, "README.md is too long to be read");
+}
+
+#[test]
+fn the_guide_to_errors_has_every_code_and_no_other() {
+    let guide = page("docs/errors.md");
+    let (codes, fields) = guide.split_once("\n## ").unwrap();
+
+    let listed = rows(codes).into_iter().map(|cells| format!("{} {}", cells[0], cells[1]));
+    let known = DOCUMENT["x-problem-codes"].as_array().unwrap();
+    let codes = known.iter().map(|row| format!("{} `{}`", row["status"], text(&row["code"])));
+    assert_eq!(listed.collect::<Vec<_>>(), codes.collect::<Vec<_>>());
+
+    let listed = rows(fields).into_iter().map(|cells| cells[0].to_owned());
+    assert_eq!(listed.collect::<Vec<_>>(), FaultCode::ALL.map(|code| format!("`{code}`")));
+}
+
+#[test]
+fn the_bounds_of_a_request_are_the_same_in_the_guide_and_in_the_document() {
+    let guide = page("docs/errors.md");
+    let meaning = |code: &str| {
+        let rows = DOCUMENT["x-problem-codes"].as_array().unwrap();
+        text(&rows.iter().find(|row| row["code"] == code).unwrap()["meaning"])
+    };
+    for code in ["body_too_large", "uri_too_long"] {
+        assert!(guide.contains(&format!("`{code}` | {} |", meaning(code))), "{code}");
+    }
+    let description = text(&DOCUMENT["info"]["description"]);
+    let (_, head) = description.split_once("whose headers exceed ").unwrap();
+    let head = head.split(" gets 431").next().unwrap();
+    assert!(guide.contains(&format!("more than {head} of headers 431")), "{head}");
+
+    let limit = resolve(&DOCUMENT["components"]["parameters"]["limit"]);
+    assert_eq!(limit["schema"]["maximum"], PageLimit::MAX.get());
+    assert_eq!(limit["schema"]["default"], PageLimit::default().get());
+    for schema in ["PlanPage", "SubscriptionPage"] {
+        let data = &DOCUMENT["components"]["schemas"][schema]["properties"]["data"];
+        assert_eq!(data["maxItems"], PageLimit::MAX.get(), "{schema}");
+    }
+}

@@ -1,0 +1,103 @@
+//! A service with its parts in hand: the clock stands still until a test turns it.
+
+use std::sync::Arc;
+
+use subscription_core::store::{Idempotency, PageLimit};
+use subscription_core::{
+    BillingCycle, Error, ErrorKind, InvalidValue, ManualClock, MemoryStore, NewPayment, NewPlan,
+    NewSubscription, Payment, Plan, SeededRandomness, Subscription, SubscriptionId,
+    SubscriptionService, Timestamp, UserId,
+};
+
+/// A fresh service on 31 January 2025, in memory.
+pub struct ServiceWorld {
+    pub service: SubscriptionService,
+    pub clock: ManualClock,
+}
+
+impl ServiceWorld {
+    pub fn new() -> Self {
+        crate::logs::listen();
+        let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
+        let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+            .clock(clock.clone())
+            .ids(SeededRandomness::new(1))
+            .build();
+        Self { service, clock }
+    }
+
+    /// A monthly plan for 19.99.
+    pub async fn plan(&self, slug: &str) -> Arc<Plan> {
+        self.service.create_plan(new_plan(slug), None).await.unwrap().record
+    }
+
+    /// A subscription of a new user to a new plan, with what `change` makes of it.
+    pub async fn subscription(
+        &self,
+        change: impl FnOnce(&mut NewSubscription),
+    ) -> Arc<Subscription> {
+        let user = self.user();
+        let plan = self.plan(&format!("plan-{user}")).await;
+        let mut new = NewSubscription::new(user, plan.id);
+        change(&mut new);
+        self.service.create_subscription(new, None).await.unwrap().record
+    }
+
+    /// A payment of 19.99 USD for a subscription, with what `change` makes of it.
+    pub async fn payment(
+        &self,
+        subscription: SubscriptionId,
+        change: impl FnOnce(&mut NewPayment),
+    ) -> Arc<Payment> {
+        let mut new = NewPayment::new(subscription, of("19.99"), of("USD"));
+        change(&mut new);
+        self.service.create_payment(new, None).await.unwrap().record
+    }
+
+    /// A user nobody else is.
+    pub fn user(&self) -> UserId {
+        UserId::new(self.service.now(), &subscription_core::SystemRandomness).unwrap()
+    }
+
+    /// The names of all events so far.
+    pub async fn events(&self) -> Vec<String> {
+        let events = self.service.events(0, PageLimit::MAX).await.unwrap();
+        events.iter().map(|recorded| recorded.event.name()).collect()
+    }
+}
+
+/// Reads a value from its text.
+pub fn of<T: std::str::FromStr<Err = InvalidValue>>(text: &str) -> T {
+    text.parse().unwrap_or_else(|refused| panic!("{text}: {refused}"))
+}
+
+/// Reads a moment.
+pub fn at(text: &str) -> Timestamp {
+    of(text)
+}
+
+/// A monthly plan for 19.99.
+pub fn new_plan(slug: &str) -> NewPlan {
+    NewPlan::new(of("Pro"), of(slug), of("19.99"), BillingCycle::MONTHLY)
+}
+
+/// A request key of a client.
+pub fn once(client: &str, key: &str) -> Idempotency {
+    Idempotency { client: client.into(), key: of(key) }
+}
+
+/// The kind and the code of an error.
+pub fn wrong<T: std::fmt::Debug>(result: Result<T, Error>) -> (ErrorKind, &'static str) {
+    let error = result.unwrap_err();
+    (error.kind(), error.code())
+}
+
+/// The fields at fault, each with its code.
+pub fn faults<T: std::fmt::Debug>(result: Result<T, impl Into<Error>>) -> Vec<String> {
+    match result.map_err(Into::into) {
+        Err(Error::Invalid(faults)) => {
+            faults.iter().map(|fault| format!("{} {}", fault.field, fault.code)).collect()
+        }
+        other => panic!("no faults, but {other:?}"),
+    }
+}

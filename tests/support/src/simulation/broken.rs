@@ -1,0 +1,146 @@
+//! Stores that break their contract, to see that the simulation notices.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use subscription_core::auth::RevocationReason;
+use subscription_core::events::Change;
+use subscription_core::store::conformance::at_version;
+use subscription_core::store::{
+    ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, UniqueValue,
+};
+use subscription_core::{MemoryStore, Store, Version};
+
+/// How a store is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breakage {
+    /// Events of updates never arrive.
+    DropsEvents,
+    /// Events arrive twice.
+    RepeatsEvents,
+    /// The last writer wins, whatever it had read.
+    IgnoresVersions,
+    /// A plan is deleted whoever refers to it.
+    DeletesUsedPlans,
+    /// The answer to a request is not kept with its record.
+    DropsAnswers,
+    /// A full page lacks its last record.
+    CutsPages,
+    /// A column is missing: a block on access is not kept.
+    DropsBlocks,
+    /// A column is missing: a moved anchor is not kept.
+    DropsAnchors,
+    /// A column is missing: that a payment was settled is not kept.
+    DropsSettled,
+    /// Deleted payments stay.
+    KeepsDeletedPayments,
+    /// A column is missing: that a session was revoked is not kept.
+    DropsRevocations,
+    /// Neither a logout nor its event is kept, as if it had never been.
+    LosesLogouts,
+    /// Guards are ignored.
+    IgnoresGuards,
+}
+
+/// A store in memory that is broken in one way.
+#[derive(Debug)]
+pub struct BrokenStore {
+    pub inner: MemoryStore,
+    pub breakage: Breakage,
+}
+
+impl BrokenStore {
+    async fn version(&self, key: &Key) -> Result<Version, StoreError> {
+        Ok(self.inner.get(key).await?.map_or(Version::NEW, |record| record.version()))
+    }
+
+    /// Takes revocations out of a change set: their mark only, or logouts altogether.
+    fn lose(&self, changes: &mut ChangeSet) {
+        let whole = self.breakage == Breakage::LosesLogouts;
+        for write in &mut changes.writes {
+            if let Record::Session(session) = write {
+                let session = Arc::make_mut(session);
+                let logout = RevocationReason::Logout;
+                session.revoked = session.revoked.filter(|by| whole && by.reason != logout);
+            }
+        }
+        let logout = Change::Revoked { reason: RevocationReason::Logout };
+        changes.events.retain(|event| !whole || event.change != logout);
+    }
+
+    /// Makes a stale change set look as if it had been made for the records as they are.
+    async fn rebase(&self, changes: &mut ChangeSet) -> Result<(), StoreError> {
+        for write in &mut changes.writes {
+            let version = self.version(&write.key()).await?.next();
+            *write = at_version(write.clone(), version.get());
+        }
+        for delete in &mut changes.deletes {
+            delete.version = self.version(&delete.key).await?;
+        }
+        for event in &mut changes.events {
+            event.version = self.version(&event.subject.clone().into()).await?.next();
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for BrokenStore {
+    async fn commit(&self, mut changes: ChangeSet) -> Result<(), StoreError> {
+        match self.breakage {
+            Breakage::DropsEvents => changes.events.retain(|event| event.version == Version::FIRST),
+            Breakage::RepeatsEvents => changes.events.extend(changes.events.clone()),
+            Breakage::IgnoresVersions => self.rebase(&mut changes).await?,
+            Breakage::DeletesUsedPlans => {
+                changes.guards.retain(|guard| !matches!(guard, Guard::PlanUnused(_)));
+            }
+            Breakage::DropsAnswers => {
+                changes.writes.retain(|write| !matches!(write, Record::Idempotency(_)));
+            }
+            Breakage::KeepsDeletedPayments => {
+                changes.deletes.retain(|delete| !matches!(delete.key, Key::Payment(_)));
+            }
+            Breakage::DropsBlocks | Breakage::DropsAnchors | Breakage::DropsSettled => {
+                for write in &mut changes.writes {
+                    match (self.breakage, write) {
+                        (Breakage::DropsBlocks, Record::Subscription(held)) => {
+                            Arc::make_mut(held).blocked = false;
+                        }
+                        (Breakage::DropsAnchors, Record::Subscription(held)) => {
+                            Arc::make_mut(held).anchor_at = None;
+                        }
+                        (Breakage::DropsSettled, Record::Payment(payment)) => {
+                            Arc::make_mut(payment).settled = false;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Breakage::DropsRevocations | Breakage::LosesLogouts => self.lose(&mut changes),
+            Breakage::IgnoresGuards => changes.guards.clear(),
+            Breakage::CutsPages => {}
+        }
+        self.inner.commit(changes).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
+        let mut page = self.inner.list(query).await?;
+        let is_plans = matches!(query, Query::Plan(_));
+        if self.breakage == Breakage::CutsPages && is_plans && page.next.is_some() {
+            page.items.pop();
+        }
+        Ok(page)
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        self.inner.get(key).await
+    }
+
+    async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
+        self.inner.find(value).await
+    }
+
+    async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
+        self.inner.events(query).await
+    }
+}

@@ -1,0 +1,104 @@
+//! The model of requests about plans.
+
+use subscription_core::events::{Change, Subject};
+use subscription_core::plans::{NewPlan, PlanChanges};
+use subscription_core::{Plan, PlanId, Slug, Timestamp, Version};
+use uuid::Uuid;
+
+use super::{Expected, Model, fresh, not_found, plans, subscriptions, update};
+use crate::simulation::operation::{Record, Refusal, Reply};
+
+impl Model {
+    pub fn create_plan(&self, new: &NewPlan, now: Timestamp) -> Result<Expected, Refusal> {
+        if let Some(holder) = plans(&self.records).find(|plan| plan.slug == new.slug) {
+            return Err(Refusal::about("slug_taken", [Subject::Plan(holder.id)]));
+        }
+        let new = new.clone();
+        Ok(Expected::Create(Record::Plan(Plan {
+            id: PlanId::from(Uuid::nil()),
+            name: new.name,
+            product_id: new.product_id,
+            variants: new.variants,
+            slug: new.slug,
+            price: new.price,
+            href: new.href,
+            billing_cycle: new.billing_cycle,
+            description: new.description,
+            node_quota: new.node_quota,
+            features: new.features,
+            most_popular: new.most_popular,
+            tier: new.tier,
+            is_active: true,
+            created_at: now,
+            updated_at: now,
+            version: Version::FIRST,
+        })))
+    }
+
+    pub fn update_plan(
+        &self,
+        slug: &Slug,
+        changes: &PlanChanges,
+        version: Option<Version>,
+        now: Timestamp,
+    ) -> Result<Expected, Refusal> {
+        let current = self.plan(slug)?;
+        fresh(current.version, version)?;
+        let mut next = current.clone();
+        let PlanChanges {
+            price,
+            billing_cycle,
+            description,
+            node_quota,
+            features,
+            most_popular,
+            tier,
+            is_active,
+        } = changes.clone();
+        set(&mut next.price, price);
+        set(&mut next.billing_cycle, billing_cycle);
+        set(&mut next.description, description);
+        set(&mut next.node_quota, node_quota);
+        set(&mut next.features, features);
+        set(&mut next.most_popular, most_popular);
+        set(&mut next.tier, tier);
+        set(&mut next.is_active, is_active);
+        if next != *current {
+            next.updated_at = now;
+            next.version = current.version.next();
+        }
+        Ok(update(Record::Plan(current.clone()), Record::Plan(next), Change::Updated))
+    }
+
+    pub fn delete_plan(&self, slug: &Slug, version: Option<Version>) -> Result<Expected, Refusal> {
+        let current = self.plan(slug)?;
+        fresh(current.version, version)?;
+        if subscriptions(&self.records).any(|held| held.subscription_plan_id == current.id) {
+            return Err(Refusal::new("plan_in_use"));
+        }
+        Ok(Expected::Delete(Record::Plan(current.clone())))
+    }
+
+    pub fn read_plan(&self, slug: &Slug) -> Result<Expected, Refusal> {
+        let plan = self.plan(slug)?;
+        Ok(Expected::Answer(Ok(Reply::Found(Record::Plan(plan.clone())))))
+    }
+
+    fn plan(&self, slug: &Slug) -> Result<&Plan, Refusal> {
+        plans(&self.records).find(|plan| plan.slug == *slug).ok_or_else(not_found)
+    }
+
+    pub fn plan_by_id(&self, id: PlanId) -> Option<&Plan> {
+        match self.records.get(&Subject::Plan(id))? {
+            Record::Plan(plan) => Some(plan),
+            Record::Subscription(_) | Record::Payment(_) => None,
+        }
+    }
+}
+
+/// Sets a field that a change carries.
+pub fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}

@@ -1,0 +1,64 @@
+//! Tests as data, for suites that learn only at run time which of their tests can run.
+
+use std::sync::Arc;
+
+pub use libtest_mimic::Trial;
+use subscription_core::Store;
+use subscription_core::store::conformance::{CASES, Case};
+
+/// An async test, on a runtime of its own with two threads.
+pub fn trial<F: Future<Output = ()>>(
+    name: impl Into<String>,
+    run: impl FnOnce() -> F + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(2).enable_all().build().unwrap().block_on(run());
+        Ok(())
+    })
+}
+
+/// A test without a runtime.
+pub fn blocking(name: impl Into<String>, run: fn()) -> Trial {
+    Trial::test(name, move || {
+        run();
+        Ok(())
+    })
+}
+
+/// Every case of the conformance suite over one kind of store.
+pub fn conformance<F: Future<Output = S> + 'static, S: Store + 'static>(
+    kind: &str,
+    open: fn() -> F,
+) -> Vec<Trial> {
+    let of = |case: &Case| {
+        let case = *case;
+        trial(format!("{kind}::suite::{}", case.name), move || async move {
+            (case.run)(Arc::new(open().await)).await;
+        })
+    };
+    CASES.iter().map(of).collect()
+}
+
+/// The name of a test without that of its suite.
+pub fn name(module: &str, test: &str) -> String {
+    let module = module.split_once("::").map_or("", |(_suite, module)| module);
+    format!("{module}::{test}")
+}
+
+/// The named functions as tests: async ones, or with `blocking:` others.
+#[macro_export]
+macro_rules! trials {
+    (blocking: $($test:ident),+ $(,)?) => {
+        vec![$($crate::trials::blocking(
+            $crate::trials::name(module_path!(), stringify!($test)),
+            $test,
+        )),+]
+    };
+    ($($test:ident),+ $(,)?) => {
+        vec![$($crate::trials::trial(
+            $crate::trials::name(module_path!(), stringify!($test)),
+            $test,
+        )),+]
+    };
+}
