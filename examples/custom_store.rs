@@ -137,7 +137,7 @@ impl Contents {
             }
             Query::Session(SessionQuery::Ended { by, limit }) => {
                 let ended = self.all::<Session>().filter(|session| session.ended_at() <= *by);
-                whole(sorted(ended, |session| session.ended_at()).take(limit.get()))
+                whole(sorted(ended, Session::ended_at).take(limit.get()))
             }
             Query::Client(ClientQuery::All) => whole(self.all::<Client>()),
             Query::Idempotency(IdempotencyQuery::Expired { by, limit }) => {
@@ -146,7 +146,9 @@ impl Contents {
                 whole(sorted(expired, |record| record.expires_at).take(limit.get()))
             }
             // A list that a newer version of the library has added.
-            _ => return Err(StoreError::Damaged("this store does not know the list".into())),
+            Query::User(_) | Query::Session(_) | Query::Client(_) | Query::Idempotency(_) => {
+                return Err(StoreError::Damaged("this store does not know the list".into()));
+            }
         })
     }
 
@@ -157,7 +159,9 @@ impl Contents {
         let deletes = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
         let guards = changes.guards.iter().filter_map(|guard| match guard {
             Guard::Unchanged { key, version } => Some((key.clone(), *version)),
-            _ => None,
+            Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } => {
+                None
+            }
         });
         for (key, version) in guards.chain(writes).chain(deletes) {
             if self.records.get(&key).map_or(Version::NEW, Record::version) != version {
