@@ -19,7 +19,7 @@ use crate::folder::folder;
 use crate::postgres::shared;
 
 /// Every set that was ever released, and the next one.
-const SETS: [&str; 2] = ["0001", "0004"];
+const SETS: [&str; 3] = ["0001", "0004", "0005"];
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![

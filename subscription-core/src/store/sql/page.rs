@@ -103,7 +103,7 @@ impl Window {
 
     fn branch(&self, conditions: Vec<String>) -> Branch {
         let (begin, limit) = (self.begin.clone(), self.limit.clone());
-        Branch { conditions, begin, within: Vec::new(), limit, index: None, hint: String::new() }
+        Branch { conditions, begin, limit, index: None, hint: String::new() }
     }
 
     fn close_branch(&self, select: &str, branch: Branch) -> String {
@@ -136,8 +136,6 @@ fn sort_value(key: &SortKey) -> Option<Value> {
 pub(in crate::store) struct Branch {
     pub(in crate::store) conditions: Vec<String>,
     begin: Option<Place>,
-    /// The columns that have one value in all of it, in the order of the index, and that value.
-    within: Vec<(&'static str, String)>,
     pub(in crate::store) limit: String,
     /// The one index that must be used: its rows are so few that each of them can be looked at.
     #[cfg_attr(
@@ -147,22 +145,6 @@ pub(in crate::store) struct Branch {
     pub(in crate::store) index: Option<&'static str>,
     /// Follows the table's name.
     pub(in crate::store) hint: String,
-}
-
-impl Branch {
-    /// Tells a place in the order of renewals from the first column of the index on, so that no other index
-    /// has it. In the order of creation the primary key would be taken, and read from its start.
-    #[cfg_attr(
-        not(feature = "postgres"),
-        expect(dead_code, reason = "SQLite finds a place by what it sorts by alone")
-    )]
-    pub(in crate::store) fn begin_within(&mut self) {
-        if let Some(begin) = self.begin.as_mut().filter(|begin| begin.columns.len() > 1) {
-            let (columns, values): (Vec<_>, Vec<_>) = self.within.drain(..).unzip();
-            begin.columns.splice(..0, columns);
-            begin.values.splice(..0, values);
-        }
-    }
 }
 
 /// [`Dialect::fit`](super::Dialect::fit).
@@ -182,16 +164,12 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
         None => String::new(),
     };
     let mut conditions = Vec::new();
-    let of_plan = filter.subscription_plan_id.map(|id| {
-        let plan = statement.bind(Value::Id(id.uuid()));
-        conditions.push(format!("subscription_plan_id = {plan}"));
-        ("subscription_plan_id", plan)
-    });
     let mut condition = |column: &str, value: Option<Value>| {
         if let Some(value) = value {
             conditions.push(format!("{column} {}", statement.bind(value)));
         }
     };
+    condition("subscription_plan_id =", filter.subscription_plan_id.map(|id| Value::Id(id.uuid())));
     condition("user_id =", filter.user_id.map(|id| Value::Id(id.uuid())));
     condition(
         "external_subscription_id =",
@@ -222,9 +200,7 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
     }
     let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
         let mut branch = window.branch(conditions.clone());
-        branch.within.extend(of_plan.clone());
         branch.conditions.push(access::in_class(*class, filter.is_active, &now));
-        branch.within.push(("access_class", format!("'{}'", access::name(*class))));
         let mut there_is: Vec<_> = access::may_hold(*holds, &now).into_iter().collect();
         if column.is_none() && renews_in_time {
             there_is.push(any_renewal(&branch.conditions));
