@@ -1,15 +1,10 @@
 //! There and back.
 
 use subscription_core::Store;
-use subscription_core::accounts::Client;
-use subscription_core::accounts::Session;
-use subscription_core::accounts::User;
-use subscription_core::payments::Payment;
 use subscription_core::plans::Plan;
 use subscription_core::store::transfer::{Kind, Progress};
-use subscription_core::store::{ChangeSet, Key, PageLimit, Record, StoreError, Unique};
-use subscription_core::store::{EventQuery, IdempotencyRecord, StoreExt as _};
-use subscription_core::subscriptions::Subscription;
+use subscription_core::store::{ChangeSet, PageLimit, Record, StoreError, Unique};
+use subscription_core::store::{EventQuery, StoreExt as _};
 use test_support::trials;
 use test_support::trials::Trial;
 

@@ -1,251 +1,158 @@
-//! A store to look around in: two years of a small business that never was.
+//! `demo`: fills an empty database with two years of an invented business.
 //!
-//! They are lived through in a file of their own, by the service itself with its clock turned by hand,
-//! and then moved into the database whole: who stops it half-way finds the database as empty as before.
+//! The two years are played in a temporary database, and then imported in one step: an interrupted run
+//! leaves the database empty.
 
+mod business;
 mod catalogue;
-mod dice;
-mod story;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
-use subscription_core::accounts::Client;
-use subscription_core::plans::Plan;
-use subscription_core::store::{ClientQuery, EventQuery, StoreExt as _};
-use subscription_core::subscriptions::Subscription;
 
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
-use subscription_core::store::transfer::{Counts, TransferError};
-use subscription_core::store::{
-    CacheInvalidator, CachedStore, PageLimit, PlanQuery, SqliteOptions, SqliteStore,
-    SubscriptionQuery,
-};
+use subscription_core::store::transfer::Counts;
+use subscription_core::store::{CacheInvalidator, CachedStore, SqliteOptions, SqliteStore};
 use subscription_core::{
-    Clock as _, ManualClock, SeededRandomness, Store, SubscriptionService, SystemClock, Timestamp,
+    Clock as _, ManualClock, SeededRandomness, SubscriptionService, SubscriptionStatus,
+    SystemClock, Timestamp,
 };
-use tokio::io::BufReader;
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt as _, BufReader};
 
-use self::dice::Dice;
-use self::story::{Outcome, Story};
+use self::business::{Business, Chance, Customer, DAYS, begin};
 use super::keys::Keys;
-use super::open::Opened;
-use super::open::authenticate;
-use super::settings::Database;
-use super::settings::{Mode, Settings, Users};
+use super::open::{Opened, authenticate};
+use super::settings::{Database, Mode, Settings, Users};
 use super::transfer::bar;
 use super::{Failure, print};
 
-const SECONDS_A_DAY: u64 = 86_400;
-
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct Demo {
-    /// The same number tells the same story.
+    /// The seed: the same number gives the same records.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// How many subscriptions there will be.
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 500,
-        value_parser = clap::value_parser!(u64).range(1..=100_000)
-    )]
+    /// The number of subscriptions.
+    #[arg(long, value_name = "NUMBER", default_value_t = 500)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
     subscriptions: u64,
 
-    /// When it ends, as 2025-01-31T12:00:00Z. [default: now]
+    /// When the two years end, such as 2025-01-31T12:00:00Z. [default: now]
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
 }
 
 pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> {
     if settings.mode == Mode::Production {
-        return Err(Failure::new(
-            "nobody vouches for people who never were: fill a store in development mode",
-        ));
+        return Err(Failure::new("invented users cannot sign in: use development mode"));
     }
     if settings.database()? == Database::Memory {
-        return Err(Failure::new(
-            "what is in memory: ends with this command: name a --database that a server can open",
-        ));
+        return Err(Failure::new("memory: ends with this command: name another --database"));
     }
+    let until = demo.until.unwrap_or_else(|| SystemClock.now());
     let opened = Opened::new(settings, false).await?;
-    let filled = fill(&demo, settings, &opened).await;
+    let folder = std::env::temp_dir().join(format!("subscription-demo-{}", std::process::id()));
+    let failure = |error| Failure(format!("cannot create {}: {error}", folder.display()));
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failure)?;
+    let filled = fill(&demo, until, settings, &folder, &opened).await;
+    std::fs::remove_dir_all(&folder).ok();
     opened.close().await;
-    let (outcome, counts, begin, until) = filled?;
-    let Demo { seed, subscriptions, .. } = demo;
+    let (business, counts) = filled?;
     let day = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
+    let (from, to, database) = (day(begin(until)), day(until), settings.database()?);
+    let Demo { seed, subscriptions, .. } = demo;
     print(&format!(
-        "seed {seed}: {subscriptions} subscriptions from {} to {}, in {:?}",
-        day(begin),
-        day(until),
-        settings.database()?
+        "seed {seed}: {subscriptions} subscriptions from {from} to {to}, in {database:?}"
     ));
-    print("");
-    tell(&outcome, &counts);
-    print("");
-    suggest(&outcome, settings);
+    report(&business, &counts, &format!("http://{}", settings.listen.0));
     Ok(())
 }
 
 async fn fill(
     demo: &Demo,
-    settings: &Settings,
-    opened: &Opened,
-) -> Result<(Outcome, Counts, Timestamp, Timestamp), Failure> {
-    // The move looks again, at everything: this spares whoever waits.
-    expect_empty(&*opened.store).await?;
-    let until = demo.until.unwrap_or_else(|| SystemClock.now());
-    let begin = Story::begin(until);
-    let scratch = Scratch::new()?;
-    let lived = Arc::new(SqliteOptions::file(scratch.0.join("demo.db")).relaxed().open().await?);
-    let outcome = tokio::select! {
-        outcome = live(demo, settings, &lived, until) => outcome,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new("stopped: nothing was written")),
-    };
-    // Once it is being written it is written to its end.
-    let done = match outcome {
-        Ok(outcome) => move_in(&lived, opened).await.map(|counts| (outcome, counts)),
-        Err(failure) => Err(failure),
-    };
-    lived.close().await;
-    let (outcome, counts) = done?;
-    Ok((outcome, counts, begin, until))
-}
-
-async fn expect_empty(store: &dyn Store) -> Result<(), Failure> {
-    let limit = PageLimit::new(1)?;
-    let plans = store.list_as::<Plan>(PlanQuery { limit, ..PlanQuery::default() }).await?;
-    let subscriptions = SubscriptionQuery { limit, ..SubscriptionQuery::default() };
-    let subscriptions = store.list_as::<Subscription>(subscriptions.clone()).await?;
-    for (kind, there) in [
-        ("plans", !plans.items.is_empty()),
-        ("subscriptions", !subscriptions.items.is_empty()),
-        ("clients", !store.list_as::<Client>(ClientQuery::All).await?.items.is_empty()),
-        ("events", !store.events(&EventQuery::after(0, limit)).await?.items.is_empty()),
-    ] {
-        if there {
-            return Err(Failure::new(format!(
-                "the store is not empty: it holds {kind}. Name another --database for the demo"
-            )));
-        }
-    }
-    Ok(())
-}
-
-async fn live(
-    demo: &Demo,
-    settings: &Settings,
-    store: &Arc<SqliteStore>,
     until: Timestamp,
-) -> Result<Outcome, Failure> {
-    let begin = Story::begin(until);
-    let clock = ManualClock::at(begin);
-    let store = CachedStore::new(Arc::clone(store), CacheInvalidator::LAG);
-    let service = SubscriptionService::builder(Arc::new(store))
+    settings: &Settings,
+    folder: &Path,
+    opened: &Opened,
+) -> Result<(Business, Counts), Failure> {
+    let store = SqliteOptions::file(folder.join("demo.db")).relaxed().open().await?;
+    let (store, clock) = (Arc::new(store), ManualClock::at(begin(until)));
+    let cached = CachedStore::new(Arc::clone(&store), CacheInvalidator::LAG);
+    let service = SubscriptionService::builder(Arc::new(cached))
         .clock(clock.clone())
         .ids(SeededRandomness::new(demo.seed))
         .check_users()
         .build();
-    // Nobody is given a token of theirs, so nothing must check them later.
-    let keys = Keys::generate()?;
-    let auth = authenticate(settings, &service, Arc::new(DevelopmentIdentities), &keys)?;
-    let bar = bar(None);
-    let days = |at: Timestamp| {
-        let micros = at.micros().saturating_sub(begin.micros());
-        micros.unsigned_abs() / 1_000_000 / SECONDS_A_DAY
+    // No token is given to anybody, so the keys need not be stored.
+    let (verifier, keys) = (Arc::new(DevelopmentIdentities), Keys::generate()?);
+    let auth = authenticate(settings, &service, verifier, &keys)?;
+    let (customers, plans, payments) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let chance = Chance(demo.seed);
+    let business = Business { clock, service, auth, chance, customers, plans, payments };
+    let filled = async {
+        // Imports no records, which fails unless the database is empty: sooner than after all the work.
+        transfer(&store, folder, opened).await.map_err(|failure| {
+            Failure(format!("{failure}. Name another --database for the demo"))
+        })?;
+        let bar = bar(None);
+        bar.set_length(DAYS.into());
+        let play = business.play(until, demo.subscriptions, |day| bar.set_position(day.into()));
+        let business = tokio::select! {
+            played = play => played?,
+            _ = tokio::signal::ctrl_c() => return Err(Failure::new("stopped: nothing was written")),
+        };
+        bar.finish_and_clear();
+        Ok((business, transfer(&store, folder, opened).await?))
     };
-    bar.set_length(days(until));
-    let progress = |at: Timestamp| {
-        if bar.position() != days(at) {
-            bar.set_message(at.to_string().chars().take(7).collect::<String>());
-            bar.set_position(days(at));
-        }
-    };
-    let dice = Dice::new(demo.seed);
-    let two_years = Story::new(service, auth, clock, dice, until, demo.subscriptions);
-    let outcome = two_years.live(progress).await;
-    bar.finish_and_clear();
-    outcome
+    let filled = filled.await;
+    store.close().await;
+    filled
 }
 
-/// Takes all of it into the database, or nothing.
-async fn move_in(lived: &SqliteStore, opened: &Opened) -> Result<Counts, Failure> {
-    let bar = bar(None);
-    bar.set_message("writing");
-    let (writer, reader) = tokio::io::duplex(1 << 16);
-    let reader = BufReader::new(reader);
-    let written = lived.export(writer, |progress| {
-        progress.of.into_iter().for_each(|all| bar.set_length(all));
-        bar.set_position(progress.records);
-    });
-    let read = async { opened.import(Users::Accounts, reader, |_| {}).await };
-    let (written, read) = tokio::join!(written, read);
-    bar.finish_and_clear();
-    match (written, read) {
-        // Who cannot write any more has nobody who reads.
-        (Err(TransferError::Io(_)) | Ok(_), Err(refused)) => Err(refused.into()),
-        (Err(failed), _) => Err(failed.into()),
-        (Ok(_), Ok(counts)) => Ok(counts),
-    }
+/// Copies all records of the temporary database, or none.
+async fn transfer(store: &SqliteStore, folder: &Path, opened: &Opened) -> Result<Counts, Failure> {
+    let path = folder.join("demo.jsonl");
+    let mut file = File::create(&path).await?;
+    store.export(&mut file, |_| {}).await?;
+    file.flush().await?;
+    let file = BufReader::new(File::open(&path).await?);
+    Ok(opened.import(Users::Accounts, file, |_| {}).await?)
 }
 
-fn tell(outcome: &Outcome, counts: &Counts) {
-    fn told<T: Display>(kinds: &BTreeMap<T, u64>) -> String {
-        let mut kinds: Vec<_> = kinds.iter().filter(|(_, count)| **count > 0).collect();
-        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let kinds = kinds.iter().map(|(kind, count)| format!("{count} {kind}"));
-        kinds.collect::<Vec<_>>().join(", ")
+/// Prints how many records there are, and requests to try first.
+fn report(business: &Business, counts: &Counts, api: &str) {
+    fn by_status<T: Display + Ord>(statuses: impl Iterator<Item = T>) -> String {
+        let mut counts = BTreeMap::new();
+        statuses.for_each(|status| *counts.entry(status).or_insert(0) += 1);
+        let counts = counts.iter().map(|(status, count)| format!("{count} {status}"));
+        counts.collect::<Vec<_>>().join(", ")
     }
 
+    let pays = |customer: &&Customer| customer.subscription.status == SubscriptionStatus::Active;
+    let subscriptions = business.customers.iter().map(|customer| customer.subscription.status);
+    print("");
     for (count, what, more) in [
         (counts.plans, "plans", "one of them withdrawn".to_owned()),
         (counts.users, "users", format!("{} sessions", counts.sessions)),
-        (counts.subscriptions, "subscriptions", told(&outcome.subscriptions)),
-        (counts.payments, "payments", told(&outcome.payments)),
-        (counts.events, "events", "every change has one".to_owned()),
+        (counts.subscriptions, "subscriptions", by_status(subscriptions)),
+        (counts.payments, "payments", by_status(business.payments.values())),
+        (counts.events, "events", "one for each change".to_owned()),
     ] {
         print(&format!("{count:>8} {what:<14} {more}"));
     }
-}
-
-/// What to look at first, with lines that work as they stand.
-fn suggest(outcome: &Outcome, settings: &Settings) {
-    let call = "curl -sH client-id:demo";
-    let api = format!("http://{}", settings.listen.0);
-    print("Start the server with the same settings, and try:");
-    print("");
-    print(&format!("  {call} '{api}/subscriptions?status=active&sort=-created_at&limit=5'"));
-    if let Some((email, subscription)) = &outcome.example {
-        let (id, user) = (subscription.id, subscription.user_id);
-        print(&format!("  {call} {api}/subscriptions/{id}"));
-        print(&format!("  {call} '{api}/subscriptions?user_id={user}'"));
+    let call = "  curl -sH client-id:demo";
+    print("\nStart the server with the same settings, and try:");
+    print(&format!("\n{call} '{api}/subscriptions?status=active&sort=-created_at&limit=5'"));
+    if let Some(customer) = business.customers.iter().rev().find(pays) {
+        let (email, subscription) = (&customer.email, &customer.subscription);
+        print(&format!("{call} {api}/subscriptions/{}", subscription.id));
+        print(&format!("{call} '{api}/subscriptions?user_id={}'", subscription.user_id));
+        let json = "-H content-type:application/json";
         let body = format!(r#"{{"access_token": "any", "email": "{email}"}}"#);
-        print(&format!(
-            "  {call} -H content-type:application/json {api}/authentication/sign-in -d '{body}'"
-        ));
-    }
-}
-
-/// A folder for this run alone, which goes with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, Failure> {
-        let name = format!("subscription-demo-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        let told = |error| Failure::new(format!("cannot make {}: {error}", path.display()));
-        made.map_err(told)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
+        print(&format!("{call} {json} {api}/authentication/sign-in -d '{body}'"));
     }
 }

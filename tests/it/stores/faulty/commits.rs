@@ -3,7 +3,6 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "each place knows a few of the faults")]
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use subscription_core::plans::Plan;
 use subscription_core::store::StoreExt as _;
 
@@ -310,7 +309,8 @@ impl FaultyStore {
                 Record::User(_)
                 | Record::Session(_)
                 | Record::Client(_)
-                | Record::Idempotency(_) => {}
+                | Record::Idempotency(_)
+                | Record::Document(_) => {}
             }
         }
     }
