@@ -282,8 +282,7 @@ async fn every_other_read_finds_its_rows_by_an_index() {
     store
         .list_as::<Session>(SessionQuery::LiveOf { user: nobody.into(), now: now() })
         .await
-        .unwrap()
-        .items;
+        .unwrap();
     store
         .list_as::<Session>(SessionQuery::EndedOf {
             user: nobody.into(),
@@ -292,19 +291,17 @@ async fn every_other_read_finds_its_rows_by_an_index() {
             limit: some,
         })
         .await
-        .unwrap()
-        .items;
-    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap().items;
-    store.list_as::<Session>(SessionQuery::Ended { by: now(), limit: some }).await.unwrap().items;
+        .unwrap();
+    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap();
+    store.list_as::<Session>(SessionQuery::Ended { by: now(), limit: some }).await.unwrap();
     let operation = Operation::CreateSubscription;
     let key = IdempotencyKey { operation, client: "web".to_owned(), key: "k".parse().unwrap() };
     store.get_as::<IdempotencyRecord>(&key).await.unwrap();
     store
         .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now(), limit: some })
         .await
-        .unwrap()
-        .items;
-    store.events(&EventQuery::after(1_000_000, some)).await.unwrap().items;
+        .unwrap();
+    store.events(&EventQuery::after(1_000_000, some)).await.unwrap();
 
     let plans = explained(&cluster.log(from));
     assert!(plans.len() >= 34, "{} statements were explained", plans.len());
