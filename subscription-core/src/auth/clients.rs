@@ -180,7 +180,7 @@ impl Authentication {
 
     /// The client of an id.
     pub async fn client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
-        found(self.store().get_as::<Client>(&id).await, "client", id)
+        found(self.store().get_as::<Client>(id).await, "client", id)
     }
 
     /// Every client, by id.

@@ -240,7 +240,7 @@ impl SubscriptionService {
         let Some(Request { key, fingerprint }) = request else {
             return Ok(Known::Fresh(Version::NEW));
         };
-        let found = self.store().get_as::<IdempotencyRecord>(&key).await?;
+        let found = self.store().get_as::<IdempotencyRecord>(key).await?;
         let Some(found) = found else { return Ok(Known::Fresh(Version::NEW)) };
         if found.expires_at <= self.now() {
             return Ok(Known::Fresh(found.version));

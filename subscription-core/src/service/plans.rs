@@ -35,7 +35,7 @@ impl SubscriptionService {
 
     /// The plan of a slug.
     pub async fn plan(&self, slug: &Slug) -> Result<Arc<Plan>, Error> {
-        found(self.store().find_as::<Plan>(UniqueValue::PlanSlug(&slug)).await, "plan", slug)
+        found(self.store().find_as::<Plan>(UniqueValue::PlanSlug(slug)).await, "plan", slug)
     }
 
     /// The plan of an id.
