@@ -11,7 +11,8 @@ use subscription_core::auth::{
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    Answer, ChangeSet, IdempotencyKey, IdempotencyRecord, Operation, Record,
+    Answer, ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
+    Operation, Record,
 };
 use subscription_core::{
     BillingCycle, EventId, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
@@ -87,6 +88,7 @@ impl Household {
             Record::from(session),
             Record::from(self.client()),
             Record::from(self.answer(answer)),
+            Record::from(self.document()),
         ]
     }
 
@@ -117,6 +119,23 @@ impl Household {
     fn changed(&self, write: &Record) -> Option<Record> {
         let changed = at_version(write.clone(), write.version().next().get());
         self.maybe(|| changed)
+    }
+
+    fn document(&self) -> Document {
+        let (n, text) = (self.made, self.pick(TEXTS));
+        let collection = Collection::named(self.pick(["notes", "others"]));
+        Document {
+            key: DocumentKey { collection, id: parsed(format!("{n}/a\"b\\c~")) },
+            version: Version::FIRST,
+            owner: self.maybe(|| UserId::new(self.time(), &self.random).unwrap().uuid()),
+            label: self.maybe(|| parsed(self.pick(["open", "done"]))),
+            due_at: self.maybe(|| self.time()),
+            // Neither its blanks nor the order of its members may change.
+            body: serde_json::json!({ "z": text, "a": [n, 1.50] })
+                .to_string()
+                .replace(':', " : ")
+                .into(),
+        }
     }
 
     fn plan(&self) -> Plan {
