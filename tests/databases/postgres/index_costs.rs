@@ -5,7 +5,7 @@
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use subscription_core::auth::{IdentityKey, User};
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, Guard, Key, PostgresOptions, PostgresStore};
 use subscription_core::{
     Clock as _, EventId, NewSubscription, Plan, Store as _, Subscription, SubscriptionId,
@@ -56,6 +56,7 @@ async fn create(store: &PostgresStore, plan: &Plan, user: &User, is_user_guarded
         subject: Subject::Subscription(id),
         version: Version::FIRST,
         change: Change::Created,
+        actor: Some(Actor::Library),
     };
     let mut guards = vec![Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }];
     if is_user_guarded {

@@ -8,7 +8,7 @@ use subscription_core::auth::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
     Scope, Session, User,
 };
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     Answer, ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
@@ -104,7 +104,10 @@ impl Household {
                 let (from, to) = (self.pick(PaymentStatus::all()), found.status);
                 (Subject::Payment(found.id), Change::PaymentStatusChanged { from, to })
             }
-            Record::User(user) => (Subject::User(user.id), Change::Updated),
+            Record::User(user) => {
+                let next = User { closing: !user.closing, ..User::clone(user) };
+                (Subject::User(user.id), Change::Updated { fields: user.changed_fields(&next) })
+            }
             Record::Session(session) => {
                 let reason = self.pick(RevocationReason::ALL);
                 (Subject::Session(session.id), Change::Revoked { reason })
@@ -113,7 +116,10 @@ impl Household {
             Record::Idempotency(_) | Record::Document(_) => return None,
         };
         let (at, version) = (self.time(), write.version());
-        Some(Event { id: EventId::new(at, &self.random).unwrap(), at, subject, version, change })
+        let id = EventId::new(at, &self.random).unwrap();
+        let client = Actor::Client("a-shop".parse().unwrap());
+        let actor = self.pick([None, Some(Actor::Command), Some(client)]);
+        Some(Event { id, at, subject, version, change, actor })
     }
 
     fn changed(&self, write: &Record) -> Option<Record> {
