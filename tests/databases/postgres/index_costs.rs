@@ -25,8 +25,8 @@ const WARM_UP: usize = 3_000;
 const CREATES: usize = 5_000;
 const PLANS: usize = 20;
 const USERS: usize = 500;
-/// A create wrote 1,270 bytes when this was set. An index more costs 75 to 160.
-const BYTES_MAX: f64 = 1_320.0;
+/// A create wrote 1,340 bytes when this was set. An index more costs 75 to 160.
+const BYTES_MAX: f64 = 1_400.0;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![a_create_stays_within_the_index_budget]

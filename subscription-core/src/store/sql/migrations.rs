@@ -23,10 +23,9 @@ macro_rules! migrations {
             migrations!(
                 $database,
                 5,
-                "documents and fewer indexes",
-                "0005_documents_and_fewer_indexes"
+                "documents, actors, fewer indexes",
+                "0005_documents_actors_fewer_indexes"
             ),
-            migrations!($database, 6, "actors of events", "0006_actors_of_events"),
         ])
     };
     ($database:literal, $version:literal, $name:literal, $file:literal) => {

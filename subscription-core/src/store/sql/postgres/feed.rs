@@ -44,12 +44,14 @@ async fn number_batch(connection: &mut PgConnection) -> Result<(), sqlx::Error> 
     // A statement of its own: the next one must see events that were committed while this one waited.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('subscription feed ' || current_schema()))";
     transaction.execute(Statement::new(lock, Vec::new())).await?;
+    // Materialized: a join that ran the inner statement again would take new numbers, out of order.
     let text = format!(
-        "UPDATE events SET sequence = numbered.sequence FROM (\
+        "WITH numbered AS MATERIALIZED (\
              SELECT position, nextval('feed') AS sequence FROM (\
                  SELECT position FROM events WHERE sequence IS NULL ORDER BY position LIMIT {NUMBERED_MAX}\
              ) AS waiting\
-         ) AS numbered WHERE events.sequence IS NULL AND events.position = numbered.position"
+         ) UPDATE events SET sequence = numbered.sequence FROM numbered \
+         WHERE events.sequence IS NULL AND events.position = numbered.position"
     );
     transaction.execute(Statement::new(text, Vec::new())).await?;
     transaction.commit().await

@@ -23,5 +23,6 @@ DROP INDEX subscriptions_by_renewal;
 -- No statement reads it since migration 2.
 ALTER TABLE subscriptions DROP COLUMN shelf;
 
--- An event is found by its position only while it has no sequence, and for that there is an index.
-ALTER TABLE events DROP CONSTRAINT events_pkey;
+-- The actor that made the change: client:shop, user:<uuid>, clock, provider:<source>, command, library. NULL
+-- for events of the releases before.
+ALTER TABLE events ADD COLUMN actor TEXT;

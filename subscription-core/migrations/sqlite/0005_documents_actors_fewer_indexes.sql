@@ -20,3 +20,7 @@ CREATE INDEX documents_due ON documents (collection, due_at, id) WHERE due_at IS
 
 -- Lists by renewal merge the access classes, each by its own index.
 DROP INDEX subscriptions_by_renewal;
+
+-- The actor that made the change: client:shop, user:<uuid>, clock, provider:<source>, command, library. NULL
+-- for events of the releases before.
+ALTER TABLE events ADD COLUMN actor TEXT;
