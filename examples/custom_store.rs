@@ -356,13 +356,13 @@ impl Store for PlainStore {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let service = SubscriptionService::new(Arc::new(PlainStore::default()));
+    let service = SubscriptionService::new(PlainStore::default());
     for (name, slug, price) in [("Pro", "pro", "19.90"), ("Basic", "basic", "4.90")] {
         let cycle = BillingCycle::MONTHLY;
         let new = NewPlan::new(name.parse()?, slug.parse()?, price.parse()?, cycle);
-        service.create_plan(new, None).await?;
+        service.create_plan(new).await?;
     }
-    let page = service.plans(&PlanQuery::default()).await?;
+    let page = service.plans(PlanQuery::default()).await?;
     for plan in page.items {
         println!("{:8} {:>6} {}", plan.name, plan.price, plan.billing_cycle);
     }

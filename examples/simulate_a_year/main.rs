@@ -134,9 +134,9 @@ impl World {
     async fn new(seed: u64) -> Result<Self> {
         let clock = ManualClock::at("2025-01-01T06:00:00Z".parse()?);
         let ids = Arc::new(SeededRandomness::new(seed));
-        let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+        let service = SubscriptionService::builder(MemoryStore::default())
             .clock(clock.clone())
-            .ids(Arc::clone(&ids))
+            .randomness(Arc::clone(&ids))
             .build();
         let mut plans = BTreeMap::new();
         for (name, price, cycle) in [
@@ -145,7 +145,7 @@ impl World {
             ("team", "490.00", BillingCycle::YEARLY),
         ] {
             let new = NewPlan::new(name.parse()?, name.parse()?, price.parse()?, cycle);
-            let plan = service.create_plan(new, None).await?.record;
+            let plan = service.create_plan(new).await?;
             plans.insert(plan.id, plan);
         }
         let dice = Dice(ids);
@@ -178,7 +178,7 @@ impl World {
         let mut new = NewSubscription::new(user, plan);
         new.status = Some(Status::Pending);
         let once = Idempotency { client: "shop".into(), key: format!("order-{order}").parse()? };
-        let made = self.service.create_subscription(new, Some(once)).await?.record;
+        let made = self.service.create_subscription_once(new, once).await?.record;
         let from = made.starts_at;
         let paid = renewals::charge(&self.service, &self.till, &made, from, Refused::Stays).await?;
         self.step(&made, if paid { Status::Active } else { Status::Expired }).await?;
@@ -190,7 +190,7 @@ impl World {
 
     /// Moves a subscription on, if nobody has since it was read.
     async fn change(&self, read: &Subscription, changes: SubscriptionChanges) -> Result<()> {
-        self.service.update_subscription(read.id, changes, Some(read.version)).await?;
+        self.service.update_subscription_if(read.id, read.version, changes).await?;
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl World {
         let mut query = SubscriptionQuery { filter, order, limit, ..SubscriptionQuery::default() };
         let mut all = Vec::new();
         loop {
-            let page = self.service.subscriptions(&query).await?;
+            let page = self.service.subscriptions(query.clone()).await?;
             all.extend(page.items);
             match page.next {
                 Some(next) => query.after = Some(next),

@@ -51,8 +51,8 @@ pub(crate) async fn charge(
     new.status = Some(PaymentStatus::Processing);
 
     // 1. Write down that it is asked for. Whoever comes second is given the payment that there is.
-    let mut payment = match service.create_payment(new, None).await {
-        Ok(created) => created.record,
+    let mut payment = match service.create_payment(new).await {
+        Ok(payment) => payment,
         Err(Error::Conflict(Conflict::Taken { holder: Key::Payment(id), .. })) => {
             service.payment(id).await?
         }
@@ -88,7 +88,7 @@ async fn set(
     status: PaymentStatus,
 ) -> Result<Arc<Payment>> {
     let changes = PaymentChanges::status(status);
-    Ok(service.update_payment(read.id, changes, Some(read.version)).await?)
+    Ok(service.update_payment_if(read.id, read.version, changes).await?)
 }
 
 /// The subscriptions in one of these states that are due at `now`.
@@ -108,7 +108,7 @@ pub(crate) async fn due(
         SubscriptionQuery { filter, limit: PageLimit::MAX, ..SubscriptionQuery::default() };
     let mut due = Vec::new();
     loop {
-        let page = service.subscriptions(&query).await?;
+        let page = service.subscriptions(query.clone()).await?;
         due.extend(page.items);
         query.after = page.next;
         if query.after.is_none() {
@@ -137,6 +137,6 @@ pub(crate) async fn renew(
     } else {
         SubscriptionChanges::status(Status::PastDue)
     };
-    service.update_subscription(subscription.id, changes, Some(subscription.version)).await?;
+    service.update_subscription_if(subscription.id, subscription.version, changes).await?;
     Ok(paid)
 }

@@ -1,7 +1,6 @@
 //! Plans, subscriptions and payments as a library: one service over a store of your choice.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use subscription_core::{
 //!     BillingCycle, ManualClock, MemoryStore, NewPlan, NewSubscription, SystemRandomness,
 //!     SubscriptionChanges, SubscriptionService, SubscriptionStatus, UserId,
@@ -10,20 +9,20 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = ManualClock::at("2025-01-31T00:00:00Z".parse()?);
-//! let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+//! let service = SubscriptionService::builder(MemoryStore::default())
 //!     .clock(clock.clone())
 //!     .build();
 //!
 //! let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
-//! let pro = service.create_plan(pro, None).await?.record;
+//! let pro = service.create_plan(pro).await?;
 //!
 //! let ada = UserId::new(service.now(), &SystemRandomness)?;
 //! let new = NewSubscription::new(ada, pro.id);
-//! let subscription = service.create_subscription(new, None).await?.record;
+//! let subscription = service.create_subscription(new).await?;
 //! assert_eq!(subscription.renews_at, Some("2025-02-28T00:00:00Z".parse()?));
 //!
 //! let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
-//! let cancelled = service.update_subscription(subscription.id, cancel, None).await?;
+//! let cancelled = service.update_subscription(subscription.id, cancel).await?;
 //! assert!(service.entitlement(ada).await?.has_access());
 //!
 //! clock.set(cancelled.ends_at.ok_or("a cancelled subscription has an end")?);

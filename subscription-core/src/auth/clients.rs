@@ -70,7 +70,7 @@ impl Authentication {
         let credential = match client.kind {
             ClientKind::Public => client.id.as_str().into(),
             ClientKind::Confidential => {
-                client.add_key(&self.0.server_keys, self.service().ids(), now)?
+                client.add_key(&self.0.server_keys, self.service().randomness(), now)?
             }
         };
         match self.write_client(client, Change::Created).await {
@@ -143,7 +143,8 @@ impl Authentication {
                     return Err(Conflict::ClientRevoked.into());
                 }
                 let now = self.service().now();
-                let credential = client.add_key(&self.0.server_keys, self.service().ids(), now)?;
+                let credential =
+                    client.add_key(&self.0.server_keys, self.service().randomness(), now)?;
                 client.updated_at = now;
                 client.version = client.version.next();
                 let client = self.write_client(client, Change::Updated).await?;
@@ -180,7 +181,7 @@ impl Authentication {
 
     /// The client of an id.
     pub async fn client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
-        found(self.store().get_as::<Client>(&id).await, "client", id)
+        found(self.store().get_as::<Client>(id).await, "client", id)
     }
 
     /// Every client, by id.

@@ -77,7 +77,7 @@ impl Authentication {
                 }
                 let now = self.service().now();
                 let user = User {
-                    id: UserId::new(now, self.service().ids())?,
+                    id: UserId::new(now, self.service().randomness())?,
                     identity: identity.clone(),
                     email: sign_in.email.clone(),
                     closing: false,
@@ -205,9 +205,9 @@ impl Authentication {
     fn new_session(&self, user: &User, sign_in: &SignIn, now: Timestamp) -> Result<Session, Error> {
         let settings = &self.0.settings;
         let mut salt = [0; 16];
-        self.service().ids().fill(&mut salt)?;
+        self.service().randomness().fill(&mut salt)?;
         Ok(Session {
-            id: SessionId::new(now, self.service().ids())?,
+            id: SessionId::new(now, self.service().randomness())?,
             user_id: user.id,
             client_id: sign_in.client_id.clone(),
             issuer: user.identity.issuer.clone(),
@@ -241,7 +241,7 @@ impl Authentication {
         let ends_at = session.idle_expires_at.min(session.expires_at);
         let left = ends_at.micros().saturating_sub(now.micros());
         Ok(SignedIn {
-            access_token: self.0.tokens.issue(&session, now, self.service().ids())?,
+            access_token: self.0.tokens.issue(&session, now, self.service().randomness())?,
             expires_in: self.0.settings.access_lifetime,
             refresh_token,
             refresh_expires_in: Duration::from_micros(u64::try_from(left).unwrap_or(0)),

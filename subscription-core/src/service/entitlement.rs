@@ -64,7 +64,7 @@ impl SubscriptionService {
         let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
         let mut entitlement = Entitlement::default();
         loop {
-            let page = self.subscriptions(&query).await?;
+            let page = self.subscriptions(query.clone()).await?;
             for subscription in page.items {
                 let plan = self.store().get_as::<Plan>(&subscription.subscription_plan_id).await;
                 // Both were there in turn, but not at once: deleted in between, they grant nothing.

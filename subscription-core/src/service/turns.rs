@@ -161,7 +161,7 @@ impl SubscriptionService {
             } else if let Some(pause) = self.pause()
                 && lost >= PAUSE_FROM
             {
-                pause(pause_after(lost - PAUSE_FROM, self.ids())).await;
+                pause(pause_after(lost - PAUSE_FROM, self.randomness())).await;
             }
         }
     }
