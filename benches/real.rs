@@ -17,14 +17,12 @@
 #[expect(dead_code, reason = "the rest is for the bench of load")]
 mod load_parts;
 mod real_parts;
-#[expect(dead_code, reason = "the rest is for other benches")]
 mod world;
 
-use load_parts::callers::{Compared, Connections, Request, middle};
+use load_parts::callers::{Compared, Connections, middle};
 use real_parts::Running;
 use test_support::cluster::Cluster;
 
-const CONNECTIONS: usize = 32;
 const SLICES: usize = 40;
 
 fn main() {
@@ -50,11 +48,8 @@ fn main() {
 async fn compare(cluster: &Cluster) {
     let ours = Running::start("ours", &cluster.url());
     let peer = Running::start("peer", &cluster.url());
-    let (our_world, peer_world) = (ours.world(), peer.world());
-    let create = Request::post("/subscriptions", &our_world.subscription, &our_world);
-    let first = Connections::open(ours.address, CONNECTIONS, &create).await;
-    let create = Request::post("/subscriptions", &peer_world.subscription, &peer_world);
-    let second = Connections::open(peer.address, CONNECTIONS, &create).await;
+    let first = Connections::open_each(ours.address, ours.creates()).await;
+    let second = Connections::open_each(peer.address, peer.creates()).await;
     let compared = Compared::of(first, second, SLICES).await;
     let (one, two) = (middle(compared.first).0, middle(compared.second).0);
     let (ratio, low, high) = middle(compared.ratios);

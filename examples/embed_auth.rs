@@ -1,11 +1,11 @@
-//! A host service that lets its users in: signs one up, checks requests, refreshes, revokes.
+//! A host service that signs its users in: sign-up, checks of requests, refresh, revocation.
 //!
 //!     cargo run --example embed_auth
 //!
 //! The host's own login signs a short token with a secret that both share (HS256). Here it is turned
 //! into a session with an access token of ten minutes and a refresh token that changes with each use.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::sync::Arc;
 use std::time::Duration;

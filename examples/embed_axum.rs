@@ -2,10 +2,10 @@
 //!
 //!     cargo run --example embed_axum
 //!
-//! The application has a route of its own and nests the service under `/billing`. Here it asks itself
-//! once for each, shows the answers, and ends.
+//! The application has a route of its own and nests the service under `/billing`. Here it calls both once,
+//! prints the responses, and ends.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //!
 //!     cargo run --example embed_hyper
 //!
-//! The host answers `/hello` itself and passes all that is below `/billing` on. Here it asks itself
-//! once for each, shows the answers, and ends.
+//! The host serves `/hello` itself and passes requests below `/billing` on. Here it calls both once, prints
+//! the responses, and ends.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! A subscription's life, in memory: bought, paid, renewed, cancelled, over.
+//! The life of a subscription, in memory: created, paid, renewed, cancelled, ended.
 //!
 //!     cargo run --example quickstart
 //!
 //! Shows a plan being published, a user subscribing on 31 January, a payment, two renewals that keep
-//! to the month's last day, a cancellation, and what the user may do before and after the end. The
-//! clock is turned by hand.
+//! to the month's last day, a cancellation, and the access of the user before and after the end. The
+//! clock is set by hand.
 
-#![expect(clippy::print_stdout, reason = "an example tells what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use subscription_core::store::PageLimit;
 use subscription_core::{

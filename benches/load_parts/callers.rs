@@ -66,23 +66,25 @@ async fn answer(stream: &mut TcpStream, read: &mut Vec<u8>) -> (usize, usize) {
 }
 
 /// Connections to one server.
-pub(crate) struct Connections {
-    streams: Vec<TcpStream>,
-    request: Request,
-}
+pub(crate) struct Connections(Vec<(TcpStream, Request)>);
 
 impl Connections {
     /// Opens so many, each of which has had one answer.
     pub(crate) async fn open(address: SocketAddr, count: usize, request: &Request) -> Self {
-        let mut streams = Vec::with_capacity(count);
-        for _ in 0..count {
+        Self::open_each(address, vec![request.clone(); count]).await
+    }
+
+    /// Opens one for each request.
+    pub(crate) async fn open_each(address: SocketAddr, requests: Vec<Request>) -> Self {
+        let mut streams = Vec::with_capacity(requests.len());
+        for request in requests {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.set_nodelay(true).unwrap();
             stream.write_all(&request.0).await.unwrap();
             answer(&mut stream, &mut Vec::new()).await;
-            streams.push(stream);
+            streams.push((stream, request));
         }
-        Self { streams, request: request.clone() }
+        Self(streams)
     }
 
     /// How many answers a second they get, over one slice.
@@ -90,8 +92,7 @@ impl Connections {
         let begun = Instant::now();
         let until = begun + SLICE;
         let mut tasks = JoinSet::new();
-        for mut stream in self.streams.drain(..) {
-            let request = self.request.clone();
+        for (mut stream, request) in self.0.drain(..) {
             tasks.spawn(async move {
                 let (mut answers, mut read) = (0_u32, Vec::with_capacity(65_536));
                 while Instant::now() < until {
@@ -99,13 +100,13 @@ impl Connections {
                     answer(&mut stream, &mut read).await;
                     answers += 1;
                 }
-                (stream, answers)
+                (stream, request, answers)
             });
         }
         let mut answers = 0;
         while let Some(done) = tasks.join_next().await {
-            let (stream, some) = done.unwrap();
-            self.streams.push(stream);
+            let (stream, request, some) = done.unwrap();
+            self.0.push((stream, request));
             answers += some;
         }
         f64::from(answers) / begun.elapsed().as_secs_f64()

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,13 +16,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use subscription_core::store::PostgresOptions;
+use subscription_core::auth::{IdentityKey, User};
+use subscription_core::store::{ChangeSet, PostgresOptions};
+use subscription_core::{
+    Clock as _, EventId, Store as _, SystemClock, SystemRandomness, Timestamp, UserId, Version,
+};
 use subscription_http::Limits;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::load_parts::servers::World;
-use crate::world;
+use crate::load_parts::callers::Request;
+use crate::load_parts::servers::Caller;
+use crate::world::ApiWorld;
+
+/// Users for whom subscriptions are created, each on a connection of its own.
+const USERS: usize = 32;
 
 /// A server that runs; it ends with this.
 pub(crate) struct Running {
@@ -42,9 +51,16 @@ impl Running {
         Self { child, address, about }
     }
 
-    pub(crate) fn world(&self) -> World {
+    /// A request for each user that creates a subscription.
+    pub(crate) fn creates(&self) -> Vec<Request> {
         let text = |name: &str| self.about[name].as_str().unwrap_or_default().to_owned();
-        World { client: text("client"), token: text("token"), subscription: text("subscription") }
+        let (client, token) = (text("client"), text("token"));
+        let world = Caller { client, token, subscription: String::new() };
+        let create = |user: &Value| {
+            let body = json!({ "user_id": user, "subscription_plan_id": self.about["plan"] });
+            Request::post("/subscriptions", &body.to_string(), &world)
+        };
+        self.about["users"].as_array().unwrap().iter().map(create).collect()
     }
 }
 
@@ -68,8 +84,13 @@ pub(crate) fn serve(name: &str, database: &str) {
 }
 
 async fn ours(database: &str) {
-    let store = PostgresOptions::url(database).unwrap().open().await.unwrap();
-    let world = world::World::over(store).await;
+    let store = Arc::new(PostgresOptions::url(database).unwrap().open().await.unwrap());
+    let users: Vec<_> = (0..USERS).map(user).collect();
+    let ids: Vec<_> = users.iter().map(|user| user.id).collect();
+    let writes = users.into_iter().map(Into::into).collect();
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    // With the cache of plans and clients that there is in front of a database.
+    let world = ApiWorld::over(store, 0, true).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());
     let server = server.await.unwrap().workers(NonZeroUsize::new(2).unwrap()).unwrap();
@@ -77,10 +98,21 @@ async fn ours(database: &str) {
         "address": server.address().unwrap(),
         "client": world.client.expose_secret(),
         "token": world.token.expose_secret(),
-        "subscription": world.new_subscription(),
+        "plan": world.plan,
+        "users": ids,
     });
     println!("{about}");
     server.run(std::future::pending()).await;
+}
+
+fn user(number: usize) -> User {
+    let now = SystemClock.now();
+    let text = format!("user-{number}");
+    let identity =
+        IdentityKey { issuer: "issuer".parse().unwrap(), subject: text.parse().unwrap() };
+    let (id, version) = (UserId::new(now, &SystemRandomness).unwrap(), Version::FIRST);
+    let email = format!("{text}@example.com").parse().unwrap();
+    User { id, identity, email, closing: false, created_at: now, updated_at: now, version }
 }
 
 const TABLES: &str = "
@@ -111,10 +143,10 @@ struct Created {
     user_id: Uuid,
     subscription_plan_id: Uuid,
     status: &'static str,
-    renews_at: DateTime<Utc>,
-    starts_at: DateTime<Utc>,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
+    renews_at: Timestamp,
+    starts_at: Timestamp,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     version: i64,
 }
 
@@ -130,13 +162,15 @@ async fn create(
     let plan = sqlx::query_as::<_, (i32,)>(text).bind(new.subscription_plan_id);
     let plan = plan.fetch_optional(&mut *transaction).await.map_err(failed)?;
     let (months,) = plan.ok_or(StatusCode::NOT_FOUND)?;
-    let now = now();
+    let now = SystemClock.now();
+    let (at, period) = (DateTime::<Utc>::from(now), Months::new(months.unsigned_abs()));
+    let renews_at = at + period;
     let created = Created {
-        id: Uuid::from_u128(random()),
+        id: new_id(),
         user_id: new.user_id,
         subscription_plan_id: new.subscription_plan_id,
         status: "active",
-        renews_at: now + Months::new(months.unsigned_abs()),
+        renews_at: Timestamp::from_micros(renews_at.timestamp_micros()).unwrap(),
         starts_at: now,
         created_at: now,
         updated_at: now,
@@ -146,42 +180,34 @@ async fn create(
     let text = "INSERT INTO peer.subscriptions (id, user_id, plan_id, status, renews_at, starts_at, \
                 created_at, updated_at, version) VALUES ($1, $2, $3, 'active', $4, $5, $5, $5, 1)";
     let insert = sqlx::query(text).bind(created.id).bind(created.user_id);
-    let insert = insert.bind(created.subscription_plan_id).bind(created.renews_at).bind(now);
+    let insert = insert.bind(created.subscription_plan_id).bind(renews_at).bind(at);
     insert.execute(&mut *transaction).await.map_err(failed)?;
     let text =
         "INSERT INTO peer.events (at, kind, payload) VALUES ($1, 'subscription.created', $2)";
     let payload_json = json!({ "id": created.id, "version": 1 });
-    let event = sqlx::query(text).bind(now).bind(sqlx::types::Json(payload_json));
+    let event = sqlx::query(text).bind(at).bind(sqlx::types::Json(payload_json));
     event.execute(&mut *transaction).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)?;
     Ok((StatusCode::CREATED, [("content-type", "application/json")], payload))
 }
 
-fn now() -> DateTime<Utc> {
-    use subscription_core::Clock as _;
-    subscription_core::SystemClock.now().into()
-}
-
-/// A UUID of version 7, as an engineer would choose it for a primary key.
-fn random() -> u128 {
-    use subscription_core::Clock as _;
-    let now = subscription_core::SystemClock.now();
-    let id = subscription_core::EventId::new(now, &subscription_core::SystemRandomness);
-    id.unwrap().uuid().as_u128()
+/// A UUID of version 7.
+fn new_id() -> Uuid {
+    EventId::new(SystemClock.now(), &SystemRandomness).unwrap().uuid()
 }
 
 async fn peer(database: &str) {
     let pool = PgPoolOptions::new().max_connections(16).connect(database).await.unwrap();
     sqlx::raw_sql(TABLES).execute(&pool).await.unwrap();
-    let plan = Uuid::from_u128(random());
+    let plan = new_id();
     let text = "INSERT INTO peer.plans VALUES ($1, 'pro', 1, true)";
     sqlx::query(text).bind(plan).execute(&pool).await.unwrap();
     let app: axum::Router =
         axum::Router::new().route("/subscriptions", post(create)).with_state(pool);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let body = json!({ "user_id": Uuid::from_u128(random()), "subscription_plan_id": plan });
+    let users: Vec<_> = (0..USERS).map(|_| new_id()).collect();
     let address = listener.local_addr().unwrap();
-    println!("{}", json!({ "address": address, "subscription": body.to_string() }));
+    println!("{}", json!({ "address": address, "plan": plan, "users": users }));
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();

@@ -31,8 +31,17 @@ impl ApiWorld {
     /// One plan, one user, and so many subscriptions in memory, behind the cache that there is in front of
     /// a database or not.
     pub(crate) async fn with(subscriptions: usize, is_cached: bool) -> Self {
+        Self::over(MemoryStore::default(), subscriptions, is_cached).await
+    }
+
+    /// The same over another store.
+    pub(crate) async fn over(
+        store: impl Store + 'static,
+        subscriptions: usize,
+        is_cached: bool,
+    ) -> Self {
         let metrics = StoreMetrics::default();
-        let timed = TimedStore::new(MemoryStore::default(), metrics.clone());
+        let timed = TimedStore::new(store, metrics.clone());
         let (store, metrics): (Arc<dyn Store>, _) = if is_cached {
             let cached = CachedStore::new(timed, CacheInvalidator::LAG);
             let metrics = metrics.cached(cached.cache());

@@ -1,10 +1,9 @@
-//! Charges through a gateway, so that a crash between any two steps charges nobody twice and forgets nobody.
+//! A billing job that charges every customer exactly once, even if it crashes between any two steps.
 //!
-//! Two names make it so. A payment's external id is made of the subscription and of the day that is paid
-//! for, so that there is one payment for each period, whoever asks for it and however often. And the
-//! gateway is asked under a key that is made of that id and of the payment's version, so that it
-//! charges once for each attempt. Every step is written down before the next one is taken: after a crash
-//! the subscription is still due, the next run does all of it again, and finds what is done.
+//! Two keys make this safe. A payment's external id is made of the subscription and the day that is paid
+//! for, so there is one payment for each period. The gateway's idempotency key is made of that id and the
+//! payment's version, so it charges once for each attempt. Every step is recorded before the next one
+//! begins: after a crash the subscription is still due, and the next run finds the steps that are done.
 
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ use subscription_core::{
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The payment provider. All gateways know keys like this: `Idempotency-Key` at Stripe, for one.
+/// The payment gateway. All gateways have idempotency keys, such as the header `Idempotency-Key` of Stripe.
 pub(crate) trait Gateway: Sync {
-    /// Charges once for a key, and says whether the money came. For a key that it has seen, it says what
-    /// it said then. An error leaves open whether anything was charged.
+    /// Charges once for a key, and returns whether it was paid. A repeated key returns the first result. After
+    /// an error it is not known whether anything was charged.
     fn charge(
         &self,
         key: &str,
@@ -29,14 +28,14 @@ pub(crate) trait Gateway: Sync {
     ) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// Whether a payment that was refused is tried again.
+/// Whether a payment that failed is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     TryAgain,
     Stays,
 }
 
-/// Charges for the period of a subscription that begins at `from`, and says whether that is paid.
+/// Charges for the period that begins at `from`, and returns whether it is paid.
 pub(crate) async fn charge(
     service: &SubscriptionService,
     gateway: &impl Gateway,
@@ -50,7 +49,7 @@ pub(crate) async fn charge(
     new.external_payment_id = Some(id.clone());
     new.status = Some(PaymentStatus::Processing);
 
-    // 1. Write down that it is asked for. Whoever comes second is given the payment that there is.
+    // 1. Create the payment. A second job gets the payment that the first one created.
     let mut payment = match service.create_payment(new).await {
         Ok(payment) => payment,
         Err(Error::Conflict(Conflict::Taken { holder: Key::Payment(id), .. })) => {
@@ -64,24 +63,24 @@ pub(crate) async fn charge(
             payment = set(service, &payment, PaymentStatus::Processing).await?;
         }
         PaymentStatus::Failed | PaymentStatus::Canceled => return Ok(false),
-        // Paid, whatever became of it later.
+        // Paid, even if it was refunded later.
         PaymentStatus::Succeeded
         | PaymentStatus::PartiallyRefunded
         | PaymentStatus::Refunded
         | PaymentStatus::Disputed => return Ok(true),
     }
 
-    // 2. Charge. The version is that of this attempt: the same after a crash, another after a refusal.
+    // 2. Charge. The version is the same after a crash, and another after a declined charge.
     let key = format!("{id}/{}", payment.version);
     let paid = gateway.charge(&key, payment.amount, payment.currency).await?;
 
-    // 3. Write down what became of it.
+    // 3. Record the result.
     let status = if paid { PaymentStatus::Succeeded } else { PaymentStatus::Failed };
     set(service, &payment, status).await?;
     Ok(paid)
 }
 
-/// Moves a payment on, if nobody has since it was read.
+/// Sets the status of a payment, unless it has changed since it was read.
 async fn set(
     service: &SubscriptionService,
     read: &Payment,
@@ -91,9 +90,9 @@ async fn set(
     Ok(service.update_payment_if(read.id, read.version, changes).await?)
 }
 
-/// The subscriptions in one of these states that are due at `now`.
+/// The subscriptions with one of these statuses that are due at `now`.
 ///
-/// Always with the states: `renews_at` stays on what was cancelled, expired or given up, too.
+/// The statuses matter: `renews_at` stays set on cancelled, expired and unpaid subscriptions.
 pub(crate) async fn due(
     service: &SubscriptionService,
     statuses: &[Status],
@@ -117,10 +116,10 @@ pub(crate) async fn due(
     }
 }
 
-/// Charges a subscription that is due, and moves it on; says whether it is paid.
+/// Charges a subscription that is due and updates it. Returns whether it is paid.
 ///
-/// Paid, it renews one period later: what was due for two is due again at once. Refused, it falls behind
-/// and stays due for the same period, whose payment [`Refused::TryAgain`] asks for again.
+/// If paid, it renews one period later; a subscription that is two periods late is due again at once. If
+/// not, it is past due for the same period, whose payment [`Refused::TryAgain`] tries again.
 pub(crate) async fn renew(
     service: &SubscriptionService,
     gateway: &impl Gateway,
@@ -130,7 +129,7 @@ pub(crate) async fn renew(
     let Some(from) = subscription.renews_at else { return Ok(true) };
     let paid = charge(service, gateway, subscription, from, refused).await?;
 
-    // 4. Move the subscription on, if nobody has since it was read.
+    // 4. Update the subscription, unless it has changed since it was read.
     let changes = if paid {
         let renews_at = subscription.schedule().next_after(from).into();
         SubscriptionChanges { renews_at, ..SubscriptionChanges::status(Status::Active) }

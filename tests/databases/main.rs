@@ -8,6 +8,7 @@ mod folder;
 mod lives;
 mod postgres;
 mod records;
+mod rolling;
 mod sqlite;
 mod transfer;
 mod upgrades;
@@ -22,7 +23,13 @@ fn main() {
     let groups = [
         (
             None,
-            vec![sqlite::trials(), transfer::trials(), upgrades::trials(), contention::trials()],
+            vec![
+                sqlite::trials(),
+                transfer::trials(),
+                upgrades::trials(),
+                rolling::trials(),
+                contention::trials(),
+            ],
         ),
         (no_disk, vec![sqlite::trials_with_a_disk()]),
         (
@@ -31,6 +38,7 @@ fn main() {
                 postgres::trials(),
                 transfer::trials_with_a_server(),
                 upgrades::trials_with_a_server(),
+                rolling::trials_with_a_server(),
                 contention::trials_with_a_server(),
             ],
         ),

@@ -22,7 +22,8 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _, SqliteConnection,
 };
 use test_support::cluster::fresh_schema;
-use test_support::trials::{Trial, trials};
+use test_support::trials;
+use test_support::trials::Trial;
 use uuid::Uuid;
 
 use crate::folder::folder;
@@ -55,10 +56,10 @@ enum Value {
     Int(i64),
     Bool(bool),
     Time(Option<i64>),
-    Amount(Decimal),
+    Amount(String),
     Bytes(String),
     Json(String),
-    PriceOrder(Decimal),
+    PriceOrder(String),
     TimeOrder(Option<i64>),
 }
 
@@ -133,12 +134,11 @@ async fn run_in_sqlite(file: &mut SqliteConnection, statement: &Recorded) -> u64
             Value::Int(number) => query.bind(number),
             Value::Bool(yes) => query.bind(yes),
             Value::Time(micros) => query.bind(micros),
-            Value::Amount(amount) => query.bind(amount.to_string()),
+            Value::Amount(amount) => query.bind(amount),
             Value::Bytes(bytes) => query.bind(STANDARD.decode(bytes).unwrap()),
             Value::Json(text) => query.bind(text),
             Value::PriceOrder(price) => {
-                let text = price.to_string();
-                let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+                let (whole, fraction) = price.split_once('.').unwrap_or((&price, ""));
                 query.bind(format!("{whole:0>15}.{fraction:0<6}"))
             }
             Value::TimeOrder(micros) => query.bind(micros.unwrap_or(NEVER)),
@@ -184,7 +184,9 @@ async fn run_in_postgres(connection: &mut PgConnection, statement: &Recorded) ->
             Value::Int(number) => query.bind(number),
             Value::Bool(yes) => query.bind(yes),
             Value::Time(micros) => query.bind(micros.map(time)),
-            Value::Amount(amount) | Value::PriceOrder(amount) => query.bind(amount),
+            Value::Amount(amount) | Value::PriceOrder(amount) => {
+                query.bind(amount.parse::<Decimal>().unwrap())
+            }
             Value::Bytes(bytes) => query.bind(STANDARD.decode(bytes).unwrap()),
             Value::Json(text) => {
                 query.bind(Json(serde_json::from_str::<serde_json::Value>(&text).unwrap()))

@@ -192,8 +192,7 @@ fn request_id(headers: &HeaderMap, ids: &dyn Randomness) -> HeaderValue {
     headers.get(REQUEST_ID).filter(is_valid).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
         // An id need not be hard to guess: without randomness all are the same, and requests go on.
-        // In halves, because the source takes a short buffer for an id and a long one for a secret.
-        bytes.chunks_mut(8).try_for_each(|half| ids.fill(half)).ok();
+        ids.fill_id(&mut bytes).ok();
         let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
         let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));
         id.unwrap_or(HeaderValue::from_static("none"))

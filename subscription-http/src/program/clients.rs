@@ -27,7 +27,7 @@ pub(crate) enum ClientCommand {
         /// Its id: 1 to 64 of a-z, 0-9 and -.
         #[arg(long)]
         id: Option<Slug>,
-        /// What it may do; can be given several times.
+        /// A scope: what the client may do; can be given several times.
         #[arg(long = "scope", required = true, value_parser = scope_parser())]
         scopes: Vec<Scope>,
         /// A browser or a mobile app, which cannot keep a secret: only auth and plans:read.

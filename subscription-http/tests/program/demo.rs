@@ -1,4 +1,4 @@
-//! A store that is filled to look around in.
+//! The command `demo`.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Where it listens, how many it lets in, and what it shows whom.
+//! The two listeners, their limits, and which endpoints each serves.
 
 use std::net::{SocketAddr, TcpStream};
 

@@ -52,7 +52,7 @@ fn requests_go_on_while_nobody_reads_the_log_and_lost_lines_are_counted() {
     running.signal("TERM");
     let (code, _, log) = running.end();
     assert_eq!(code, Some(0));
-    // What the pipe held is the beginning, in order, and whole but for the last line.
+    // The pipe holds the first lines, in order; only the last one may be incomplete.
     let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let lines = lines(whole);
     assert!(lines.len() > 100, "{}", lines.len());

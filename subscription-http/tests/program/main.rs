@@ -1,4 +1,4 @@
-//! The program as it is started: its flags, its commands, its one line, its log, its signals.
+//! Tests of the binary: flags, commands, output, log and signals.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails panics")]
 

@@ -1,5 +1,5 @@
-//! Attacks by the thousand on the program itself: honest callers are answered meanwhile, and its memory
-//! stays as it is.
+//! Thousands of attacks on the running program: other callers are still served, and its memory does not
+//! grow.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ const GROWTH_KIB_MAX: u64 = 16 * 1_024;
 const ATTACKERS: usize = 4;
 
 impl Running {
-    /// What the process has in memory.
+    /// The resident memory of the process.
     fn resident_kib(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();

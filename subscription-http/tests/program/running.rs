@@ -1,4 +1,4 @@
-//! The program, run.
+//! A running program, for the tests.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

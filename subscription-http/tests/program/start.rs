@@ -1,4 +1,4 @@
-//! How it starts, what it says, how it ends.
+//! Start, settings, log and stop of the program.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -275,7 +275,7 @@ fn a_closed_terminal_ends_nothing_that_was_started_to_survive_it() {
     assert_eq!(running.end().0, Some(0));
 }
 
-/// Whoever waits for the line may act on it at once.
+/// A reader of the line may act on it at once.
 #[test]
 fn a_signal_right_after_the_line_ends_it_well() {
     for n in 0..10 {

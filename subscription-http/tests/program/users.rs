@@ -1,4 +1,4 @@
-//! Whose subscriptions are taken.
+//! The setting `users`: which users can have subscriptions.
 
 use crate::running::{Running, command, folder, run};
 

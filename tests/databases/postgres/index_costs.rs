@@ -12,7 +12,8 @@ use subscription_core::{
     SystemClock, SystemRandomness, UserId, Version,
 };
 use test_support::cluster::Cluster;
-use test_support::trials::{Trial, trials};
+use test_support::trials;
+use test_support::trials::Trial;
 use uuid::Uuid;
 
 use crate::records::plan;

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod explained;
+mod index_costs;
 mod instances;
 mod limits;
 mod outages;
@@ -42,6 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
     let mut all = abandoned::trials_with_a_server_of_their_own();
     all.extend(explained::trials());
+    all.extend(index_costs::trials());
     all.extend(outages::trials());
     all
 }

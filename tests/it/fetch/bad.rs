@@ -1,4 +1,4 @@
-//! Bad providers: they lead elsewhere, never end, never come, or say nonsense.
+//! Faulty providers: redirects, endless bodies, time-outs and invalid responses.
 
 use std::error::Error as _;
 use std::sync::Arc;

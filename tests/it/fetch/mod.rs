@@ -1,4 +1,4 @@
-//! Identity providers on real sockets, good and bad.
+//! Requests to identity providers over real sockets.
 
 mod bad;
 mod oidc;

@@ -1,4 +1,4 @@
-//! Good providers: keys and introspection, from the first request to the session.
+//! Working providers: OIDC keys and introspection, from the first request to the session.
 
 use std::sync::Arc;
 use std::time::Duration;

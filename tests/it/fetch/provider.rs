@@ -1,4 +1,4 @@
-//! An identity provider on a free port of this machine that answers what a test says, byte by byte.
+//! A fake identity provider on a free local port, which sends the bytes that a test gives it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::http::world::{Answer, HttpWorld, WEB};
 /// Short enough to wait for, where a test waits for it.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
-/// What a provider does once it was asked.
+/// The behaviour of a provider when it gets a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Script {
     /// Sends bytes and closes.
@@ -182,7 +182,7 @@ pub(crate) fn token(kid: &str) -> String {
     signer().token(&json!({ "alg": "EdDSA", "kid": kid }), &ada())
 }
 
-/// What becomes of Ada, who signs up or in with a token.
+/// The result of a sign-up or sign-in of Ada with a token.
 pub(crate) async fn enter(world: &HttpWorld, how: &str, token: &str) -> Answer {
     let body = json!({ "access_token": token, "email": "ada@example.com" }).to_string();
     world.call("POST", &format!("/authentication/{how}"), &[("client-id", WEB)], body).await

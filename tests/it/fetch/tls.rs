@@ -1,4 +1,4 @@
-//! Providers behind TLS: their certificates are checked.
+//! Providers behind TLS: certificates are verified.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,421 +1,251 @@
-//! Ordered lists of records, by bucket.
+//! Ordered lists of records, and walks along several of them at once.
 //!
-//! An index orders records by `(bucket, sort value, id)`: those of one bucket (a user's, a plan's) lie
-//! side by side in order. It holds the numbers of their slots in chunks, and only the key that a chunk
-//! starts at; other keys are read off the records. So an entry takes little more than its four bytes.
+//! A record stands in each list that it belongs to: that of its user, that of its plan, and so on. All lists of
+//! one order are one ordered map, so a list is a range of it.
 
-use std::collections::{BTreeMap, btree_map};
-use std::ops::{Bound, Range};
-use std::slice;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::records::{Record, Records, Slot};
-use super::scan::{Place, Stop};
-use crate::store::query::Direction;
+use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
 
-/// The most entries of a chunk. More would take less room, and looking one up would look at more
-/// records.
-const CHUNK: usize = 64;
-
-/// A bucket, a sort value or a whole key, as a record has it.
-pub(super) trait ReadOff<R> {
-    fn read_off(record: &R) -> Self;
+/// A value that lists are sorted by, with the smallest and the largest of its kind.
+pub(super) trait SortValue: Ord + Clone {
+    const LOWEST: Self;
+    const HIGHEST: Self;
 }
 
-/// The one bucket of all, or no sort value.
-impl<R> ReadOff<R> for () {
-    fn read_off(_: &R) -> Self {}
+/// Sorted by the id alone, which is the order of creation.
+impl SortValue for () {
+    const LOWEST: Self = ();
+    const HIGHEST: Self = ();
 }
 
-/// By what an index orders.
-pub(super) type Key<B, V> = (B, V, Uuid);
-
-impl<R: Record, B: ReadOff<R>, V: ReadOff<R>> ReadOff<R> for Key<B, V> {
-    fn read_off(record: &R) -> Self {
-        (B::read_off(record), V::read_off(record), record.id())
-    }
+/// Microseconds. A subscription that never renews has the largest.
+impl SortValue for i64 {
+    const LOWEST: Self = Self::MIN;
+    const HIGHEST: Self = Self::MAX;
 }
 
-/// The slots of records by bucket, each bucket in order.
-///
-/// The key of a chunk is not after any key in it, and after all in the chunks before it. No chunk is
-/// empty.
+/// Any key; those of one list are all of one kind.
+impl SortValue for SortKey {
+    const LOWEST: Self = Self::CreatedAt;
+    const HIGHEST: Self = Self::NeverRenews;
+}
+
+/// A place in a list.
+pub(super) type Place<V> = (V, Uuid);
+
+/// Records in lists that are named by `L` and sorted by `V`.
 #[derive(Debug)]
-pub(super) struct Index<B, V> {
-    chunks: BTreeMap<Key<B, V>, Vec<Slot>>,
-}
+pub(super) struct Lists<L, V, T>(BTreeMap<(L, V, Uuid), Arc<T>>);
 
-impl<B, V> Default for Index<B, V> {
+impl<L, V, T> Default for Lists<L, V, T> {
     fn default() -> Self {
-        Self { chunks: BTreeMap::new() }
+        Self(BTreeMap::new())
     }
 }
 
-impl<B: Ord + Clone, V: Ord + Clone> Index<B, V> {
-    /// Moves a slot from the place of its `old` record to that of the one which it has now.
-    pub(super) fn relist<R: Record>(&mut self, records: &Records<R>, slot: Slot, old: Option<&R>)
-    where
-        Key<B, V>: ReadOff<R>,
-    {
-        let (old, new) = (old.map(Key::read_off), records.at(slot).map(Key::read_off));
-        if old == new {
-            return;
-        }
-        if let Some(old) = old {
-            self.remove(&old, slot);
-        }
-        if let Some(new) = new {
-            self.insert(records, new, slot);
-        }
+impl<L: Ord + Clone, V: SortValue, T> Lists<L, V, T> {
+    pub(super) fn insert(&mut self, list: L, (value, id): Place<V>, record: &Arc<T>) {
+        self.0.insert((list, value, id), Arc::clone(record));
     }
 
-    fn insert<R: Record>(&mut self, records: &Records<R>, new: Key<B, V>, slot: Slot)
-    where
-        Key<B, V>: ReadOff<R>,
-    {
-        let Some((_, chunk)) = self.chunks.range_mut(..=&new).next_back() else {
-            return self.insert_first(new, slot);
-        };
-        let is_before =
-            |other: &Slot| records.at(*other).is_some_and(|other| Key::read_off(other) < new);
-        let at = match chunk.last() {
-            // New records come last in most lists.
-            Some(last) if is_before(last) => chunk.len(),
-            Some(_) | None => chunk.partition_point(is_before),
-        };
-        if chunk.len() < CHUNK {
-            chunk.insert(at, slot);
-        } else if at == CHUNK {
-            // Lists that grow at an end are made of full chunks, not of halves.
-            self.insert_between(new, slot);
-        } else {
-            let mut half = chunk.split_off(CHUNK / 2);
-            chunk.shrink_to_fit();
-            match at.checked_sub(CHUNK / 2) {
-                Some(at) => half.insert(at, slot),
-                None => chunk.insert(at, slot),
-            }
-            let first = half.first().and_then(|first| records.at(*first));
-            self.chunks.extend(first.map(|first| (Key::read_off(first), half)));
-        }
+    pub(super) fn remove(&mut self, list: L, (value, id): Place<V>) {
+        self.0.remove(&(list, value, id));
     }
 
-    /// Inserts what is after all in a full chunk: before those of its bucket that come next, if they are
-    /// few, or each that comes before the one before would be a chunk of its own.
-    fn insert_between(&mut self, new: Key<B, V>, slot: Slot) {
-        let next = self.chunks.range(&new..).next();
-        let next = next.filter(|(next, chunk)| next.0 == new.0 && chunk.len() < CHUNK / 2);
-        let next = next.map(|(next, _)| next.clone());
-        let mut chunk = next.and_then(|next| self.chunks.remove(&next)).unwrap_or_default();
-        chunk.insert(0, slot);
-        self.chunks.insert(new, chunk);
+    /// The records of one list, from its smallest place on.
+    pub(super) fn all(&self, list: L) -> impl Iterator<Item = &Arc<T>> {
+        let from = (list.clone(), V::LOWEST, Uuid::nil());
+        self.0.range(from..=(list, V::HIGHEST, Uuid::max())).map(|(_, record)| record)
     }
 
-    /// Inserts what is before the first chunk.
-    fn insert_first(&mut self, new: Key<B, V>, slot: Slot) {
-        let mut chunk = match self.chunks.first_entry() {
-            Some(first) if first.get().len() < CHUNK => first.remove(),
-            Some(_) | None => Vec::new(),
-        };
-        chunk.insert(0, slot);
-        self.chunks.insert(new, chunk);
+    /// The records of one list whose value is from `low` on and below `high`.
+    pub(super) fn between(&self, list: L, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
+        // A range must not end before it begins.
+        let high = high.max(low.clone());
+        let from = (list.clone(), low, Uuid::nil());
+        self.0.range(from..(list, high, Uuid::nil())).map(|(_, record)| record)
     }
 
-    fn remove(&mut self, old: &Key<B, V>, slot: Slot) {
-        let Some((first, chunk)) = self.chunks.range_mut(..=old).next_back() else { return };
-        let Some(at) = chunk.iter().position(|other| *other == slot) else { return };
-        chunk.remove(at);
-        if chunk.len() <= chunk.capacity() / 4 {
-            let first = first.clone();
-            self.gather(&first);
-        }
+    /// Walks from a place on along the records that satisfy every filter. A filter is several lists, and
+    /// satisfied by the records that stand in any of them.
+    pub(super) fn walk(
+        &self,
+        filters: Vec<Vec<L>>,
+        direction: Direction,
+        from: Option<Place<V>>,
+    ) -> Walk<'_, L, V, T> {
+        let open = |list| from.as_ref().map(|from| self.cursor(list, direction, from));
+        let filters = filters.into_iter();
+        let filters = filters.map(|lists| lists.into_iter().filter_map(open).collect()).collect();
+        Walk { filters, direction, from }
     }
 
-    /// Sees to a chunk of which little is left: it joins the one before it or the one after it, or gives
-    /// room back.
-    fn gather(&mut self, first: &Key<B, V>) {
-        let Some(mut chunk) = self.chunks.remove(first) else { return };
-        // Not to the brim, or the next insertion would part them again.
-        let room = (CHUNK / 2).saturating_sub(chunk.len());
-        let before = self.chunks.range_mut(..first).next_back().map(|(_, before)| before);
-        match before {
-            Some(before) if before.len() <= room => before.append(&mut chunk),
-            Some(_) | None if chunk.is_empty() => {}
-            Some(_) | None => {
-                let after = self.chunks.range(first..).next();
-                let after = after.filter(|(_, after)| after.len() <= room);
-                let after = after.map(|(after, _)| after.clone());
-                if let Some(mut after) = after.and_then(|after| self.chunks.remove(&after)) {
-                    chunk.append(&mut after);
-                }
-                chunk.shrink_to(2 * chunk.len());
-                self.chunks.insert(first.clone(), chunk);
-            }
-        }
+    fn cursor(&self, list: L, direction: Direction, from: &Place<V>) -> Cursor<'_, L, V, T> {
+        let ahead = self.ahead(&list, direction, from);
+        let mut cursor = Cursor { lists: self, list, direction, ahead, at: None };
+        cursor.step();
+        cursor
     }
 
-    /// The places of one bucket, from one place on.
-    pub(super) fn along<'a, R: Record>(
-        &'a self,
-        records: &'a Records<R>,
-        bucket: B,
+    fn ahead(
+        &self,
+        list: &L,
         direction: Direction,
         (value, id): &Place<V>,
-    ) -> impl Iterator<Item = Stop<V>> + Clone + use<'a, R, B, V>
-    where
-        Key<B, V>: ReadOff<R>,
-    {
-        let from = (bucket.clone(), value.clone(), *id);
-        self.ahead(records, direction, &from).map_while(move |slot| {
-            let (of, value, id) = Key::read_off(records.at(slot)?);
-            (of == bucket).then_some(Stop { place: (value, id), slot })
-        })
-    }
-
-    fn ahead<R: Record>(
-        &self,
-        records: &Records<R>,
-        direction: Direction,
-        from: &Key<B, V>,
-    ) -> Ahead<'_, B, V>
-    where
-        Key<B, V>: ReadOff<R>,
-    {
-        let mut before = self.chunks.range(..=from);
-        let chunk = before.next_back().map_or(&[][..], |(_, chunk)| chunk);
-        let is_before = |slot: &Slot| match (records.at(*slot).map(Key::read_off), direction) {
-            (Some(key), Direction::Ascending) => key < *from,
-            (Some(key), Direction::Descending) => key <= *from,
-            (None, _) => false,
-        };
-        let (behind, ahead) = chunk.split_at(chunk.partition_point(is_before));
-        let (within, beyond) = match direction {
-            Direction::Ascending => {
-                (ahead, self.chunks.range((Bound::Excluded(from), Bound::Unbounded)))
-            }
-            Direction::Descending => (behind, before),
-        };
-        Ahead { direction, within: within.iter(), beyond }
-    }
-
-    /// True if more than so many are surely between two keys. Looks at no record.
-    pub(super) fn has_more_than(&self, count: usize, keys: Range<Key<B, V>>) -> bool {
-        let mut chunks = self.chunks.range(keys);
-        // Of the last one a part may be beyond.
-        chunks.next_back();
-        let mut counted = 0;
-        chunks.any(|(_, chunk)| {
-            counted += chunk.len();
-            counted > count
-        })
-    }
-}
-
-/// The slots from a place on, in one direction.
-#[derive(Clone)]
-struct Ahead<'a, B, V> {
-    direction: Direction,
-    within: slice::Iter<'a, Slot>,
-    beyond: btree_map::Range<'a, Key<B, V>, Vec<Slot>>,
-}
-
-impl<B, V> Iterator for Ahead<'_, B, V> {
-    type Item = Slot;
-
-    fn next(&mut self) -> Option<Slot> {
-        loop {
-            let slot = match self.direction {
-                Direction::Ascending => self.within.next(),
-                Direction::Descending => self.within.next_back(),
-            };
-            if let Some(slot) = slot {
-                return Some(*slot);
-            }
-            let chunk = match self.direction {
-                Direction::Ascending => self.beyond.next(),
-                Direction::Descending => self.beyond.next_back(),
-            };
-            let (_, chunk) = chunk?;
-            self.within = chunk.iter();
+    ) -> Range<'_, (L, V, Uuid), Arc<T>> {
+        let from = (list.clone(), value.clone(), *id);
+        match direction {
+            Direction::Ascending => self.0.range(from..=(list.clone(), V::HIGHEST, Uuid::max())),
+            Direction::Descending => self.0.range((list.clone(), V::LOWEST, Uuid::nil())..=from),
         }
     }
+}
+
+/// The place from which a walk goes on after `position`; `None` if there is none after it.
+pub(super) fn after<V: SortValue>(
+    position: Option<&Position>,
+    direction: Direction,
+    value: impl Fn(&SortKey) -> V,
+) -> Option<Place<V>> {
+    match (position, direction) {
+        (Some(Position { key, id }), _) => successor(direction, &(value(key), *id)),
+        (None, Direction::Ascending) => Some((V::LOWEST, Uuid::nil())),
+        (None, Direction::Descending) => Some((V::HIGHEST, Uuid::max())),
+    }
+}
+
+/// The place right after `place`: ids have neighbours.
+fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<Place<V>> {
+    let id = match direction {
+        Direction::Ascending => id.as_u128().checked_add(1)?,
+        Direction::Descending => id.as_u128().checked_sub(1)?,
+    };
+    Some((value.clone(), Uuid::from_u128(id)))
+}
+
+/// Steps that a cursor makes before it searches the map again instead.
+const STEPS_MAX: usize = 4;
+
+/// A place in one list, which moves in one direction.
+struct Cursor<'a, L, V, T> {
+    lists: &'a Lists<L, V, T>,
+    list: L,
+    direction: Direction,
+    ahead: Range<'a, (L, V, Uuid), Arc<T>>,
+    at: Option<(Place<V>, &'a Arc<T>)>,
+}
+
+impl<'a, L: Ord + Clone, V: SortValue, T> Cursor<'a, L, V, T> {
+    fn step(&mut self) {
+        let entry = match self.direction {
+            Direction::Ascending => self.ahead.next(),
+            Direction::Descending => self.ahead.next_back(),
+        };
+        self.at = entry.map(|((_, value, id), record)| ((value.clone(), *id), record));
+    }
+
+    fn is_before(&self, place: &Place<V>) -> bool {
+        self.at.as_ref().is_some_and(|(at, _)| is_before(self.direction, at, place))
+    }
+
+    /// Moves to the first record that is not before `place`.
+    fn seek(&mut self, place: &Place<V>) -> Option<(&Place<V>, &'a Arc<T>)> {
+        for _ in 0..STEPS_MAX {
+            if !self.is_before(place) {
+                break;
+            }
+            self.step();
+        }
+        if self.is_before(place) {
+            self.ahead = self.lists.ahead(&self.list, self.direction, place);
+            self.step();
+        }
+        self.at.as_ref().map(|(place, record)| (place, *record))
+    }
+}
+
+fn is_before<V: Ord>(direction: Direction, a: &Place<V>, b: &Place<V>) -> bool {
+    match direction {
+        Direction::Ascending => a < b,
+        Direction::Descending => a > b,
+    }
+}
+
+/// A walk along the records that satisfy every filter, each of which jumps to where the others are: the
+/// smallest one decides what the walk costs.
+pub(super) struct Walk<'a, L, V, T> {
+    filters: Vec<Vec<Cursor<'a, L, V, T>>>,
+    direction: Direction,
+    from: Option<Place<V>>,
+}
+
+impl<'a, L: Ord + Clone, V: SortValue, T> Iterator for Walk<'a, L, V, T> {
+    type Item = (Place<V>, &'a Arc<T>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (direction, count) = (self.direction, self.filters.len());
+        let mut place = self.from.take()?;
+        let mut agreed = 0;
+        // Round and round until every filter in turn has stopped at the same place.
+        loop {
+            let filter = self.filters.first_mut()?;
+            let firsts = filter.iter_mut().filter_map(|cursor| cursor.seek(&place));
+            let (found, record) =
+                firsts.reduce(|a, b| if is_before(direction, b.0, a.0) { b } else { a })?;
+            agreed = if *found == place { agreed + 1 } else { 1 };
+            place = found.clone();
+            if agreed == count {
+                self.from = successor(direction, &place);
+                return Some((place, record));
+            }
+            self.filters.rotate_left(1);
+        }
+    }
+}
+
+/// The first `limit` of the records, and the position of the last of them if more follow.
+pub(super) fn page<'a, T: 'a>(
+    found: impl Iterator<Item = &'a Arc<T>>,
+    limit: PageLimit,
+    position: impl Fn(&T) -> Position,
+) -> Page<Arc<T>> {
+    let mut found = found.fuse();
+    let mut items = Vec::with_capacity(limit.get());
+    items.extend(found.by_ref().take(limit.get()).cloned());
+    let more = items.len() == limit.get() && found.next().is_some();
+    let next = items.last().filter(|_| more).map(|last| position(last));
+    Page { items, next }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::values::randomness::Randomness as _;
-    use crate::values::randomness::SeededRandomness;
-
-    type Item = Key<u8, i64>;
-
-    impl Record for Item {
-        fn id(&self) -> Uuid {
-            self.2
-        }
-
-        fn name(&self) -> Option<&str> {
-            None
-        }
-    }
-
-    impl ReadOff<Item> for u8 {
-        fn read_off(item: &Item) -> Self {
-            item.0
-        }
-    }
-
-    impl ReadOff<Item> for i64 {
-        fn read_off(item: &Item) -> Self {
-            item.1
-        }
-    }
-
-    #[derive(Default)]
-    struct Listed {
-        records: Records<Item>,
-        index: Index<u8, i64>,
-        model: BTreeSet<Item>,
-    }
-
-    impl Listed {
-        fn put(&mut self, bucket: u8, value: i64, id: u128) {
-            let (slot, old) = self.records.put((bucket, value, Uuid::from_u128(id)));
-            self.index.relist(&self.records, slot, old.as_ref());
-            old.inspect(|old| assert!(self.model.remove(old)));
-            self.model.insert((bucket, value, Uuid::from_u128(id)));
-        }
-
-        fn remove(&mut self, id: u128) {
-            let Some((slot, old)) = self.records.remove(Uuid::from_u128(id)) else { return };
-            self.index.relist(&self.records, slot, Some(&old));
-            self.model.remove(&old);
-        }
-
-        fn along(&self, direction: Direction, (bucket, value, id): Item) -> Vec<Item> {
-            let stops = self.index.along(&self.records, bucket, direction, &(value, id));
-            let item = |stop: Stop<i64>| *self.records.at(stop.slot).unwrap();
-            stops.inspect(|stop| assert_eq!(stop.place.1, item(stop.clone()).2)).map(item).collect()
-        }
-
-        fn check(&self, from: Item, context: &str) {
-            let in_bucket = |item: &&Item| item.0 == from.0;
-            let after: Vec<_> =
-                self.model.range(from..).copied().take_while(|i| in_bucket(&i)).collect();
-            let before = self.model.range(..=from).rev().copied().take_while(|i| in_bucket(&i));
-            assert_eq!(self.along(Direction::Ascending, from), after, "{context}");
-            assert_eq!(
-                self.along(Direction::Descending, from),
-                before.collect::<Vec<_>>(),
-                "{context}"
-            );
-
-            let chunks: Vec<_> = self.index.chunks.iter().collect();
-            let item = |slot: Option<&Slot>| self.records.at(*slot.unwrap()).unwrap();
-            for (key, chunk) in &chunks {
-                assert!((1..=CHUNK).contains(&chunk.len()), "{context}: {}", chunk.len());
-                assert!(*key <= item(chunk.first()), "{context}");
-            }
-            for pair in chunks.windows(2) {
-                assert!(item(pair[0].1.last()) < pair[1].0, "{context}");
-            }
-        }
-
-        fn chunks(&self) -> Vec<usize> {
-            self.index.chunks.values().map(Vec::len).collect()
-        }
-    }
 
     #[test]
-    fn an_index_agrees_with_a_set_whatever_is_listed_moved_and_removed() {
-        for seed in 0..8 {
-            let ids = SeededRandomness::new(seed);
-            let any = |below: u64| {
-                let mut bytes = [0; 8];
-                ids.fill(&mut bytes).unwrap();
-                u64::from_le_bytes(bytes) % below
-            };
-            let mut listed = Listed::default();
-            for step in 0..6_000 {
-                // It grows, and shrinks, and grows again, and in the end all of it goes.
-                let grows = step % 3_000 < 1_800;
-                let id = u128::from(any(1_500));
-                if any(4) < if grows { 3 } else { 1 } {
-                    let value = if seed % 2 == 0 { any(40) } else { 6_000 - step };
-                    let value = i64::try_from(value).unwrap();
-                    listed.put(u8::try_from(any(1 + 3 * seed)).unwrap(), value, id);
-                } else {
-                    listed.remove(id);
-                }
-                if step % 50 == 0 {
-                    let from = i64::try_from(any(40)).unwrap();
-                    let bucket = u8::try_from(any(2 + 3 * seed)).unwrap();
-                    let context = format!("seed {seed}, step {step}");
-                    listed.check((bucket, from, Uuid::from_u128(u128::from(any(1_500)))), &context);
-                }
+    fn a_walk_agrees_with_sets_in_both_directions() {
+        let mut lists: Lists<u128, (), u128> = Lists::default();
+        for n in 1..500_u128 {
+            for divisor in [2, 3, 5, 7].into_iter().filter(|divisor| n.is_multiple_of(*divisor)) {
+                lists.insert(divisor, ((), Uuid::from_u128(n)), &Arc::new(n));
             }
-            (0..1_500).for_each(|id| listed.remove(id));
-            assert!(listed.index.chunks.is_empty(), "seed {seed}");
         }
-    }
+        let walked = |filters: &[&[u128]], direction| {
+            let filters = filters.iter().map(|lists| lists.to_vec()).collect();
+            let walk = lists.walk(filters, direction, after(None, direction, |_| ()));
+            walk.map(|(_, n)| **n).collect::<Vec<_>>()
+        };
+        for filters in [&[&[2][..]][..], &[&[2], &[3]], &[&[2, 3]], &[&[2, 3], &[5, 7]], &[]] {
+            let fits = |n: &u128| filters.iter().all(|any| any.iter().any(|d| n % d == 0));
+            let expected: Vec<_> = (1..500).filter(|n| !filters.is_empty() && fits(n)).collect();
 
-    #[test]
-    fn lists_that_grow_at_either_end_are_made_of_full_chunks() {
-        for direction in [Direction::Ascending, Direction::Descending] {
-            let mut listed = Listed::default();
-            for nth in 0..10 * i64::try_from(CHUNK).unwrap() {
-                let value = if direction == Direction::Ascending { nth } else { -nth };
-                listed.put(0, value, nth.unsigned_abs().into());
-            }
-            assert_eq!(listed.chunks(), [CHUNK; 10], "{direction:?}");
+            assert_eq!(walked(filters, Direction::Ascending), expected, "{filters:?}");
+            let backwards: Vec<_> = expected.into_iter().rev().collect();
+            assert_eq!(walked(filters, Direction::Descending), backwards, "{filters:?}");
         }
-    }
-
-    #[test]
-    fn a_bucket_that_grows_at_its_start_takes_no_chunk_for_each_entry() {
-        let mut listed = Listed::default();
-        let all = 10 * i64::try_from(CHUNK).unwrap();
-        (0..all).for_each(|nth| listed.put(0, nth, nth.unsigned_abs().into()));
-
-        (all..2 * all).for_each(|nth| listed.put(1, -nth, nth.unsigned_abs().into()));
-
-        listed.check((1, -all, Uuid::nil()), "grown at the start");
-        assert!(listed.chunks().len() <= 30, "{:?}", listed.chunks());
-    }
-
-    #[test]
-    fn what_is_left_of_many_chunks_comes_together() {
-        let all = 100 * u128::try_from(CHUNK).unwrap();
-        for direction in [Direction::Ascending, Direction::Descending] {
-            let mut listed = Listed::default();
-            (0..all).for_each(|id| listed.put(0, 0, id));
-
-            for nth in 0..all {
-                let id = if direction == Direction::Ascending { nth } else { all - 1 - nth };
-                if id % 50 != 0 {
-                    listed.remove(id);
-                }
-            }
-
-            listed.check((0, 0, Uuid::nil()), "thinned out");
-            assert!(listed.chunks().len() <= 16, "{direction:?}: {:?}", listed.chunks());
-            let room: usize = listed.index.chunks.values().map(Vec::capacity).sum();
-            assert!(room <= 4 * listed.model.len(), "{direction:?}: {room}");
-        }
-    }
-
-    #[test]
-    fn more_than_so_many_is_said_only_where_it_is_so() {
-        let mut listed = Listed::default();
-        (0..1_000).for_each(|value| listed.put(0, value, value.unsigned_abs().into()));
-        let window = |low, high| (0, low, Uuid::nil())..(0, high, Uuid::nil());
-
-        assert!(listed.index.has_more_than(500, window(0, 1_000)));
-        assert!(!listed.index.has_more_than(500, window(100, 600)));
-        assert!(!listed.index.has_more_than(0, window(1_000, 2_000)));
-        assert!(!listed.index.has_more_than(0, window(10, 11)));
     }
 }

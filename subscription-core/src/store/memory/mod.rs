@@ -1,7 +1,8 @@
 //! A store in the memory of the process.
 //!
-//! One lock over records in slots, hash tables to find them by and ordered indexes for the lists. A
-//! commit is checked as a whole before anything of it is applied, so a refused one has nothing to undo.
+//! One lock over hash maps that find records, and ordered maps that list them. A commit is checked as a
+//! whole before anything of it is applied, so a refused one has nothing to undo. It is the store to read
+//! before writing one.
 
 mod access;
 mod accounts;
@@ -10,8 +11,6 @@ mod idempotency;
 mod index;
 mod payments;
 mod plans;
-mod records;
-mod scan;
 mod subscriptions;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -131,7 +130,6 @@ impl Tables {
 
     fn check(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         changes.check().map_err(StoreError::BadChangeSet)?;
-        self.check_room(changes)?;
         let unchanged = |key: &Key, version: Version| {
             if self.version(key) == version {
                 Ok(())
@@ -154,13 +152,6 @@ impl Tables {
         self.check_live(changes)?;
         self.check_expired(changes)?;
         self.check_unique(changes)
-    }
-
-    /// Slots have numbers of 32 bits.
-    fn check_room(&self, changes: &ChangeSet) -> Result<(), StoreError> {
-        let (plans, most) = (self.plans.len(), self.subscriptions.len().max(self.payments.len()));
-        let after = plans.max(most).saturating_add(changes.writes.len());
-        u32::try_from(after).map(|_| ()).map_err(|full| StoreError::Unavailable(full.into()))
     }
 
     fn check_unused(&self, changes: &ChangeSet) -> Result<(), StoreError> {

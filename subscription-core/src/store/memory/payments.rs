@@ -1,12 +1,10 @@
-//! The payments in memory: by id, by external id, and by subscription.
+//! Payments in memory: by id, by external id, and listed by subscription.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
-use super::index::{Index, ReadOff};
-use super::records::{Record, Records};
-use super::scan::{self, Bucket, Found, Place, Stop};
+use super::ById;
+use super::index::{Lists, after, page};
 use crate::payments::Payment;
 use crate::store::query::{Page, PaymentQuery};
 use crate::values::id::{PaymentId, SubscriptionId};
@@ -14,62 +12,41 @@ use crate::values::text::ExternalId;
 
 #[derive(Debug, Default)]
 pub(super) struct PaymentTable {
-    records: Records<Arc<Payment>>,
-    by_subscription: Index<SubscriptionId, ()>,
-}
-
-impl Record for Arc<Payment> {
-    fn id(&self) -> Uuid {
-        self.id.uuid()
-    }
-
-    fn name(&self) -> Option<&str> {
-        self.external_payment_id.as_ref().map(ExternalId::as_str)
-    }
-}
-
-impl ReadOff<Arc<Payment>> for SubscriptionId {
-    fn read_off(record: &Arc<Payment>) -> Self {
-        record.subscription_id
-    }
+    records: ById<PaymentId, Arc<Payment>>,
+    by_external_id: HashMap<ExternalId, PaymentId>,
+    by_subscription: Lists<SubscriptionId, (), Payment>,
 }
 
 impl PaymentTable {
-    pub(super) fn len(&self) -> usize {
-        self.records.len()
-    }
-
     pub(super) fn get(&self, id: PaymentId) -> Option<&Arc<Payment>> {
-        self.records.by_id(id.uuid()).map(|(_, found)| found)
+        self.records.get(&id)
     }
 
     pub(super) fn by_external_id(&self, id: &ExternalId) -> Option<&Arc<Payment>> {
-        self.records.by_name(id.as_str()).map(|(_, found)| found)
+        self.get(*self.by_external_id.get(id)?)
     }
 
     pub(super) fn put(&mut self, payment: Arc<Payment>) {
-        let (slot, old) = self.records.put(payment);
-        self.by_subscription.relist(&self.records, slot, old.as_ref());
+        self.delete(payment.id);
+        let place = ((), payment.id.uuid());
+        self.by_subscription.insert(payment.subscription_id, place, &payment);
+        let external_id = payment.external_payment_id.clone();
+        self.by_external_id.extend(external_id.map(|id| (id, payment.id)));
+        self.records.insert(payment.id, payment);
     }
 
     pub(super) fn delete(&mut self, id: PaymentId) {
-        let Some((slot, old)) = self.records.remove(id.uuid()) else { return };
-        self.by_subscription.relist(&self.records, slot, Some(&old));
+        let Some(payment) = self.records.remove(&id) else { return };
+        self.by_subscription.remove(payment.subscription_id, ((), id.uuid()));
+        if let Some(id) = &payment.external_payment_id {
+            self.by_external_id.remove(id);
+        }
     }
 
     pub(super) fn page(&self, query: &PaymentQuery) -> Page<Arc<Payment>> {
-        let direction = query.direction;
-        let Some(from) = scan::after(query.after.as_ref(), direction) else {
-            return Page { items: Vec::new(), next: None };
-        };
-        let mut walk = Bucket::new(direction, &from, |from: &Place<()>| {
-            self.by_subscription.along(&self.records, query.subscription_id, direction, from)
-        });
-        let record = |stop: &Stop<()>| match self.records.at(stop.slot) {
-            Some(payment) => Found::Item(Arc::clone(payment)),
-            None => Found::Other,
-        };
-        let position = |payment: &Arc<Payment>| PaymentQuery::position(payment);
-        scan::page(&mut walk, Some(from), direction, query.limit, record, position)
+        let from = after(query.after.as_ref(), query.direction, |_| ());
+        let filters = vec![vec![query.subscription_id]];
+        let found = self.by_subscription.walk(filters, query.direction, from);
+        page(found.map(|(_, payment)| payment), query.limit, PaymentQuery::position)
     }
 }

@@ -1,7 +1,7 @@
 //! Access classes as a column, and the conditions and statements that go by them.
 //!
-//! The database works the class out by itself, from the record and from `access_phase`: 0 as the record
-//! was written, 1 once its start was seen to have passed, 2 once its end was. `access_changes_at` is when
+//! The class is a generated column, computed from the record and from `access_phase`: 0 when the record was
+//! written, 1 once its start was found to have passed, 2 once its end was. `access_changes_at` is when
 //! that column should change next, `access_changed_at` when it changed last.
 
 use super::page::Statement;

@@ -1,4 +1,4 @@
-//! What differs between the databases.
+//! The differences between the databases.
 
 use std::fmt;
 use std::future::ready;

@@ -1,16 +1,16 @@
-//! What a database said, as what a caller can do about it.
+//! Errors of the databases as errors of the store, and errors at opening.
 
 use std::path::PathBuf;
 
 use super::table::Table;
 use crate::store::{Key, Record, Source, StoreError, Unique};
 
-/// The store cannot answer: it is out of reach, full, locked, or too slow.
+/// The error of a database that cannot be reached, or is full, locked or too slow.
 pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
     StoreError::Unavailable(source.into())
 }
 
-/// What an error means where no particular one is foreseen.
+/// The error of the store for an error that has no particular meaning.
 pub(in crate::store) fn failed(error: sqlx::Error) -> StoreError {
     let unreadable = matches!(
         &error,
@@ -31,8 +31,7 @@ fn is_damage(code: &str) -> bool {
     matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")
 }
 
-/// Which value is taken, if that is what the database complains of. PostgreSQL names the index, SQLite
-/// the column.
+/// The unique value that is taken, if the error is about one. PostgreSQL names the index, SQLite the column.
 pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
     let told = error.as_database_error().filter(|told| told.is_unique_violation())?;
     let names = |(index, column, _): &&(&str, &str, Unique)| match told.constraint() {
@@ -42,7 +41,7 @@ pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
     table.unique.iter().find(names).map(|(.., unique)| *unique)
 }
 
-/// What it means that a record was not written: somebody else's is there, or has its value.
+/// The meaning of a failed write: the record exists already, or another one has its unique value.
 pub(super) fn refused(error: sqlx::Error, write: &Record) -> StoreError {
     let key = write.key();
     match taken(&error, Table::of(&key)) {

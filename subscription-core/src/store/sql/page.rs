@@ -12,9 +12,9 @@ use crate::store::{
 };
 use crate::subscriptions::Subscription;
 
-/// A statement and what is bound to it.
+/// A statement and the values that are bound to it.
 ///
-/// Its text is made of the names of this module's tables alone. Whatever a caller gave is bound.
+/// Its text has the names of tables and columns alone. Values of callers are bound.
 #[derive(Debug, Clone, Default)]
 pub(in crate::store) struct Statement {
     pub(in crate::store) text: Cow<'static, str>,
@@ -26,12 +26,12 @@ impl Statement {
         Self { text: text.into(), values }
     }
 
-    /// Reads the record of this name.
+    /// Selects the record of a key.
     pub(in crate::store) fn one(key: &Key) -> Self {
         Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))
     }
 
-    /// Reads records of a kind.
+    /// Selects records of a kind.
     pub(in crate::store) fn select<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
         Self::new(format!("{} {rest}", T::TABLE.texts.select), values)
     }
@@ -43,17 +43,17 @@ impl Statement {
     }
 }
 
-/// Where a page begins, in which order it goes on, and how far.
+/// The start of a page, its order and its limit.
 pub(super) struct Window {
     /// `renews_order DESC, id DESC`
     order: String,
-    /// If it does not begin at the start.
+    /// The position after which the page begins; from the start if `None`.
     begin: Option<Place>,
-    /// The placeholder of the limit: one more than is shown tells whether more follow.
+    /// The placeholder of the limit: one row more than the page has, to know whether more follow.
     limit: String,
 }
 
-/// A place in an order: `(renews_order, id) < ($1, $2)`.
+/// A position in an order: `(renews_order, id) < ($1, $2)`.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Place {
     columns: Vec<&'static str>,
@@ -103,7 +103,7 @@ impl Window {
 
     fn branch(&self, conditions: Vec<String>) -> Branch {
         let (begin, limit) = (self.begin.clone(), self.limit.clone());
-        Branch { conditions, begin, within: Vec::new(), limit, index: None, hint: String::new() }
+        Branch { conditions, begin, limit, index: None, hint: String::new() }
     }
 
     fn close_branch(&self, select: &str, branch: Branch) -> String {
@@ -118,7 +118,7 @@ impl Window {
     }
 }
 
-/// What a position is compared by besides the id.
+/// The value that a position is compared by before the id.
 fn sort_value(key: &SortKey) -> Option<Value> {
     match key {
         SortKey::CreatedAt => None,
@@ -131,38 +131,20 @@ fn sort_value(key: &SortKey) -> Option<Value> {
     }
 }
 
-/// A part of a statement, before it is put into words.
+/// One branch of a list: the conditions and the hints from which its text is made.
 #[derive(Debug)]
 pub(in crate::store) struct Branch {
     pub(in crate::store) conditions: Vec<String>,
     begin: Option<Place>,
-    /// The columns that have one value in all of it, in the order of the index, and that value.
-    within: Vec<(&'static str, String)>,
     pub(in crate::store) limit: String,
-    /// The one index that must be used: its rows are so few that each of them can be looked at.
+    /// The one index that must be used: so few rows have its value that each can be read.
     #[cfg_attr(
         not(feature = "sqlite"),
         expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
     )]
     pub(in crate::store) index: Option<&'static str>,
-    /// Follows the table's name.
+    /// SQL after the name of the table.
     pub(in crate::store) hint: String,
-}
-
-impl Branch {
-    /// Tells a place in the order of renewals from the first column of the index on, so that no other index
-    /// has it. In the order of creation the primary key would be taken, and read from its start.
-    #[cfg_attr(
-        not(feature = "postgres"),
-        expect(dead_code, reason = "SQLite finds a place by what it sorts by alone")
-    )]
-    pub(in crate::store) fn begin_within(&mut self) {
-        if let Some(begin) = self.begin.as_mut().filter(|begin| begin.columns.len() > 1) {
-            let (columns, values): (Vec<_>, Vec<_>) = self.within.drain(..).unzip();
-            begin.columns.splice(..0, columns);
-            begin.values.splice(..0, values);
-        }
-    }
 }
 
 /// [`Dialect::fit`](super::Dialect::fit).
@@ -182,16 +164,12 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
         None => String::new(),
     };
     let mut conditions = Vec::new();
-    let of_plan = filter.subscription_plan_id.map(|id| {
-        let plan = statement.bind(Value::Id(id.uuid()));
-        conditions.push(format!("subscription_plan_id = {plan}"));
-        ("subscription_plan_id", plan)
-    });
     let mut condition = |column: &str, value: Option<Value>| {
         if let Some(value) = value {
             conditions.push(format!("{column} {}", statement.bind(value)));
         }
     };
+    condition("subscription_plan_id =", filter.subscription_plan_id.map(|id| Value::Id(id.uuid())));
     condition("user_id =", filter.user_id.map(|id| Value::Id(id.uuid())));
     condition(
         "external_subscription_id =",
@@ -222,9 +200,7 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
     }
     let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
         let mut branch = window.branch(conditions.clone());
-        branch.within.extend(of_plan.clone());
         branch.conditions.push(access::in_class(*class, filter.is_active, &now));
-        branch.within.push(("access_class", format!("'{}'", access::name(*class))));
         let mut there_is: Vec<_> = access::may_hold(*holds, &now).into_iter().collect();
         if column.is_none() && renews_in_time {
             there_is.push(any_renewal(&branch.conditions));
@@ -251,16 +227,16 @@ const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
     }
 }
 
-/// The test that anything renews in a span of time. In the order of creation it is looked for among all
-/// of a class, and where nothing renews the whole class would be read to find nothing.
+/// A test that a subscription renews in a span of time. Without it a list in the order of creation would
+/// read a whole class to find nothing.
 fn any_renewal(conditions: &[String]) -> String {
     let conditions = conditions.join(" AND ");
     format!("(SELECT min(renews_order) FROM subscriptions WHERE {conditions}) IS NOT NULL")
 }
 
-/// The renewals that are asked for, from a moment on and before one, and where among them a page begins.
+/// The renewals of a list, from one moment to before another, and the position after which a page begins.
 ///
-/// Of two bounds on the same side the farther one is left out. SQLite would begin at either.
+/// Of two bounds on the same side the wider one is left out: SQLite might begin at either.
 struct Span<'q> {
     from: Option<SortKey>,
     to: Option<SortKey>,
@@ -270,7 +246,7 @@ struct Span<'q> {
 impl<'q> Span<'q> {
     fn of(query: &'q SubscriptionQuery) -> Self {
         let filter = &query.filter;
-        // What never renews does not renew after any moment either.
+        // A subscription that never renews does not renew after any moment either.
         let never = filter.renews_after.map(|_| SortKey::NeverRenews);
         let mut span = Self {
             from: filter.renews_after.map(SortKey::RenewsAt),
@@ -295,7 +271,7 @@ impl<'q> Span<'q> {
     }
 }
 
-/// Selects a table's columns, and after them the one that is sorted by.
+/// Selects the columns of a table, and after them the one that the list is sorted by.
 fn select_with(table: &Table, column: Option<&str>) -> String {
     let column = column.map(|column| format!(", {column}")).unwrap_or_default();
     format!("SELECT {}{column} FROM {}", table.columns().join(", "), table.name)

@@ -1,11 +1,11 @@
-//! Open connections, kept for the next caller.
+//! A pool of open connections.
 //!
-//! One that was in use a moment ago is handed out as it is: asking it first whether it still lives
-//! would double the cost of a short read. Where one proves dead, all that idle are given up with it, so
-//! that a restart of the database is noticed once and not by every caller.
+//! A connection that was in use a moment ago is returned without a ping, which would double the cost of a
+//! short read. When one proves dead, all idle ones are closed with it, so that a restart of the database
+//! fails one caller and not each of them.
 //!
-//! A caller may leave in the middle of a statement or of a transaction. Nobody else is given that
-//! connection before the database has finished the one and been told to take back the other.
+//! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only
+//! after the statement has ended and the transaction is rolled back.
 //!
 //! A database that is set to fewer connections than the pool, or shares its limit with others, refuses to
 //! open one more. Callers then wait, in the order in which they came, for one that is returned, and the
@@ -22,11 +22,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// A connection that has idled for longer is asked whether it still lives.
+/// A connection that was idle for longer is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
-/// How long an idle connection may take to show that it lives: others wait behind one that does not.
+/// The time-out of that ping: callers wait behind a connection that does not answer.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long after the database refused a connection nobody asks for another one.
+/// The pause after the database refused a connection, before another one is opened.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
 pub(super) struct Pool<C: Connection> {
@@ -35,11 +35,11 @@ pub(super) struct Pool<C: Connection> {
     permits: Arc<Semaphore>,
     /// How long a caller waits for a connection.
     patience: Duration,
-    /// Goes up when a connection proved dead: those made before are not trusted.
+    /// Incremented when a connection proves dead: those opened before are not reused.
     generation: AtomicU64,
     /// When the database last refused a connection because it has too many; `None` once it took one again.
     refused_at: Mutex<Option<Instant>>,
-    /// Held by the caller who is the next to get a connection while the database refuses more.
+    /// Held by the first of the waiting callers while the database refuses more connections.
     turn: tokio::sync::Mutex<()>,
     /// Wakes that caller.
     returned: Notify,
@@ -72,7 +72,7 @@ impl<C: Connection + 'static> Pool<C> {
         })
     }
 
-    /// A connection of one's own, as soon as one is free.
+    /// A connection, as soon as one is free.
     pub(super) async fn get(self: &Arc<Self>) -> Result<Lease<C>, sqlx::Error> {
         let opened = timeout(self.patience, async {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
@@ -86,7 +86,7 @@ impl<C: Connection + 'static> Pool<C> {
         Ok(Lease { connection, generation, tidy: false, pool, permit })
     }
 
-    /// One that idles, or a new one.
+    /// An idle connection, or a new one.
     async fn open(&self) -> Result<(C, u64), sqlx::Error> {
         if self.refused_at().is_none() {
             if let Some(idle) = self.idle().await {
@@ -103,7 +103,7 @@ impl<C: Connection + 'static> Pool<C> {
             }
             let next = self.refused_at().map(|refused_at| refused_at + REFUSED_FOR);
             match next.filter(|next| *next > Instant::now()) {
-                // Also if it is returned before this waits.
+                // A connection that was returned before this call wakes it too.
                 Some(next) => drop(timeout_at(next, self.returned.notified()).await),
                 None => {
                     if let Some(opened) = self.connect().await? {
@@ -114,7 +114,7 @@ impl<C: Connection + 'static> Pool<C> {
         }
     }
 
-    /// One that idles and lives.
+    /// An idle connection that is alive.
     async fn idle(&self) -> Option<(C, u64)> {
         while let Some(idle) = self.pop() {
             let generation = self.generation.load(Ordering::Acquire);
@@ -131,7 +131,7 @@ impl<C: Connection + 'static> Pool<C> {
         None
     }
 
-    /// A new one; `None` if the database has too many.
+    /// A new connection; `None` if the database has too many.
     async fn connect(&self) -> Result<Option<(C, u64)>, sqlx::Error> {
         let generation = self.generation.load(Ordering::Acquire);
         match self.options.connect().await {
@@ -153,7 +153,7 @@ impl<C: Connection + 'static> Pool<C> {
         *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes it, and returns what was noted before.
+    /// Sets the time, and returns the one before.
     fn set_refused_at(&self, at: Option<Instant>) -> Option<Instant> {
         let mut refused_at = self.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut refused_at, at)
@@ -171,11 +171,11 @@ impl<C: Connection + 'static> Pool<C> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Gives up what idles, and hands out nothing more.
+    /// Closes idle connections. Later calls of [`get`](Self::get) fail.
     pub(super) async fn close(&self) {
         self.permits.close();
         while let Some(idle) = self.pop() {
-            // It ends either way.
+            // The connection ends, also if that fails.
             idle.connection.close().await.ok();
         }
     }
@@ -185,24 +185,24 @@ impl<C: Connection + 'static> Pool<C> {
 pub(super) struct Lease<C: Connection + 'static> {
     connection: Option<C>,
     generation: u64,
-    /// Nothing is under way: neither a statement nor a transaction.
+    /// No statement and no transaction is under way.
     tidy: bool,
     pool: Arc<Pool<C>>,
-    /// `None` once it has ended.
+    /// `None` once the lease has ended.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<C: Connection + 'static> Lease<C> {
-    /// Gives the connection back after use. Where that failed by the connection, it is given up.
+    /// Returns the connection to the pool after use, or closes it if `outcome` says that it is lost.
     pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         if outcome.as_ref().is_err_and(is_lost) {
             self.connection = None;
             let pool = &self.pool.generation;
-            // By the first of those that were cut off together.
+            // Only by the first of the connections that were lost together.
             let known = self.generation;
             pool.compare_exchange(known, known + 1, Ordering::AcqRel, Ordering::Relaxed).ok();
         }
-        // What failed may have been in a transaction.
+        // The statement that failed may have been in a transaction.
         self.tidy = outcome.is_ok();
         outcome
     }
@@ -216,12 +216,12 @@ impl<C: Connection + 'static> Drop for Lease<C> {
             pool.push(connection, generation);
             return;
         }
-        // Without a runtime it is closed, which ends a transaction too.
+        // Without a runtime the connection is closed, which rolls back too.
         let Ok(runtime) = Handle::try_current() else { return };
         let permit = self.permit.take();
         runtime.spawn(async move {
-            // Sends the rollback of a transaction that was left, and waits for what is under way. Not by
-            // the next caller: until there is one, others would wait for the locks.
+            // A ping sends the rollback and waits for the statement. It is not left to the next caller:
+            // until there is one, others would wait for the locks.
             if let Ok(Ok(())) = timeout(pool.patience, connection.ping()).await {
                 pool.push(connection, generation);
             }
@@ -252,7 +252,7 @@ fn is_one_too_many(error: &sqlx::Error) -> bool {
     code.as_deref() == Some("53300")
 }
 
-/// True if the connection is of no more use, whatever became of what was asked.
+/// True if the connection is lost. The statement may have been executed or not.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     // PostgreSQL is stopping, or ends this connection, or has become a stand-by.
     const ENDED: [&str; 4] = ["57P01", "57P02", "57P03", "25006"];

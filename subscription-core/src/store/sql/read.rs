@@ -11,8 +11,8 @@ use super::{Dialect, SqlStore, access};
 use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
-    ChangeSet, EventPage, EventQuery, Key, Page, PaymentQuery, Position, Query, Record, Store,
-    StoreError, UniqueValue,
+    ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, PaymentQuery, Position, Query, Record,
+    Store, StoreError, UniqueValue,
 };
 use crate::values::clock::Timestamp;
 
@@ -39,7 +39,7 @@ impl<D: Dialect> Store for SqlStore<D> {
             return Ok(Page { items: Vec::new(), next: None });
         };
         let rows = self.0.rows(statement).await?;
-        let limit = limit.map_or(rows.len(), |limit| limit.get());
+        let limit = limit.map_or(rows.len(), PageLimit::get);
         let items = rows.iter().take(limit).map(|row| (table.read)(row));
         let items = items.collect::<Result<Vec<_>, _>>()?;
         let last = items.last().filter(|_| rows.len() > limit);

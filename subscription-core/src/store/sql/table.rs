@@ -13,26 +13,26 @@ use crate::subscriptions::Subscription;
 pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     const TABLE: &'static Table;
 
-    /// Its columns, in the table's order.
+    /// The values of its columns, in the table's order.
     fn values(&self) -> Vec<Value>;
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
 }
 
-/// A kind of record as the database keeps it.
+/// The table of a kind of record.
 #[derive(Debug)]
 pub(in crate::store) struct Table {
     pub(in crate::store) name: &'static str,
-    /// The first so many columns name the record.
+    /// The number of columns of the key, which come first.
     pub(in crate::store) key: usize,
     /// The columns of each field.
     fields: &'static [&'static [&'static str]],
-    /// The columns that exports of an earlier release lack, and what they hold then, as JSON. A migration
-    /// that adds a column adds it here too, with the default that it gives to the rows that are there.
+    /// The columns that exports of an earlier release lack, and their defaults as JSON. A migration that adds
+    /// a column adds it here too, with the same default.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
     /// SQL appended to the SET list of every UPDATE.
     pub(in crate::store) reset: &'static str,
-    /// Its unique indexes, and a column of each.
+    /// The unique indexes, and a column of each.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
     /// Reads a row of the table's columns.
     pub(in crate::store) read: Reader,
@@ -180,7 +180,7 @@ pub(in crate::store) fn values(record: &Record) -> Vec<Value> {
     }
 }
 
-/// What names the record, as its key columns have it.
+/// The values of the key's columns.
 pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
     match key {
         Key::Plan(id) => vec![Value::Id(id.uuid())],

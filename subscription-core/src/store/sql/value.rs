@@ -1,4 +1,4 @@
-//! Values on their way into a statement and out of a row, whatever the database.
+//! Values that are bound to statements and read from rows, in both databases.
 
 use rust_decimal::Decimal;
 use serde::Serialize;
@@ -36,7 +36,7 @@ impl Value {
         Self::Time(Some(time))
     }
 
-    /// A number that is far below the largest, by its type or by the rules of the domain.
+    /// A number that is far below the largest integer, by its type or by the rules of the domain.
     pub(in crate::store) fn count(number: u64) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -50,15 +50,15 @@ impl Value {
     }
 
     pub(in crate::store) fn json(value: &impl Serialize) -> Self {
-        // Our own types, with text for keys: they always serialise.
+        // Our own types, with text for keys: serialization does not fail.
         Self::Json(serde_json::to_string(value).unwrap_or_default())
     }
 }
 
-/// After all times: what never renews, or never ends, is sorted here.
+/// A time after all others: subscriptions that never renew or never end are sorted here.
 pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 
-/// What a row gives, by the place of the column.
+/// A row: the values of its columns by their index.
 pub(in crate::store) trait Columns: Send + Sync {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error>;
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
@@ -109,7 +109,7 @@ impl<'r> Cells<'r> {
         u64::try_from(number).map_err(damaged)
     }
 
-    /// A whole number of a smaller kind.
+    /// A whole number of a smaller type.
     pub(in crate::store) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError>
     where
         T::Error: Into<Source>,
@@ -149,7 +149,7 @@ impl<'r> Cells<'r> {
     }
 }
 
-/// What is kept cannot be read.
+/// The error for a row that cannot be read.
 pub(in crate::store) fn damaged(source: impl Into<Source>) -> StoreError {
     StoreError::Damaged(source.into())
 }

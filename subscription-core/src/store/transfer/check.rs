@@ -1,7 +1,7 @@
 //! Checks between the records of an import file, beyond that each line can be read.
 //!
-//! They hold for every store that only the service has written to. Much may be gone: the subscription of
-//! a payment, the user of an expired subscription, the client of a session.
+//! They hold for every store that only the service has written to. Some references may be dangling: the
+//! subscription of a payment, the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ pub(in crate::store) enum Users {
     Any,
 }
 
-/// Looks at records in the order of the file, and notes what is wrong with them.
+/// Checks records in the order of the file, and collects their faults.
 #[derive(Debug)]
 pub(super) struct Check {
     users_allowed: Users,
@@ -37,7 +37,7 @@ pub(super) struct Check {
     is_partial: bool,
     plans: HashSet<PlanId>,
     users: HashSet<UserId>,
-    /// The lines of subscriptions that are not over, and their users, who come later in the file.
+    /// The lines of subscriptions that are not expired, and their users, who come later in the file.
     live: Vec<(u64, UserId)>,
     /// The place of the last event.
     last_event: u64,
@@ -128,7 +128,7 @@ impl Check {
         self.last_event = self.last_event.max(event.sequence);
     }
 
-    /// Notes what can be said only after the last record.
+    /// Checks that need all records.
     pub(super) fn finish(&mut self) {
         let checks_users = self.users_allowed == Users::WithAccounts && !self.users.is_empty();
         if self.is_partial || !checks_users {

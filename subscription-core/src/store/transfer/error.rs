@@ -1,12 +1,12 @@
-//! Why a move was not made.
+//! Errors of exports and imports.
 
 use std::fmt;
 
 use super::{FORMAT, Kind, VERSION};
 use crate::store::StoreError;
 
-/// Why a store was not exported, or a file not imported. After a refused import the store is as empty as
-/// it was.
+/// The reason why a store was not exported or a file not imported. After a refused import the store is
+/// still empty.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -46,10 +46,10 @@ pub enum TransferError {
     Store(#[from] StoreError),
 }
 
-/// Faults that are listed; of more only the number is known.
+/// The number of faults that are listed; further ones are only counted.
 const LISTED_MAX: usize = 100;
 
-/// All that is wrong with the lines of a file.
+/// The faults of the lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileFaults {
     faults: Vec<LineFault>,

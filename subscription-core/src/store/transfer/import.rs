@@ -15,21 +15,21 @@ use crate::store::sql::table::{Table, placeholders};
 use crate::store::sql::value::Value;
 use crate::store::{Record, Source};
 
-/// Far beyond the longest record. Whatever is longer is not read to its end.
+/// Far beyond the longest record. A longer line is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Values that are written at a time.
 const VALUES_MAX: usize = 2_000;
 
-/// What a whole file held.
+/// The outcome of an import.
 pub(in crate::store) struct Imported {
     pub(in crate::store) counts: Counts,
-    /// The number that the feed has come to.
+    /// The sequence that the feed has reached.
     pub(in crate::store) feed: i64,
 }
 
 /// Reads a file to its end and writes what it holds. If it is refused, a part may be written.
 ///
-/// After the first fault nothing more is written, but the rest is read: all faults are told at once.
+/// After the first fault nothing more is written, but the rest is read, to report all faults at once.
 pub(in crate::store) async fn import<L: SqlConnection>(
     to: &mut L,
     from: impl AsyncBufRead + Unpin + Send,
@@ -100,7 +100,7 @@ async fn expect_empty(store: &mut impl SqlConnection) -> Result<(), TransferErro
     Ok(())
 }
 
-/// How far the lines have come.
+/// The state of reading: the current kind and key, the counts and the checks.
 struct Records {
     kind: Kind,
     counts: Counts,
@@ -203,7 +203,7 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         Self { from, line: Vec::new(), number: 0, bytes: 0, hash: Sha256::new() }
     }
 
-    /// Goes to the next line; false if there is none. One without an end was cut off.
+    /// Reads the next line; false if there is none. A line without a line feed was cut short.
     async fn next(&mut self) -> Result<bool, TransferError> {
         self.line.clear();
         let mut limited = (&mut self.from).take(LINE_BYTES_MAX);
@@ -220,14 +220,14 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         }
     }
 
-    /// The line is wrong, and no other can be read because of it.
+    /// The error for a line after which no other can be read.
     fn bad(&self, message: impl Into<String>) -> TransferError {
         let mut faults = FileFaults::default();
         faults.push(self.number, self.number, message);
         TransferError::Faulty(faults)
     }
 
-    /// Reads the first line, and tells the number that the feed had come to.
+    /// Reads the first line, and returns the sequence that the feed had reached.
     async fn header(&mut self) -> Result<i64, TransferError> {
         #[derive(serde::Deserialize)]
         struct Named {
@@ -255,8 +255,8 @@ impl<R: AsyncBufRead + Unpin + Send> File<R> {
         Ok(header.feed)
     }
 
-    /// Compares the last line, which has been read, with all that came before; `found` is `None` if some
-    /// of it could not be counted.
+    /// Compares the last line, which has been read, with the lines before it; `found` is `None` if some of
+    /// them could not be counted.
     async fn footer(&mut self, found: Option<Counts>) -> Result<(), TransferError> {
         let told: Footer =
             serde_json::from_slice(&self.line).map_err(|error| self.bad(error.to_string()))?;
@@ -310,7 +310,7 @@ impl Batch {
         self.last = number;
     }
 
-    /// Writes what has gathered. What the store does not take for its values is a fault of the file.
+    /// Writes the batch. Values that the database refuses are a fault of the file.
     async fn write(
         &mut self,
         to: &mut impl SqlConnection,
@@ -332,7 +332,7 @@ impl Batch {
         }
     }
 
-    /// What it means that the rows were not written.
+    /// Notes a fault of the file if the database refused values, and fails otherwise.
     fn refused(&self, error: sqlx::Error, check: &mut Check) -> Result<(), TransferError> {
         let by_its_values = error.as_database_error().is_some_and(|told| {
             // PostgreSQL's class of values that it cannot hold.

@@ -1,7 +1,7 @@
 //! A record as a line: its columns by their names, and back.
 //!
 //! Every value goes through the record's own type, both ways. So the text of a line does not depend on
-//! how a database writes JSON, and nothing comes in by a file that could not come in otherwise.
+//! how a database writes JSON, and a file cannot import values that the types refuse.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -66,7 +66,7 @@ impl Serialize for Named<'_> {
     }
 }
 
-/// A line as it is read.
+/// A line of a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadLine<'l> {
@@ -87,14 +87,16 @@ impl ReadLine<'_> {
     pub(super) fn content(&self) -> Result<Content, Source> {
         let mut text = serde_json::Deserializer::from_str(self.record.get());
         let fields = Fields::of(self.kind.table()).deserialize(&mut text)?;
-        Content::read(self.kind, &fields).map_err(|error| match error {
-            StoreError::Damaged(source) => source,
-            error => error.into(),
-        })
+        let content = Content::read(self.kind, &fields);
+        content.map_err(
+            |error| {
+                if let StoreError::Damaged(source) = error { source } else { error.into() }
+            },
+        )
     }
 }
 
-/// The columns of a record as a line has them.
+/// The fields of a line, in the order of the table's columns.
 struct Fields<'l> {
     table: &'static Table,
     fields: Vec<Field<'l>>,
@@ -102,9 +104,9 @@ struct Fields<'l> {
 
 struct Field<'l> {
     raw: &'l RawValue,
-    /// What is written as text.
+    /// The text, if the value is a JSON string.
     text: Option<Cow<'l, str>>,
-    /// What the text stands for, once somebody asks for it.
+    /// The bytes that the text encodes, once they were read.
     bytes: OnceLock<Vec<u8>>,
 }
 
@@ -138,7 +140,7 @@ impl Fields<'_> {
         self.fields.get(at).ok_or(sqlx::Error::ColumnIndexOutOfBounds { index: at, len: columns })
     }
 
-    /// What a column holds, or what it should.
+    /// The value of a column, or the error that names the expected type.
     fn told<T>(&self, at: usize, expected: &str, found: Option<T>) -> Result<T, sqlx::Error> {
         found.ok_or_else(|| {
             let column = self.table.columns().get(at).copied().unwrap_or_default();

@@ -165,9 +165,10 @@ enum Content {
 
 impl Content {
     fn read(kind: Kind, row: &dyn Columns) -> Result<Self, StoreError> {
-        match kind {
-            Kind::Event => RecordedEvent::read(&mut Cells::new(row)).map(Self::Event),
-            _ => (kind.table().read)(row).map(Self::Record),
+        if kind == Kind::Event {
+            RecordedEvent::read(&mut Cells::new(row)).map(Self::Event)
+        } else {
+            (kind.table().read)(row).map(Self::Record)
         }
     }
 

@@ -134,7 +134,7 @@ impl Business {
         Ok(customer)
     }
 
-    /// What a customer's subscription does at its time: it renews, is paid at last, resumes or ends.
+    /// The steps that are due at their time: a renewal, a retried payment, a resumption, an end.
     async fn act_when_due(&mut self, customer: &mut Customer) -> Result<(), Failure> {
         use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Unpaid};
 
@@ -175,7 +175,7 @@ impl Business {
         }
     }
 
-    /// What a customer may do on any day.
+    /// The steps that a customer may take on any day.
     async fn act_by_chance(&mut self, customer: &mut Customer) -> Result<(), Failure> {
         use PaymentStatus::{PartiallyRefunded, Refunded};
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};

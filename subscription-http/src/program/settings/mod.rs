@@ -79,8 +79,8 @@ pub(crate) struct Settings {
     #[arg(long, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
     pub(crate) keys: Option<PathBuf>,
 
-    /// Who can have subscriptions: only users who signed up here, or any UUID, for an application that
-    /// has users of its own. [default: accounts]
+    /// The users who can have subscriptions: only those who signed up here, or any UUID, for an application
+    /// that has users of its own. [default: accounts]
     #[arg(long, env = "SUBSCRIPTION_USERS")]
     pub(crate) users: Users,
 

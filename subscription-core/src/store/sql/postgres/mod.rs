@@ -115,11 +115,9 @@ impl Dialect for Postgres {
         self.rows(access::move_due(now, " FOR NO KEY UPDATE SKIP LOCKED")).await.map(drop)
     }
 
-    /// PostgreSQL evaluates a condition on no row before it reads any row. Near the end of a list it would
-    /// prefer an index of more rows than the list has.
+    /// PostgreSQL evaluates a condition on no row before it reads any row.
     fn fit(branch: &mut Branch, tests: &[String]) {
         branch.conditions.extend_from_slice(tests);
-        branch.begin_within();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Opening a database, also one that is not up yet.
+//! Opens a PostgreSQL database, also one that cannot be reached yet.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::super::pool::{Pool, is_lost};
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
 
-/// How long to wait between two attempts to reach a database, at the most.
+/// The longest pause between two attempts to reach a database.
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// PostgreSQL's own bound of `max_connections`.
@@ -73,7 +73,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Opens the database and brings its tables up to date.
+    /// Opens the database and migrates its tables.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         migrate(&self.options, self.patience).await?;
         Ok(self.store(Readiness::ready(), Arc::default()))
@@ -108,11 +108,11 @@ impl PostgresOptions {
     }
 }
 
-/// Brings the tables up to date. Of several that try, one does it while the others wait.
+/// Migrates the tables. Of several processes one does it while the others wait.
 async fn migrate(options: &PgConnectOptions, patience: Duration) -> Result<(), OpenError> {
     let options = options.clone().disable_statement_logging();
     let database = |error: sqlx::Error| OpenError::Database(error.into());
-    // What takes a connection and then says nothing would be waited for without end.
+    // A server that accepts the connection and sends nothing must not be awaited without end.
     let connected = tokio::time::timeout(patience, options.connect()).await;
     let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     let mut connection = connected.map_err(silent).flatten().map_err(database)?;
@@ -120,12 +120,12 @@ async fn migrate(options: &PgConnectOptions, patience: Duration) -> Result<(), O
     connection.close().await.ok();
     migrated.map_err(|error| {
         let lost = matches!(&error, sqlx::migrate::MigrateError::Execute(error) if is_lost(error));
-        // What was lost on the way may be reached later.
+        // A connection that was lost may be opened later.
         if lost { OpenError::Database(error.into()) } else { OpenError::Migration(error.into()) }
     })
 }
 
-/// Whether the tables are there.
+/// Whether the tables have been migrated.
 #[derive(Debug)]
 pub(super) struct Readiness(watch::Receiver<bool>);
 
@@ -134,7 +134,7 @@ impl Readiness {
         Self(watch::channel(true).1)
     }
 
-    /// Tries until it succeeds.
+    /// Retries until the migration succeeds.
     fn awaited(options: PgConnectOptions, patience: Duration, stop: Arc<Notify>) -> Self {
         let (tell, ready) = watch::channel(false);
         tokio::spawn(async move {
@@ -143,7 +143,7 @@ impl Readiness {
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = stop.notified() => return,
-                    // The store is gone.
+                    // The store was dropped.
                     () = tell.closed() => return,
                 }
                 match migrate(&options, patience).await {

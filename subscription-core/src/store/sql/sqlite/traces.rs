@@ -17,7 +17,7 @@ use super::super::page::Statement;
 use super::PATIENCE;
 use crate::store::{ChangeSet, Key};
 
-/// How long a deleted row stays in the log.
+/// The time after which the log is truncated when a row was deleted.
 const LOG_CUT_AFTER: Duration = Duration::from_secs(1);
 /// How long to wait before the log is cut that readers still needed, or that could not be cut, at the most.
 const LOG_RETRY_MAX: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const VACUUM_AFTER: Duration = Duration::from_mins(10);
 /// A file that is larger is not written anew: writers would wait for seconds.
 const VACUUM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
-/// Where deleted rows may still be found, and when that is to be seen to.
+/// Deleted rows that may still be in the file or its log, and when they are to be erased.
 #[derive(Debug)]
 pub(super) struct Traces {
     /// When the log is to be cut.
@@ -63,12 +63,12 @@ impl Traces {
         }
     }
 
-    /// When there is something to do next.
+    /// When traces are due next.
     pub(super) fn due(&self) -> Option<Instant> {
         [self.log_due, self.pages_due].into_iter().flatten().min()
     }
 
-    /// Leaves it for later: the file cannot be opened.
+    /// Postpones it: the file cannot be opened.
     pub(super) fn put_off(&mut self) {
         let later = Instant::now() + LOG_RETRY_MAX;
         for due in [&mut self.log_due, &mut self.pages_due].into_iter().flatten() {
@@ -76,7 +76,7 @@ impl Traces {
         }
     }
 
-    /// Does what is due.
+    /// Erases traces that are due.
     pub(super) async fn erase_due(&mut self, connection: &mut SqliteConnection) {
         let now = Instant::now();
         if self.pages_due.is_some_and(|due| due <= now) {
@@ -87,7 +87,7 @@ impl Traces {
         }
     }
 
-    /// Does what would be due some time: the file is about to be closed, which cuts the log.
+    /// Erases everything at once: the file is about to be closed, which truncates the log.
     pub(super) async fn erase_all(&mut self, connection: &mut SqliteConnection) {
         if self.pages_due.is_some() {
             self.vacuum(connection).await;

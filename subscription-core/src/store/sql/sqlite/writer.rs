@@ -1,4 +1,4 @@
-//! The one writer: change sets that wait share a transaction, and so a flush of the disk.
+//! The writer task: change sets that wait for it share a transaction, and so a flush of the disk.
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -18,7 +18,7 @@ use crate::values::clock::Timestamp;
 /// Change sets in one transaction, at the most.
 const GROUP_MAX: usize = 256;
 
-/// Where change sets wait for their turn.
+/// The queue of the writer task.
 #[derive(Debug)]
 pub(super) struct Writer(mpsc::Sender<Job>);
 
@@ -30,8 +30,8 @@ enum Job {
     Close(oneshot::Sender<()>),
 }
 
-/// The writer's connection, while everybody else who writes waits. One that is not given back is
-/// replaced, and what it had not committed is gone.
+/// The writer's connection, lent to an import while commits wait. A connection that is not given back is
+/// replaced, and its open transaction is rolled back.
 #[derive(Debug)]
 pub(super) struct Loan {
     pub(super) connection: SqliteConnection,
@@ -40,7 +40,7 @@ pub(super) struct Loan {
 
 impl Loan {
     pub(super) fn give_back(self) {
-        // Where nobody waits for it, it ends.
+        // Without a receiver the connection is closed.
         self.back.send(self.connection).ok();
     }
 }
@@ -65,13 +65,13 @@ impl Writer {
         self.ask(|answer| Job::MoveDue(now, answer)).await?
     }
 
-    /// Lends the connection, for a transaction of one's own.
+    /// Lends the connection to the caller for a transaction.
     pub(super) async fn lend(&self) -> Result<Loan, StoreError> {
         self.ask(Job::Lend).await
     }
 
     pub(super) async fn close(&self) {
-        // Whoever closes twice finds it closed.
+        // The second call finds the store closed.
         self.ask(Job::Close).await.ok();
     }
 
@@ -120,11 +120,11 @@ async fn run(
         if !sound {
             connection = None;
         }
-        // A loan that is refused is dropped, which tells its taker.
+        // A refused loan is dropped, which fails the call that waits for it.
         let lending = lending.into_iter().filter(|_| held.is_in_place());
         for to in lending {
             connection = lend(connection, &options, to).await;
-            // An import that was refused may be there, with all who were in it.
+            // The log may hold the records of a refused import.
             traces.in_log();
         }
         if !closing.is_empty() {
@@ -146,7 +146,7 @@ async fn run(
     }
 }
 
-/// Waits for the next jobs, or until traces are to be erased; false once nobody can have a job any more.
+/// Waits for the next jobs, or until traces are to be erased; false once the queue is closed.
 async fn next(jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>, traces: &Traces) -> bool {
     let received = jobs.recv_many(group, GROUP_MAX);
     match traces.due() {
@@ -180,15 +180,15 @@ fn refuse(work: Vec<Job>, why: &'static str) {
 
 fn answer(job: Job, outcome: Result<(), StoreError>) {
     match job {
-        // Whoever has left does not want to know.
+        // The caller may have been cancelled.
         Job::Commit(_, to) | Job::MoveDue(_, to) => drop(to.send(outcome)),
-        // Neither is answered with an outcome.
+        // These have no outcome.
         Job::Lend(_) => {}
         Job::Close(to) => drop(to.send(())),
     }
 }
 
-/// Does the work of one group and answers each job. False if the connection cannot be relied on.
+/// Runs one group of jobs and sends each its outcome. False if the connection cannot be used any more.
 async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut Traces) -> bool {
     if work.is_empty() {
         return true;
@@ -205,20 +205,20 @@ async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut T
             true
         }
         Err(error) => {
-            // Nothing of the group is kept: neither what was taken nor what came after.
+            // The whole group is rolled back.
             let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
             tracing::error!(%error, "a group of commits could not be written");
             let error = std::sync::Arc::new(error);
             for job in work {
                 answer(job, Err(unavailable(std::sync::Arc::clone(&error))));
             }
-            // Where SQLite has rolled back by itself, there is nothing to roll back.
+            // ROLLBACK fails where SQLite has rolled back by itself.
             undone.is_ok() || connection.ping().await.is_ok()
         }
     }
 }
 
-/// One transaction. What one job is refused hurts no other; an error of the file hurts all.
+/// Runs jobs in one transaction. A refused job does not affect others; an error of the file fails all.
 async fn transact(
     connection: &mut SqliteConnection,
     work: &[Job],
@@ -229,7 +229,7 @@ async fn transact(
     };
     step(connection, "BEGIN IMMEDIATE").await?;
     for job in work {
-        // What is refused at its only write has written nothing.
+        // A job that is refused at its only write has written nothing.
         let many = matches!(job, Job::Commit(changes, _)
             if changes.writes.len() > 1 || !changes.deletes.is_empty());
         if many {
