@@ -85,7 +85,7 @@ impl SubscriptionService {
         if found.expires_at <= self.now() {
             return Ok(IdempotencyLookup::New(found.version));
         }
-        match T::from_answer(&found.answer) {
+        match T::from_result(&found.result) {
             Some(record) if found.fingerprint == *fingerprint => {
                 Ok(IdempotencyLookup::Replay(Created { record, replayed: true }))
             }

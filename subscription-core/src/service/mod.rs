@@ -194,7 +194,7 @@ impl SubscriptionService {
                 key: key.clone(),
                 version: request_version.next(),
                 fingerprint: *fingerprint,
-                answer: Arc::clone(&record).into_answer(),
+                result: Arc::clone(&record).into_result(),
                 expires_at: now.saturating_add(self.0.idempotency_kept),
             })
         });

@@ -8,8 +8,8 @@ use subscription_core::events::Subject;
 use subscription_core::payments::{NewPayment, Payment, PaymentChanges};
 use subscription_core::plans::{NewPlan, NodeQuota, Plan, PlanChanges};
 use subscription_core::store::{
-    Answer, Idempotency, IdempotencyKey, Operation as Repeatable, PaymentQuery, PlanQuery,
-    SubscriptionQuery,
+    Idempotency, IdempotencyKey, IdempotencyResult, Operation as Repeatable, PaymentQuery,
+    PlanQuery, SubscriptionQuery,
 };
 use subscription_core::subscriptions::{NewSubscription, Subscription, SubscriptionChanges};
 use subscription_core::{
@@ -25,12 +25,12 @@ pub enum Record {
     Payment(Payment),
 }
 
-impl From<&Answer> for Record {
-    fn from(answer: &Answer) -> Self {
-        match answer {
-            Answer::Plan(plan) => Self::Plan((**plan).clone()),
-            Answer::Subscription(held) => Self::Subscription((**held).clone()),
-            Answer::Payment(payment) => Self::Payment((**payment).clone()),
+impl From<&IdempotencyResult> for Record {
+    fn from(result: &IdempotencyResult) -> Self {
+        match result {
+            IdempotencyResult::Plan(plan) => Self::Plan((**plan).clone()),
+            IdempotencyResult::Subscription(held) => Self::Subscription((**held).clone()),
+            IdempotencyResult::Payment(payment) => Self::Payment((**payment).clone()),
         }
     }
 }
