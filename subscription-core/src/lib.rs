@@ -114,22 +114,27 @@
 //! None is on by default.
 
 pub mod accounts;
+#[cfg(feature = "auth")]
 pub mod auth;
 mod error;
 pub mod events;
+#[cfg(feature = "auth")]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
+#[cfg(feature = "auth")]
 mod server_keys;
 mod service;
 pub mod store;
 pub mod subscriptions;
 mod values;
 
+#[cfg(feature = "auth")]
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};
 pub use plans::{BillingCycle, Features, NewPlan, Plan, PlanChanges};
+#[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService};
 pub use store::{MemoryStore, Store};

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::values::clock::Timestamp;
 use crate::values::faults::{InvalidValue, named};
@@ -183,40 +182,5 @@ impl Session {
     /// True if its tokens are good.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && !self.has_expired(now)
-    }
-
-    /// The session once it is ended.
-    #[must_use]
-    pub(crate) fn revoke(&self, reason: RevocationReason, now: Timestamp) -> Self {
-        Self { revoked: Some(Revocation { at: now, reason }), ..self.written(now) }
-    }
-
-    /// The session in its next generation.
-    #[must_use]
-    pub(crate) fn rotate(&self, key_id: u8, idle: Duration, now: Timestamp) -> Self {
-        Self {
-            key_id,
-            generation: self.generation.saturating_add(1),
-            rotated_at: now,
-            successor_used: false,
-            last_seen_at: now,
-            idle_expires_at: now.saturating_add(idle),
-            ..self.written(now)
-        }
-    }
-
-    /// The session once a token of `generation` was seen, or `None` if that is not worth a write.
-    pub(crate) fn seen(&self, generation: u32, every: Duration, now: Timestamp) -> Option<Self> {
-        let used = generation == self.generation && !self.successor_used;
-        let long_ago = now >= self.last_seen_at.saturating_add(every);
-        (used || long_ago).then(|| Self {
-            successor_used: self.successor_used || used,
-            last_seen_at: now,
-            ..self.written(now)
-        })
-    }
-
-    fn written(&self, now: Timestamp) -> Self {
-        Self { updated_at: now, version: self.version.next(), ..self.clone() }
     }
 }

@@ -12,9 +12,10 @@ mod identity;
 mod input;
 mod jws;
 mod keys;
-mod known;
 mod provider;
+mod refresh;
 mod refresh_token;
+mod secret_cache;
 mod sessions;
 mod sign_in;
 mod token;
@@ -23,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::accounts::{
-    Client, ClientKey, ClientKind, ClientSource, IdentityKey, NewClient, Origin, RefreshWindows,
-    Revocation, RevocationReason, Scope, Session, User, WebOrigin,
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, NewClient, Origin, Revocation,
+    RevocationReason, Scope, Session, User, WebOrigin,
 };
 pub use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
 pub use crate::server_keys::{BadKey, ServerKeys};
@@ -37,6 +38,7 @@ pub use input::{ProofOfIdentity, RefreshRequest};
 pub use jws::{Algorithm, SigningFailed, VerifyingKey};
 pub use keys::{KeyRing, SigningKey};
 pub use provider::{IntrospectedIdentities, OidcIdentities};
+pub use refresh::RefreshWindows;
 pub use sessions::Authenticated;
 pub use sign_in::{SignIn, SignedIn};
 pub use token::AccessClaims;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Authentication;
+use super::refresh::{self, Refresh, RefreshRefused};
 use super::refresh_token::RefreshToken;
 use super::sign_in::{SignedIn, expect_open};
 use super::token::{AccessClaims, TokenRefused};
-use crate::accounts::refresh::{self, Refresh, RefreshRefused};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Change, Subject};

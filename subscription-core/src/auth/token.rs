@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jws::{Compact, read_object};
 use super::keys::KeyRing;
-use super::known::{Known, hash};
+use super::secret_cache::{SecretCache, hash};
 use crate::accounts::Session;
 use crate::error::Error;
 use crate::values::clock::Timestamp;
@@ -16,19 +16,19 @@ use crate::values::id::{SessionId, TokenId, UserId};
 use crate::values::randomness::Randomness;
 use crate::values::text::Slug;
 
-/// What tells our access tokens from every other JWT (RFC 9068).
+/// The header `typ` that distinguishes our access tokens from every other JWT (RFC 9068).
 const TOKEN_TYPE: &str = "at+jwt";
 
 /// Longer tokens are refused before they are decoded.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
-/// Tokens of which is remembered that they are ours, at the most.
+/// Maximum number of verified tokens cached.
 const SIGNED_MAX: usize = 10_000;
 
-/// How far two clocks may be apart.
+/// Accepted difference between two clocks.
 pub(crate) const LEEWAY_SECONDS: u64 = 30;
 
-/// What an access token says, all of it required.
+/// The claims of an access token, all of them required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessClaims {
@@ -84,11 +84,11 @@ pub(crate) struct AccessTokens {
 /// What tokens say whose signatures were found good before: to check one anew costs as much as all the
 /// rest of a request. Only that is remembered which time does not change.
 #[derive(Debug)]
-pub(crate) struct Signed(Known<Arc<AccessClaims>>);
+pub(crate) struct Signed(SecretCache<Arc<AccessClaims>>);
 
 impl Default for Signed {
     fn default() -> Self {
-        Self(Known::of(SIGNED_MAX))
+        Self(SecretCache::of(SIGNED_MAX))
     }
 }
 
