@@ -37,7 +37,7 @@ impl AuthCache {
         Self { entries: SecretCache::of(entries), stamps, lag }
     }
 
-    /// What a token was found to be, if that is recent enough and its session was not touched here.
+    /// The cached result for a token, if it is recent enough and its session was not changed here.
     pub(super) fn get(&self, token: &SecretString, now: Timestamp) -> Option<Arc<Authenticated>> {
         let entry = self.entries.get(&hash(token))?;
         let recent = entry.checked_at <= now && now < entry.checked_at.saturating_add(self.lag);
@@ -60,7 +60,7 @@ impl AuthCache {
         self.slot(session).map_or(0, |slot| slot.load(Ordering::SeqCst))
     }
 
-    /// Makes every token of the session be checked again.
+    /// Invalidates every cached token of the session.
     pub(super) fn forget(&self, session: SessionId) {
         if let Some(slot) = self.slot(session) {
             slot.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Accounts: signing up and signing in.
+//! Accounts: sign-up and sign-in.
 
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
 use crate::values::version::Version;
 
-/// Somebody who wants in.
+/// A request to sign in or up.
 #[derive(Debug, Clone)]
 pub struct SignIn {
-    /// The client that asks for them.
+    /// The client that sent the request.
     pub client_id: Slug,
-    /// The token that an identity provider gave them.
+    /// The token that an identity provider issued.
     pub access_token: SecretString,
-    /// The address that they say is theirs.
+    /// The address that the caller claims.
     pub email: Email,
-    /// Where they come from.
+    /// The origin of the request.
     pub origin: Origin,
 }
 
-/// A session's tokens, and whose they are.
+/// A session, its tokens and its user.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
-    /// What to call with from now on.
+    /// The access token.
     pub access_token: SecretString,
     /// How long it is good.
     pub expires_in: Duration,
-    /// What to get the next pair with.
+    /// The refresh token, for the next pair.
     pub refresh_token: SecretString,
     /// How long it is good.
     pub refresh_expires_in: Duration,
@@ -64,7 +64,7 @@ pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
 
 /// # Accounts
 impl Authentication {
-    /// Makes an account for an identity that has none, and opens its first session.
+    /// Creates an account for an identity that has none, and opens its first session.
     pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
@@ -92,8 +92,8 @@ impl Authentication {
 
     /// Opens a session for an identity that has an account.
     ///
-    /// Where the user has as many live sessions as there may be, the oldest is ended, and of the ended
-    /// ones those beyond [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
+    /// If the user has the maximum number of live sessions, the oldest is revoked, and ended ones beyond
+    /// [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
     /// deleted. Where the identity provider has verified another address than the account has, the
     /// account follows.
     pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
@@ -127,7 +127,7 @@ impl Authentication {
             .await
     }
 
-    /// Asks the provider who the caller is, and holds it against what the caller said.
+    /// Verifies the identity token, and compares its address with the one that the caller sent.
     async fn proved(&self, sign_in: &SignIn) -> Result<IdentityKey, Error> {
         let SignIn { access_token, email, .. } = sign_in;
         let now = self.service().now();
@@ -229,7 +229,7 @@ impl Authentication {
         })
     }
 
-    /// The tokens of a session's present generation.
+    /// The tokens of a session's current generation.
     pub(super) fn signed_in(
         &self,
         user: Arc<User>,
@@ -251,7 +251,7 @@ impl Authentication {
     }
 }
 
-/// Tells identity tokens apart without keeping them.
+/// A hash that identifies an identity token without storing it.
 fn fingerprint(token: &SecretString) -> [u8; 32] {
     Sha256::digest(token.expose_secret()).into()
 }

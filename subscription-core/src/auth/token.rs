@@ -32,9 +32,9 @@ pub(crate) const LEEWAY_SECONDS: u64 = 30;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessClaims {
-    /// Who issued it.
+    /// The issuer.
     pub iss: String,
-    /// For whom it is.
+    /// The audience.
     pub aud: String,
     /// The user.
     pub sub: UserId,
@@ -42,7 +42,7 @@ pub struct AccessClaims {
     pub client_id: Slug,
     /// The session.
     pub sid: SessionId,
-    /// Names the token.
+    /// The id of the token.
     pub jti: TokenId,
     /// When it was issued, in seconds since 1970.
     pub iat: u64,
@@ -62,16 +62,16 @@ impl AccessClaims {
     }
 }
 
-/// Why an access token was not taken.
+/// The reason why an access token was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenRefused {
-    /// It is not ours, or was tampered with.
+    /// It was not issued by us, or was altered.
     Invalid,
-    /// It was ours once.
+    /// It has expired.
     Expired(Arc<AccessClaims>),
 }
 
-/// Makes and checks access tokens.
+/// Issues and verifies access tokens.
 #[derive(Debug)]
 pub(crate) struct AccessTokens {
     pub(crate) keys: KeyRing,
@@ -81,8 +81,8 @@ pub(crate) struct AccessTokens {
     pub(crate) signed: Signed,
 }
 
-/// What tokens say whose signatures were found good before: to check one anew costs as much as all the
-/// rest of a request. Only that is remembered which time does not change.
+/// The claims of tokens whose signatures were verified: a verification costs as much as all the rest of a
+/// request. Only facts that time does not change are cached.
 #[derive(Debug)]
 pub(crate) struct Signed(SecretCache<Arc<AccessClaims>>);
 
@@ -119,7 +119,7 @@ impl AccessTokens {
         Ok(self.keys.sign(TOKEN_TYPE, &claims)?.into())
     }
 
-    /// What a token says, if it is ours and has not expired.
+    /// The claims of a token, if it is ours and has not expired.
     pub(crate) fn verify(
         &self,
         token: &SecretString,

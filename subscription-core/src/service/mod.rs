@@ -52,7 +52,7 @@ struct Parts {
     pause: Option<Pause>,
 }
 
-/// Puts a [`SubscriptionService`] together.
+/// Builds a [`SubscriptionService`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct ServiceBuilder(Parts);
@@ -77,16 +77,16 @@ impl ServiceBuilder {
         self
     }
 
-    /// Takes subscriptions only for users who have an account in the store (see
-    /// [`Authentication`](crate::Authentication)). Left out, users are your business: any id will do.
+    /// Accepts subscriptions only for users who have an account in the store (see `Authentication`).
+    /// Otherwise any id is accepted.
     pub fn check_users(mut self) -> Self {
         self.0.checks_users = true;
         self
     }
 
-    /// Pauses by this before a change is tried again that other processes have made impossible several
-    /// times: pass your runtime's timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Left out,
-    /// it is tried again at once, which will do for one process.
+    /// Pauses before a change is retried that lost several times to other processes: pass your runtime's
+    /// timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Without it a change is retried at once,
+    /// which is enough for one process.
     pub fn pause(mut self, pause: Pause) -> Self {
         self.0.pause = Some(pause);
         self
@@ -140,17 +140,17 @@ impl SubscriptionService {
 
 /// # Events and upkeep
 impl SubscriptionService {
-    /// Checks that the store takes writes, by an empty one: for a server that is asked whether it is ready.
+    /// Checks that the store accepts writes, by an empty one: for a server's readiness probe.
     pub async fn check_store(&self) -> Result<(), Error> {
         self.store().commit(ChangeSet::default()).await.map_err(Error::Store)
     }
 
-    /// The events after a place in the feed, oldest first; 0 is before the first.
+    /// The events after a sequence, oldest first; 0 is before the first.
     pub async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, Error> {
         Ok(self.store().events(&EventQuery::after(after, limit)).await?.items)
     }
 
-    /// Removes the events up to and with this place from the feed, once all who read it have.
+    /// Removes the events up to and including this sequence from the feed, once every reader has read them.
     pub async fn forget_events(&self, up_to: u64) -> Result<(), Error> {
         let changes = ChangeSet { forget_events: Some(up_to), ..ChangeSet::default() };
         self.store().commit(changes).await.map_err(Error::Store)
@@ -271,7 +271,7 @@ impl SubscriptionService {
         }
         Ok(match holder.filter(|holder| *holder != write.key()) {
             Some(holder) => Conflict::Taken { unique, holder }.into(),
-            // Whoever had it is gone by now, or the record itself has it: decide again.
+            // The other record is gone by now, or the record itself has the value: decide again.
             None => Error::Store(StoreError::Conflict(write.key())),
         })
     }
@@ -289,7 +289,7 @@ pub(crate) fn expect_version(
     Ok(())
 }
 
-/// Gives what was found, or says that it was not.
+/// Returns the record, or [`Error::NotFound`].
 pub(crate) fn found<T>(
     record: Result<Option<T>, StoreError>,
     kind: &'static str,

@@ -1,4 +1,4 @@
-//! What can be done with payments.
+//! Methods for payments.
 
 use crate::store::StoreExt as _;
 use crate::subscriptions::Subscription;
@@ -120,7 +120,7 @@ impl SubscriptionService {
         .await
     }
 
-    /// The subscription is there, and goes on to be until the commit.
+    /// Checks that the subscription exists, and guards it until the commit.
     async fn referenced_subscription(&self, id: SubscriptionId) -> Result<Guard, Error> {
         let found = self.store().get_as::<Subscription>(&id).await?;
         let found = found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What can be done with plans.
+//! Methods for plans.
 
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;

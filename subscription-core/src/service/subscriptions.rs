@@ -1,4 +1,4 @@
-//! What can be done with subscriptions.
+//! Methods for subscriptions.
 
 use crate::accounts::User;
 use crate::store::StoreExt as _;
@@ -44,7 +44,7 @@ impl SubscriptionService {
             let now = self.now();
             let user = self.referenced_user(new.user_id).await;
             let plan = self.referenced_plan(new.subscription_plan_id).await;
-            // Without a plan the rest is checked all the same, to tell all faults at once.
+            // Without a plan the rest is checked all the same, to return all faults at once.
             let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
             let id = SubscriptionId::new(now, self.randomness())?;
             let made = Subscription::create(new.clone(), cycle, id, now);
@@ -146,7 +146,7 @@ impl SubscriptionService {
         .await
     }
 
-    /// The user has an account, and goes on to have it until the commit, if that is to be checked.
+    /// Checks that the user has an account, if users are checked, and guards it until the commit.
     async fn referenced_user(&self, id: UserId) -> Result<Option<Guard>, Error> {
         if !self.checks_users() {
             return Ok(None);
@@ -169,7 +169,7 @@ fn unknown(field: &'static str, message: &'static str) -> Error {
     Faults::from(InvalidValue::new(FaultCode::UnknownReference, message).at(field)).into()
 }
 
-/// The plan takes new subscriptions, and goes on to do so until the commit.
+/// Checks that the plan is active, and guards it until the commit.
 fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
     if plan.is_active {
         Ok(Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version })
@@ -178,7 +178,7 @@ fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
     }
 }
 
-/// The subscription as it shows itself at `now`, without a copy where that is as it was written.
+/// The subscription as of `now`; copied only if its access differs from the stored one.
 fn as_of(subscription: Arc<Subscription>, now: Timestamp) -> Arc<Subscription> {
     if subscription.is_active == subscription.is_active_at(now) {
         subscription
