@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use subscription_core::store::StoreExt as _;
 
 use subscription_core::Clock as _;
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, PostgresOptions, Record, SqliteOptions};
 use subscription_core::{
     BillingCycle, EventId, NewSubscription, PlanId, Store, Subscription, SubscriptionId,
@@ -57,6 +57,7 @@ fn one() -> ChangeSet {
         subject: Subject::Subscription(id),
         version: Version::FIRST,
         change: Change::Created,
+        actor: Some(Actor::Library),
     };
     ChangeSet { writes: vec![Record::from(made)], events: vec![event], ..ChangeSet::default() }
 }

@@ -138,7 +138,7 @@ struct New {
 }
 
 #[derive(Serialize)]
-struct Created {
+struct SubscriptionBody {
     id: Uuid,
     user_id: Uuid,
     subscription_plan_id: Uuid,
@@ -165,7 +165,7 @@ async fn create(
     let now = SystemClock.now();
     let (at, period) = (DateTime::<Utc>::from(now), Months::new(months.unsigned_abs()));
     let renews_at = at + period;
-    let created = Created {
+    let created = SubscriptionBody {
         id: new_id(),
         user_id: new.user_id,
         subscription_plan_id: new.subscription_plan_id,

@@ -1,20 +1,24 @@
 //! Events: one for every change of a record, written in the same commit.
 //!
-//! They are the audit trail, the feed for webhooks, and what tells others to forget a cached record.
+//! They are the audit trail, and the feed for webhooks and for caches of other processes.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::accounts::RevocationReason;
-use crate::payments::PaymentStatus;
-use crate::subscriptions::SubscriptionStatus;
+use crate::accounts::{Client, RevocationReason, User};
+use crate::payments::{Payment, PaymentStatus};
+use crate::plans::Plan;
+use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::faults::{FaultCode, InvalidValue};
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::values::text::Slug;
 use crate::values::version::Version;
 
-/// That a record changed.
+/// The change of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Names the event for ever.
@@ -28,12 +32,77 @@ pub struct Event {
     /// What happened to it.
     #[serde(flatten)]
     pub change: Change,
+    /// The actor that changed it; `None` only for events of releases that did not store it.
+    #[serde(default)]
+    pub actor: Option<Actor>,
 }
 
 impl Event {
     /// The event's name: `subscription.status_changed`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.subject.kind(), self.change.name())
+    }
+}
+
+/// The origin of a change. As text: `client:shop`, `user:<uuid>`, `clock`, `provider:<source>`,
+/// `command`, `library`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Actor {
+    /// A client of the HTTP API.
+    Client(Slug),
+    /// A person with an account, who changed something of their own.
+    User(UserId),
+    /// The passing of time: a job that does what is due.
+    Clock,
+    /// A payment provider, by the name of its source.
+    Provider(Slug),
+    /// A command of an operator, or the settings file.
+    Command,
+    /// The program that embeds the library, unless it names another actor.
+    Library,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(id) => write!(f, "client:{id}"),
+            Self::User(id) => write!(f, "user:{id}"),
+            Self::Clock => f.write_str("clock"),
+            Self::Provider(source) => write!(f, "provider:{source}"),
+            Self::Command => f.write_str("command"),
+            Self::Library => f.write_str("library"),
+        }
+    }
+}
+
+impl FromStr for Actor {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        match text.split_once(':') {
+            Some(("client", id)) => id.parse().map(Self::Client),
+            Some(("user", id)) => id.parse().map(Self::User),
+            Some(("provider", source)) => source.parse().map(Self::Provider),
+            None if text == "clock" => Ok(Self::Clock),
+            None if text == "command" => Ok(Self::Command),
+            None if text == "library" => Ok(Self::Library),
+            Some(_) | None => {
+                Err(InvalidValue::new(FaultCode::BadFormat, "must be an actor such as client:shop"))
+            }
+        }
+    }
+}
+
+impl Serialize for Actor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Actor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -83,14 +152,18 @@ impl fmt::Display for Subject {
 }
 
 /// What happened to a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
     /// It was made.
     Created,
-    /// Some of its fields changed, but not its status.
-    Updated,
+    /// It was written again, with the same status.
+    Updated {
+        /// The fields that changed; empty for events of releases that did not store them.
+        #[serde(default)]
+        fields: ChangedFields,
+    },
     /// A subscription's status changed, and perhaps other fields with it.
     SubscriptionStatusChanged {
         /// The status before.
@@ -115,10 +188,10 @@ pub enum Change {
 }
 
 impl Change {
-    const fn name(self) -> &'static str {
+    const fn name(&self) -> &'static str {
         match self {
             Self::Created => "created",
-            Self::Updated => "updated",
+            Self::Updated { .. } => "updated",
             Self::SubscriptionStatusChanged { .. } | Self::PaymentStatusChanged { .. } => {
                 "status_changed"
             }
@@ -126,6 +199,48 @@ impl Change {
             Self::Deleted => "deleted",
         }
     }
+}
+
+/// The names of the fields that differ between two versions of a record, in the order of its JSON.
+/// `version` and `updated_at`, which always differ, are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChangedFields(Vec<Cow<'static, str>>);
+
+impl ChangedFields {
+    /// The names.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+}
+
+macro_rules! changed_fields {
+    ($($record:ident { $($field:ident $(($($argument:tt)*))?),+ $(,)? })+) => {$(
+        impl $record {
+            /// The fields of which `next` has another value.
+            pub fn changed_fields(&self, next: &Self) -> ChangedFields {
+                let mut names = Vec::new();
+                $(if self.$field $(($($argument)*))? != next.$field $(($($argument)*))? {
+                    names.push(Cow::Borrowed(stringify!($field)));
+                })+
+                ChangedFields(names)
+            }
+        }
+    )+};
+}
+
+changed_fields! {
+    Plan {
+        name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
+        features, most_popular, tier, is_active,
+    }
+    Subscription {
+        user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
+        blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
+    }
+    Payment { subscription_id, amount, currency, external_payment_id, status }
+    User { identity, email, closing }
+    Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }
 }
 
 /// An event with its place in the feed.

@@ -7,6 +7,7 @@ mod auth;
 mod cycles;
 mod decimals;
 mod entitlement;
+mod events;
 mod fetch;
 mod fields;
 mod http;

@@ -336,6 +336,7 @@ async fn events_tell_of_every_change_once() {
             "change": "subscription_status_changed",
             "from": "active",
             "to": "paused",
+            "actor": "library",
         })
     );
     world.service.forget_events(3).await.unwrap();

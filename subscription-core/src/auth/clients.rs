@@ -135,7 +135,8 @@ impl Authentication {
     pub async fn rotate_client_key(&self, id: &Slug) -> Result<CreatedClient, Error> {
         self.service()
             .retrying(|| async {
-                let mut client = Client::clone(&*self.client(id).await?);
+                let found = self.client(id).await?;
+                let mut client = Client::clone(&found);
                 if client.kind == ClientKind::Public {
                     return Err(Conflict::ClientHasNoKey.into());
                 }
@@ -147,7 +148,8 @@ impl Authentication {
                     client.add_key(&self.0.server_keys, self.service().randomness(), now)?;
                 client.updated_at = now;
                 client.version = client.version.next();
-                let client = self.write_client(client, Change::Updated).await?;
+                let change = Change::Updated { fields: found.changed_fields(&client) };
+                let client = self.write_client(client, change).await?;
                 Ok(CreatedClient { client, credential })
             })
             .await
@@ -230,7 +232,8 @@ impl Authentication {
             return Ok(found);
         }
         let (updated_at, version) = (self.service().now(), found.version.next());
-        self.write_client(Client { updated_at, version, ..wanted }, Change::Updated).await
+        let change = Change::Updated { fields: found.changed_fields(&wanted) };
+        self.write_client(Client { updated_at, version, ..wanted }, change).await
     }
 
     async fn write_client(&self, client: Client, change: Change) -> Result<Arc<Client>, Error> {

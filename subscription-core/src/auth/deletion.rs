@@ -13,7 +13,8 @@ use super::Authentication;
 use super::sessions::Authenticated;
 use crate::accounts::{Session, User};
 use crate::error::{Error, Forbidden, Unauthenticated};
-use crate::events::{Change, Subject};
+use crate::events::{Actor, Change, Subject};
+use crate::service::SubscriptionService;
 use crate::store::{
     ChangeSet, Delete, Guard, Key, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
 };
@@ -42,7 +43,7 @@ impl Authentication {
         }
         let user = self.store().get_as::<User>(&own).await?;
         let user = user.ok_or(Unauthenticated::SessionRevoked)?;
-        self.delete_user(&user).await
+        self.delete_user(&user, Actor::User(own)).await
     }
 
     /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns their
@@ -53,7 +54,7 @@ impl Authentication {
         let (mut finished, mut failed) = (0, None);
         for user in closing {
             // One account that cannot be deleted does not keep the others waiting.
-            match self.delete_user(&user).await {
+            match self.delete_user(&user, Actor::Clock).await {
                 Ok(()) => finished += 1,
                 Err(error) => failed = Some(error),
             }
@@ -62,29 +63,34 @@ impl Authentication {
     }
 
     /// Deletes an account to the end.
-    async fn delete_user(&self, user: &User) -> Result<(), Error> {
-        let step = || self.delete_step(user.id);
+    async fn delete_user(&self, user: &User, by: Actor) -> Result<(), Error> {
+        let service = self.service().by(by);
+        let step = || self.delete_step(&service, user.id);
         while !self.service().retrying_on(&user.identity, step).await? {}
         Ok(())
     }
 
     /// Deletes an account, or as much of it as one commit takes; true if it is gone.
-    async fn delete_step(&self, user_id: UserId) -> Result<bool, Error> {
+    async fn delete_step(
+        &self,
+        service: &SubscriptionService,
+        user_id: UserId,
+    ) -> Result<bool, Error> {
         let user = self.store().get_as::<User>(&user_id).await?;
         // Another caller or instance has finished it.
         let Some(user) = user else { return Ok(true) };
-        let now = self.service().now();
+        let now = service.now();
         let subscriptions = self.live_subscriptions(user_id, now).await?;
         let room = ChangeSet::RECORDS_MAX.saturating_sub(subscriptions.len());
         let (live, ended) = self.all_sessions(user_id, now, room).await?;
         // There is room for all sessions, and for the user.
         let fits = live.len() + ended.len() < room;
         if !fits && !user.closing {
-            self.close(user_id, now).await?;
+            self.close(service, user_id, now).await?;
             return Ok(false);
         }
         let mut changes = ChangeSet::default();
-        self.expire(&subscriptions, &mut changes, now)?;
+        expire(service, &subscriptions, &mut changes, now)?;
         let sessions: Vec<_> = if fits {
             live.values().chain(ended.values()).collect()
         } else if !subscriptions.is_empty() {
@@ -96,27 +102,32 @@ impl Authentication {
         };
         for session in &sessions {
             let (subject, version) = (Subject::Session(session.id), session.version);
-            self.delete(subject, version, &mut changes, now)?;
+            delete(service, subject, version, &mut changes, now)?;
         }
         if fits {
             changes.guards.push(Guard::NoOtherLiveSubscription(user_id));
-            self.delete(Subject::User(user_id), user.version, &mut changes, now)?;
+            delete(service, Subject::User(user_id), user.version, &mut changes, now)?;
         }
         self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
         Ok(fits)
     }
 
     /// Marks an account as closing: nothing new is accepted for it.
-    async fn close(&self, user_id: UserId, now: Timestamp) -> Result<(), Error> {
+    async fn close(
+        &self,
+        service: &SubscriptionService,
+        user_id: UserId,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         // Read again: much time has passed since all that belongs to the account was read.
         let user = self.store().get_as::<User>(&user_id).await?;
         let Some(user) = user else { return Ok(()) };
         let version = user.version.next();
-        let subject = Subject::User(user_id);
-        let event = self.service().event(subject, version, Change::Updated, now)?;
-        let user = User { closing: true, updated_at: now, version, ..User::clone(&user) };
+        let closed = User { closing: true, updated_at: now, version, ..User::clone(&user) };
+        let change = Change::Updated { fields: user.changed_fields(&closed) };
+        let event = service.event(Subject::User(user_id), version, change, now)?;
         let changes = ChangeSet {
-            writes: vec![Record::from(user)],
+            writes: vec![Record::from(closed)],
             events: vec![event],
             ..ChangeSet::default()
         };
@@ -177,37 +188,38 @@ impl Authentication {
         live.retain(|id, _| !ended.contains_key(id));
         Ok((live, ended))
     }
+}
 
-    fn expire(
-        &self,
-        subscriptions: &[Arc<Subscription>],
-        changes: &mut ChangeSet,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        for subscription in subscriptions {
-            let Some(expired) = subscription.expire(now) else { continue };
-            let change =
-                Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
-            let subject = Subject::Subscription(expired.id);
-            changes.events.push(self.service().event(subject, expired.version, change, now)?);
-            changes.writes.push(Record::from(expired));
-        }
-        Ok(())
+/// Adds to a change set that subscriptions expire, with their events.
+fn expire(
+    service: &SubscriptionService,
+    subscriptions: &[Arc<Subscription>],
+    changes: &mut ChangeSet,
+    now: Timestamp,
+) -> Result<(), Error> {
+    for subscription in subscriptions {
+        let Some(expired) = subscription.expire(now) else { continue };
+        let change =
+            Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
+        let subject = Subject::Subscription(expired.id);
+        changes.events.push(service.event(subject, expired.version, change, now)?);
+        changes.writes.push(Record::from(expired));
     }
+    Ok(())
+}
 
-    /// Adds to a change set that a record is deleted, with its event.
-    pub(super) fn delete(
-        &self,
-        subject: Subject,
-        version: Version,
-        changes: &mut ChangeSet,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let event = self.service().event(subject.clone(), version.next(), Change::Deleted, now)?;
-        changes.events.push(event);
-        changes.deletes.push(Delete { key: Key::from(subject), version });
-        Ok(())
-    }
+/// Adds to a change set that a record is deleted, with its event.
+pub(super) fn delete(
+    service: &SubscriptionService,
+    subject: Subject,
+    version: Version,
+    changes: &mut ChangeSet,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let event = service.event(subject.clone(), version.next(), Change::Deleted, now)?;
+    changes.events.push(event);
+    changes.deletes.push(Delete { key: Key::from(subject), version });
+    Ok(())
 }
 
 /// Sessions by id.

@@ -143,6 +143,9 @@ impl AuthenticationBuilder {
 impl Authentication {
     /// Accounts in the store of `service`. `verifier` checks identity tokens, `keys` sign access tokens,
     /// `server_keys` protect refresh tokens and client keys.
+    ///
+    /// Events of clients name the [actor of the service](SubscriptionService::by), those of accounts and
+    /// sessions the user, or the clock where nobody asked.
     pub fn builder(
         service: SubscriptionService,
         verifier: Arc<dyn IdentityVerifier>,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Authentication;
+use super::deletion::delete;
 use super::refresh::{self, Refresh, RefreshRefused};
 use super::refresh_token::RefreshToken;
 use super::sign_in::{SignedIn, expect_open};
 use super::token::{AccessClaims, TokenRefused};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
-use crate::events::{Change, Subject};
+use crate::events::{Actor, Change, ChangedFields, Subject};
 use crate::service::SubscriptionService;
 use crate::store::{ChangeSet, Key, PageLimit, Record, Store};
 use crate::values::clock::Timestamp;
@@ -70,7 +71,8 @@ impl Authentication {
                     Err(RefreshRefused::Reused) => {
                         tracing::warn!(session = %session.id, "a refresh token was used twice");
                         let reason = RevocationReason::RefreshReuse;
-                        self.end(std::slice::from_ref(&session), reason, None, now).await?;
+                        let reused = std::slice::from_ref(&session);
+                        self.end(session.user_id, reused, reason, None, now).await?;
                         Err(Unauthenticated::RefreshTokenReused.into())
                     }
                 }
@@ -250,7 +252,8 @@ impl Authentication {
                     return Ok(0);
                 };
                 self.open_user(session.user_id).await?;
-                self.end(&[session], RevocationReason::Logout, None, now).await
+                let reason = RevocationReason::Logout;
+                self.end(claims.sub, &[session], reason, None, now).await
             })
             .await
     }
@@ -298,33 +301,39 @@ impl Authentication {
         // The user is written too: a sign-in that has not seen this must decide again.
         let version = user.version.next();
         let user = User { updated_at: now, version, ..User::clone(&user) };
-        self.end(&sessions, RevocationReason::RevokeAll, Some(user), now).await
+        self.end(user.id, &sessions, RevocationReason::RevokeAll, Some(user), now).await
     }
 
     /// Commits the revocation of sessions of one user, and deletes ended ones that exceed the limit.
     async fn end(
         &self,
+        user_id: UserId,
         sessions: &[Arc<Session>],
         reason: RevocationReason,
         user: Option<User>,
         now: Timestamp,
     ) -> Result<usize, Error> {
         let mut changes = ChangeSet::default();
-        if let Some(session) = sessions.first() {
-            for surplus in self.surplus_ended(session.user_id, sessions.len(), now).await? {
-                self.delete(Subject::Session(surplus.id), surplus.version, &mut changes, now)?;
+        let service = self.service().by(Actor::User(user_id));
+        if !sessions.is_empty() {
+            for surplus in self.surplus_ended(user_id, sessions.len(), now).await? {
+                delete(&service, Subject::Session(surplus.id), surplus.version, &mut changes, now)?;
             }
         }
         if let Some(user) = user {
-            let subject = Subject::User(user.id);
-            let event = self.service().event(subject, user.version, Change::Updated, now)?;
-            changes.events.push(event);
+            let change = Change::Updated { fields: ChangedFields::default() };
+            changes.events.push(service.event(
+                Subject::User(user_id),
+                user.version,
+                change,
+                now,
+            )?);
             changes.writes.push(Record::from(user));
         }
         for session in sessions {
             let ended = session.revoke(reason, now);
             let (subject, change) = (Subject::Session(ended.id), Change::Revoked { reason });
-            changes.events.push(self.service().event(subject, ended.version, change, now)?);
+            changes.events.push(service.event(subject, ended.version, change, now)?);
             changes.writes.push(Record::from(ended));
         }
         self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
@@ -357,8 +366,9 @@ impl Authentication {
     /// Commits the deletion of ended sessions.
     async fn forget(&self, ended: &[Arc<Session>], now: Timestamp) -> Result<(), Error> {
         let mut changes = ChangeSet::default();
+        let service = self.service().by(Actor::Clock);
         for session in ended {
-            self.delete(Subject::Session(session.id), session.version, &mut changes, now)?;
+            delete(&service, Subject::Session(session.id), session.version, &mut changes, now)?;
         }
         self.store().commit(changes).await.map_err(Error::Store)
     }

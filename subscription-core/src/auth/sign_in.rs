@@ -7,11 +7,12 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
+use super::deletion::delete;
 use super::refresh_token::RefreshToken;
 use super::{Authentication, IdentityRefused};
 use crate::accounts::{IdentityKey, Origin, RevocationReason, Session, User};
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden, Unauthenticated};
-use crate::events::{Change, Subject};
+use crate::events::{Actor, Change, Subject};
 use crate::store::{ChangeSet, Record, StoreError, Unique};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
@@ -116,13 +117,14 @@ impl Authentication {
                 let surplus = Surplus { ended, forgotten };
                 // The user is written with each sign-in, so that one and a revocation of all cannot
                 // pass each other.
-                let (version, mut user) = (user.version.next(), User::clone(&user));
+                let (version, mut next) = (user.version.next(), User::clone(&user));
                 // Another spelling of the same address is no other address.
-                if user.email != sign_in.email {
-                    user.email.clone_from(&sign_in.email);
+                if next.email != sign_in.email {
+                    next.email.clone_from(&sign_in.email);
                 }
-                let user = User { updated_at: now, version, ..user };
-                self.open_session(user, Change::Updated, &sign_in, surplus, now).await
+                let change = Change::Updated { fields: user.changed_fields(&next) };
+                let next = User { updated_at: now, version, ..next };
+                self.open_session(next, change, &sign_in, surplus, now).await
             })
             .await
     }
@@ -179,7 +181,8 @@ impl Authentication {
         let session = self.new_session(&user, sign_in, now)?;
         let signed_in = self.signed_in(Arc::new(user.clone()), Arc::new(session.clone()), now)?;
         let mut changes = ChangeSet::default();
-        let event = |subject, version, change| self.service().event(subject, version, change, now);
+        let service = self.service().by(Actor::User(user.id));
+        let event = |subject, version, change| service.event(subject, version, change, now);
         changes.events.push(event(Subject::User(user.id), user.version, change)?);
         changes.events.push(event(Subject::Session(session.id), session.version, Change::Created)?);
         for ended in &surplus.ended {
@@ -187,7 +190,7 @@ impl Authentication {
             changes.events.push(event(Subject::Session(ended.id), ended.version, change)?);
         }
         for session in &surplus.forgotten {
-            self.delete(Subject::Session(session.id), session.version, &mut changes, now)?;
+            delete(&service, Subject::Session(session.id), session.version, &mut changes, now)?;
         }
         let ended: Vec<_> = surplus.ended.iter().map(|session| session.id).collect();
         changes.writes = vec![Record::from(user), Record::from(session)];

@@ -21,7 +21,7 @@ use self::record::ServiceRecord;
 pub use self::turns::Pause;
 use self::turns::Turns;
 use crate::error::{Conflict, Error};
-use crate::events::{Change, Event, RecordedEvent, Subject};
+use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{
     ChangeSet, Delete, EventQuery, Guard, IdempotencyRecord, PageLimit, Record, Store, StoreError,
     Unique,
@@ -39,7 +39,10 @@ const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
 /// It holds no records of its own: clones share their parts, and many processes may each have one over
 /// the same store.
 #[derive(Debug, Clone)]
-pub struct SubscriptionService(Arc<Parts>);
+pub struct SubscriptionService {
+    parts: Arc<Parts>,
+    actor: Actor,
+}
 
 #[derive(Debug)]
 struct Parts {
@@ -94,7 +97,7 @@ impl ServiceBuilder {
 
     /// The service, ready for use.
     pub fn build(self) -> SubscriptionService {
-        SubscriptionService(Arc::new(self.0))
+        SubscriptionService { parts: Arc::new(self.0), actor: Actor::Library }
     }
 }
 
@@ -127,14 +130,21 @@ impl SubscriptionService {
         })
     }
 
+    /// The same service, whose events name this actor: a cheap clone for one request or job. Without it
+    /// they name [`Actor::Library`].
+    #[must_use]
+    pub fn by(&self, actor: Actor) -> Self {
+        Self { parts: Arc::clone(&self.parts), actor }
+    }
+
     /// The service's present moment.
     pub fn now(&self) -> Timestamp {
-        self.0.clock.now()
+        self.parts.clock.now()
     }
 
     /// The service's source of randomness.
     pub fn randomness(&self) -> &dyn Randomness {
-        &*self.0.randomness
+        &*self.parts.randomness
     }
 }
 
@@ -159,19 +169,19 @@ impl SubscriptionService {
 
 impl SubscriptionService {
     pub(crate) fn store(&self) -> &dyn Store {
-        &*self.0.store
+        &*self.parts.store
     }
 
     pub(crate) fn checks_users(&self) -> bool {
-        self.0.checks_users
+        self.parts.checks_users
     }
 
     pub(crate) fn turns(&self) -> &Turns {
-        &self.0.turns
+        &self.parts.turns
     }
 
     pub(crate) fn pause(&self) -> Option<Pause> {
-        self.0.pause
+        self.parts.pause
     }
 
     /// Commits a new record with its event and its idempotency record.
@@ -195,7 +205,7 @@ impl SubscriptionService {
                 version: request_version.next(),
                 fingerprint: *fingerprint,
                 result: Arc::clone(&record).into_result(),
-                expires_at: now.saturating_add(self.0.idempotency_kept),
+                expires_at: now.saturating_add(self.parts.idempotency_kept),
             })
         });
         let record = self.commit(record, Change::Created, guards, kept, now).await?;
@@ -253,6 +263,7 @@ impl SubscriptionService {
         }
     }
 
+    /// A new event of the service's actor.
     pub(crate) fn event(
         &self,
         subject: Subject,
@@ -260,7 +271,8 @@ impl SubscriptionService {
         change: Change,
         at: Timestamp,
     ) -> Result<Event, Error> {
-        Ok(Event { id: EventId::new(at, self.randomness())?, at, subject, version, change })
+        let (id, actor) = (EventId::new(at, self.randomness())?, Some(self.actor.clone()));
+        Ok(Event { id, at, subject, version, change, actor })
     }
 
     /// The error for a value that another record has.

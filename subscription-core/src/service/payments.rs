@@ -91,7 +91,7 @@ impl SubscriptionService {
             };
             let Some(next) = next else { return Ok(current) };
             let change = if next.status == current.status {
-                Change::Updated
+                Change::Updated { fields: current.changed_fields(&next) }
             } else {
                 Change::PaymentStatusChanged { from: current.status, to: next.status }
             };

@@ -76,7 +76,10 @@ impl SubscriptionService {
             expect_version(&*plan, version)?;
             let now = self.now();
             match plan.change(changes.clone(), now) {
-                Some(next) => self.commit_changed(next, Change::Updated, Vec::new(), now).await,
+                Some(next) => {
+                    let change = Change::Updated { fields: plan.changed_fields(&next) };
+                    self.commit_changed(next, change, Vec::new(), now).await
+                }
                 None => Ok(plan),
             }
         })

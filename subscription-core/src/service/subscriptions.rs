@@ -117,7 +117,7 @@ impl SubscriptionService {
             let guards = user.into_iter().chain(plan).collect();
             let Some(next) = next else { return Ok(current) };
             let change = if next.status == current.status {
-                Change::Updated
+                Change::Updated { fields: current.changed_fields(&next) }
             } else {
                 Change::SubscriptionStatusChanged { from: current.status, to: next.status }
             };

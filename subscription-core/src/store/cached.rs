@@ -146,7 +146,9 @@ impl<S: Store> Store for CachedStore<S> {
             return Ok(Some(record));
         }
         let found = self.inner.get(key).await?;
-        found.iter().for_each(|record| self.cache.put_record(record));
+        if let Some(record) = &found {
+            self.cache.put_record(record);
+        }
         Ok(found)
     }
 
@@ -159,7 +161,9 @@ impl<S: Store> Store for CachedStore<S> {
             return Ok(Some(record));
         }
         let found = self.inner.find(value).await?;
-        found.iter().for_each(|record| self.cache.put_record(record));
+        if let Some(record) = &found {
+            self.cache.put_record(record);
+        }
         Ok(found)
     }
 
@@ -178,8 +182,12 @@ impl<S: Store> Store for CachedStore<S> {
         let deleted: Vec<_> = deleted.cloned().collect();
         // Until the outcome is known, also if the caller does not wait for it, the records are read from
         // the store: a reader who saw a part of the set there must not find the rest here as it was.
-        written.iter().for_each(|record| self.cache.forget(&record.key(), record.version()));
-        deleted.iter().for_each(|delete| self.cache.forget(&delete.key, delete.version.next()));
+        for record in &written {
+            self.cache.forget(&record.key(), record.version());
+        }
+        for delete in &deleted {
+            self.cache.forget(&delete.key, delete.version.next());
+        }
         let outcome = self.inner.commit(changes).await;
         match &outcome {
             Ok(()) => written.iter().for_each(|record| self.cache.put_record(record)),

@@ -8,6 +8,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use secrecy::SecretString;
 use subscription_core::auth::{Client, Scope};
+use subscription_core::events::Actor;
 use subscription_core::{Error, Randomness, Unauthenticated};
 
 use super::call::Call;
@@ -87,6 +88,7 @@ impl Api {
         log.route = Some(route);
         let call = Call {
             state: Arc::clone(state),
+            service: state.service.clone(),
             pattern: route.pattern,
             variable,
             query: Query::parse(head.uri.query().unwrap_or_default())?,
@@ -141,6 +143,11 @@ impl Api {
             }
             call.token = Some(token);
         }
+        let actor = match &call.caller {
+            Some(caller) => Actor::User(caller.claims.sub),
+            None => Actor::Client(client.id.clone()),
+        };
+        call.service = state.service.by(actor);
         call.client = Some(client);
         Ok(())
     }

@@ -23,6 +23,8 @@ use super::state::State;
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
+    /// The service, whose events name the caller as their actor.
+    pub(crate) service: SubscriptionService,
     /// The route's pattern, which names the list that a cursor is for.
     pub(crate) pattern: &'static str,
     pub(crate) variable: Variable,
@@ -37,7 +39,7 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn service(&self) -> &SubscriptionService {
-        &self.state.service
+        &self.service
     }
 
     pub(crate) fn auth(&self) -> &Authentication {

@@ -177,7 +177,7 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     let user: UserId = user.parse().unwrap();
     let closing = store.get_as::<User>(&user).await.unwrap().map(|user| user.closing);
     let sessions = store
-        .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+        .list_as::<Session>(SessionQuery::LiveOf { user, now: Timestamp::MIN })
         .await
         .unwrap()
         .items

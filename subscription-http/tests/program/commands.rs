@@ -118,6 +118,22 @@ fn clients_are_added_listed_given_new_keys_and_revoked() {
 }
 
 #[test]
+fn the_events_of_a_command_name_it_as_their_actor() {
+    let folder = folder();
+    let file = folder.join("all.jsonl");
+    said(command_in(&folder).args(["client", "add", "--name", "Shop", "--scope", "plans:read"]));
+    said(command_in(&folder).args(["client", "revoke", "shop"]));
+
+    said(command_in(&folder).arg("export").arg(&file));
+
+    let text = std::fs::read_to_string(file).unwrap();
+    let events: Vec<_> = text.lines().filter(|line| line.contains(r#""kind":"event""#)).collect();
+    assert_eq!(events.len(), 2, "{text}");
+    assert!(events.iter().all(|event| event.contains(r#""actor":"command""#)), "{text}");
+    assert!(text.contains(r#""fields":["keys","revoked_at"]"#), "{text}");
+}
+
+#[test]
 fn keys_that_others_can_read_are_refused() {
     let folder = folder();
     said(command_in(&folder).args(["key", "rotate"]));

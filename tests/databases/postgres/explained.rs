@@ -1,26 +1,20 @@
-//! How the database finds its lists among a million subscriptions, as it tells itself.
+//! The query plans of PostgreSQL: each list finds its rows by an index, among a million subscriptions.
 //!
-//! The server writes down how it went about each statement that the store sent (`auto_explain`).
+//! The server logs the plan of each statement that the store sends (`auto_explain`).
 
 use std::time::Instant;
-use subscription_core::accounts::Session;
-use subscription_core::accounts::User;
-use subscription_core::payments::Payment;
-use subscription_core::plans::Plan;
-use subscription_core::store::{
-    EventQuery, IdempotencyQuery, IdempotencyRecord, SessionQuery, StoreExt as _, UniqueValue,
-    UserQuery,
-};
-use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use subscription_core::Store as _;
-use subscription_core::auth::IdentityKey;
+use subscription_core::accounts::IdentityKey;
 use subscription_core::store::{
-    Direction, IdempotencyKey, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
-    PlanQuery, Position, PostgresOptions, PostgresStore, SortKey, SubscriptionQuery,
+    Collection, Direction, DocumentFilter, DocumentKey, DocumentQuery, EventQuery, IdempotencyKey,
+    IdempotencyQuery, Key, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery,
+    Position, PostgresOptions, PostgresStore, Query, SessionQuery, SortKey, StoreExt as _,
+    SubscriptionQuery, UniqueValue, UserQuery,
 };
+use subscription_core::subscriptions::Subscription;
 use test_support::cluster::Cluster;
 use test_support::million::{
     COLUMNS, brief, further_pages, id, is_against_the_grain, lists, lists_of_few, now, row,
@@ -206,7 +200,7 @@ async fn few_by_many(cluster: &Cluster, store: &PostgresStore) -> Vec<String> {
 }
 
 /// Rows of every other table, as many as make a scan of it dear.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "INSERT INTO plans SELECT gen_random_uuid(), 'plan ' || n, 'product ' || n % 5000, '[]', 'plan-' || n, n, \
      NULL, 'monthly', '', 0, '', false, n % 10000, true, now(), now(), 1 FROM generate_series(1, 20000) n",
     "INSERT INTO payments SELECT gen_random_uuid(), ('00000000-0000-7000-8000-' || lpad((n % 1000)::text, 12, \
@@ -220,7 +214,12 @@ const OTHERS: [&str; 6] = [
      now() + n * interval '1 second' FROM generate_series(1, 100000) n",
     "INSERT INTO events (id, at, subject, version, change, sequence) SELECT gen_random_uuid(), now(), '{}', \
      1, '{}', nextval('feed') FROM generate_series(1, 100000) n",
+    "INSERT INTO documents SELECT CASE WHEN n % 2 = 0 THEN 'notes' ELSE 'others' END, 'note-' || n, 1, \
+     gen_random_uuid(), CASE WHEN n % 10 = 0 THEN 'open' ELSE 'done' END, now() + n * interval '1 second', \
+     '{}' FROM generate_series(1, 100000) n",
 ];
+
+const NOTES: Collection = Collection::named("notes");
 
 async fn every_other_read_finds_its_rows_by_an_index() {
     let cluster = Cluster::start_with(false, EXPLAINING).unwrap();
@@ -230,87 +229,104 @@ async fn every_other_read_finds_its_rows_by_an_index() {
         sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut to).await.unwrap();
     }
     sqlx::raw_sql("VACUUM ANALYZE").execute(&mut to).await.unwrap();
-    let (nobody, some) = (id(1), PageLimit::default());
-    let place = |key| Some(Position { key, id: id(10_000) });
     let from = cluster.log_len();
 
-    store.get_as::<Plan>(&nobody.into()).await.unwrap();
-    store.find_as::<Plan>(UniqueValue::PlanSlug(&"nothing".parse().unwrap())).await.unwrap();
-    let tier = "5000".parse().unwrap();
-    let price = "15000".parse().unwrap();
-    let name = "plan 5".parse().unwrap();
-    for (order, key) in [
-        (PlanOrder::Tier, SortKey::Tier(tier)),
-        (PlanOrder::Price, SortKey::Price(price)),
-        (PlanOrder::Name, SortKey::Name(name)),
-        (PlanOrder::CreatedAt, SortKey::CreatedAt),
-    ] {
-        for (direction, after) in [
-            (Direction::Ascending, None),
-            (Direction::Descending, None),
-            (Direction::Ascending, place(key.clone())),
-            (Direction::Descending, place(key.clone())),
-        ] {
-            store
-                .list_as::<Plan>(PlanQuery { order, direction, after, ..PlanQuery::default() })
-                .await
-                .unwrap();
-        }
+    read_records(&store).await;
+    for query in plan_lists().into_iter().chain(payment_lists()).chain(other_lists()) {
+        store.list(&query).await.unwrap();
     }
-    let product_id = Some("product 7".parse().unwrap());
-    let filter = PlanFilter { product_id, ..PlanFilter::default() };
-    store.list_as::<Plan>(PlanQuery { filter, ..PlanQuery::default() }).await.unwrap();
-    store.get_as::<Payment>(&nobody.into()).await.unwrap();
-    store
-        .find_as::<Payment>(UniqueValue::ExternalPayment(&"nothing".parse().unwrap()))
-        .await
-        .unwrap();
-    let of = PaymentQuery::of(Uuid::from_u128(0x7000_8000_0000_0000_0007).into());
-    for (direction, after) in [
-        (Direction::Ascending, None),
-        (Direction::Descending, None),
-        (Direction::Ascending, place(SortKey::CreatedAt)),
-        (Direction::Descending, place(SortKey::CreatedAt)),
-    ] {
-        store.list_as::<Payment>(PaymentQuery { direction, after, ..of.clone() }).await.unwrap();
-    }
-    store.get_as::<User>(&nobody.into()).await.unwrap();
-    let identity =
-        IdentityKey { issuer: "issuer".parse().unwrap(), subject: "nobody".parse().unwrap() };
-    store.find_as::<User>(UniqueValue::UserIdentity(&identity)).await.unwrap();
-    store.get_as::<Session>(&nobody.into()).await.unwrap();
-    store
-        .list_as::<Session>(SessionQuery::LiveOf { user: nobody.into(), now: now() })
-        .await
-        .unwrap()
-        .items;
-    store
-        .list_as::<Session>(SessionQuery::EndedOf {
-            user: nobody.into(),
-            now: now(),
-            skip: 100,
-            limit: some,
-        })
-        .await
-        .unwrap()
-        .items;
-    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap().items;
-    store.list_as::<Session>(SessionQuery::Ended { by: now(), limit: some }).await.unwrap().items;
-    let operation = Operation::CreateSubscription;
-    let key = IdempotencyKey { operation, client: "web".to_owned(), key: "k".parse().unwrap() };
-    store.get_as::<IdempotencyRecord>(&key).await.unwrap();
-    store
-        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now(), limit: some })
-        .await
-        .unwrap()
-        .items;
-    store.events(&EventQuery::after(1_000_000, some)).await.unwrap().items;
+    store.events(&EventQuery::after(1_000_000, PageLimit::default())).await.unwrap();
 
     let plans = explained(&cluster.log(from));
-    assert!(plans.len() >= 34, "{} statements were explained", plans.len());
+    assert!(plans.len() >= 39, "{} statements were explained", plans.len());
     for plan in &plans {
         let mut work = Work::default();
         add_up(&plan["Plan"], &mut work);
         assert!(!work.by_scan && work.rows <= 200 && work.sorted <= 200, "{work:?} {plan:#}");
     }
+}
+
+async fn read_records(store: &PostgresStore) {
+    let (nobody, text) = (id(1), "nothing".parse().unwrap());
+    let (operation, client) = (Operation::CreateSubscription, "web".to_owned());
+    let request = IdempotencyKey { operation, client, key: "k".parse().unwrap() };
+    let document = DocumentKey { collection: NOTES, id: "nothing".parse().unwrap() };
+    for key in [
+        Key::Plan(nobody.into()),
+        Key::Payment(nobody.into()),
+        Key::User(nobody.into()),
+        Key::Session(nobody.into()),
+        Key::Idempotency(request),
+        Key::Document(document),
+    ] {
+        store.get(&key).await.unwrap();
+    }
+    let identity = IdentityKey { issuer: "issuer".parse().unwrap(), subject: "x".parse().unwrap() };
+    let (slug, email) = ("nothing".parse().unwrap(), "nobody@example.com".parse().unwrap());
+    for value in [
+        UniqueValue::PlanSlug(&slug),
+        UniqueValue::ExternalPayment(&text),
+        UniqueValue::UserIdentity(&identity),
+        UniqueValue::UserEmail(&email),
+    ] {
+        store.find(value).await.unwrap();
+    }
+}
+
+/// The first page and a further one, in both directions.
+fn pages(key: &SortKey) -> [(Direction, Option<Position>); 4] {
+    let place = || Some(Position { key: key.clone(), id: id(10_000) });
+    [
+        (Direction::Ascending, None),
+        (Direction::Descending, None),
+        (Direction::Ascending, place()),
+        (Direction::Descending, place()),
+    ]
+}
+
+fn plan_lists() -> Vec<Query> {
+    let orders = [
+        (PlanOrder::Tier, SortKey::Tier("5000".parse().unwrap())),
+        (PlanOrder::Price, SortKey::Price("15000".parse().unwrap())),
+        (PlanOrder::Name, SortKey::Name("plan 5".parse().unwrap())),
+        (PlanOrder::CreatedAt, SortKey::CreatedAt),
+    ];
+    let mut lists = Vec::new();
+    for (order, key) in orders {
+        for (direction, after) in pages(&key) {
+            let query = PlanQuery { order, direction, after, ..PlanQuery::default() };
+            lists.push(Query::Plan(query));
+        }
+    }
+    let product_id = Some("product 7".parse().unwrap());
+    let filter = PlanFilter { product_id, ..PlanFilter::default() };
+    lists.push(Query::Plan(PlanQuery { filter, ..PlanQuery::default() }));
+    lists
+}
+
+fn payment_lists() -> impl Iterator<Item = Query> {
+    let of = PaymentQuery::of(Uuid::from_u128(0x7000_8000_0000_0000_0007).into());
+    let list =
+        move |(direction, after)| Query::Payment(PaymentQuery { direction, after, ..of.clone() });
+    pages(&SortKey::CreatedAt).into_iter().map(list)
+}
+
+fn other_lists() -> Vec<Query> {
+    let (user, now, limit) = (id(1).into(), now(), PageLimit::default());
+    let mut lists = vec![
+        Query::Session(SessionQuery::LiveOf { user, now }),
+        Query::Session(SessionQuery::EndedOf { user, now, skip: 100, limit }),
+        Query::Session(SessionQuery::Ended { by: now, limit }),
+        Query::User(UserQuery::Closing { limit }),
+        Query::Idempotency(IdempotencyQuery::Expired { by: now, limit }),
+    ];
+    let filters = [
+        DocumentFilter::All,
+        DocumentFilter::Owner(id(1)),
+        DocumentFilter::Label("open".parse().unwrap()),
+        DocumentFilter::DueBy(now),
+    ];
+    let notes = filters.map(|filter| Query::Document(DocumentQuery::new(NOTES, filter)));
+    lists.extend(notes);
+    lists
 }

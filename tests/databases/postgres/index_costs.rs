@@ -5,7 +5,7 @@
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use subscription_core::auth::{IdentityKey, User};
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, Guard, Key, PostgresOptions, PostgresStore};
 use subscription_core::{
     Clock as _, EventId, NewSubscription, Plan, Store as _, Subscription, SubscriptionId,
@@ -56,6 +56,7 @@ async fn create(store: &PostgresStore, plan: &Plan, user: &User, is_user_guarded
         subject: Subject::Subscription(id),
         version: Version::FIRST,
         change: Change::Created,
+        actor: Some(Actor::Library),
     };
     let mut guards = vec![Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }];
     if is_user_guarded {
@@ -107,9 +108,8 @@ async fn position(log: &mut PgConnection) -> String {
 
 /// Bytes a create between two positions of the log.
 async fn between(log: &mut PgConnection, begin: &str, end: &str) -> f64 {
-    let text = "SELECT ($2::pg_lsn - $1::pg_lsn)::float8 / $3";
-    let query = sqlx::query(text).bind(begin).bind(end).bind(CREATES as f64);
-    query.fetch_one(log).await.unwrap().get(0)
+    let text = format!("SELECT ('{end}'::pg_lsn - '{begin}'::pg_lsn)::float8 / {CREATES}");
+    sqlx::query(AssertSqlSafe(text)).fetch_one(log).await.unwrap().get(0)
 }
 
 /// The same for each table and index, and for other records by their resource manager.

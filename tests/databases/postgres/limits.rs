@@ -37,6 +37,20 @@ async fn open(url: &str, patience: Duration) -> Arc<PostgresStore> {
     Arc::new(options.open().await.unwrap())
 }
 
+/// Takes one of the role's connections. One that was closed counts until the server has seen its end, so a
+/// refusal is tried again.
+async fn occupy(url: &str) -> PgConnection {
+    let connected = tokio::time::timeout(Duration::from_mins(1), async {
+        loop {
+            match PgConnection::connect(url).await {
+                Ok(connection) => return connection,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    });
+    connected.await.unwrap()
+}
+
 async fn callers_share_the_connections_that_the_database_allows() {
     let (_cluster, url) = limited().await;
     let store = open(&url, Duration::from_mins(1)).await;
@@ -56,16 +70,16 @@ async fn callers_share_the_connections_that_the_database_allows() {
 async fn a_caller_waits_until_the_database_takes_one_more() {
     let (cluster, url) = limited().await;
     let store = open(&url, Duration::from_mins(1)).await;
-    let first = PgConnection::connect(&url).await.unwrap();
-    let _second = PgConnection::connect(&url).await.unwrap();
-    let late = plan("late");
+    let first = occupy(&url).await;
+    let _second = occupy(&url).await;
+    let (late, begun) = (plan("late"), cluster.log_len());
 
     let writer = tokio::spawn({
         let (store, late) = (Arc::clone(&store), late.clone());
         async move { put(&store, &late).await }
     });
     let refused = tokio::time::timeout(Duration::from_mins(1), async {
-        while !cluster.log(0).contains("too many connections for role") {
+        while !cluster.log(begun).contains("too many connections for role") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
@@ -80,13 +94,15 @@ async fn a_caller_waits_until_the_database_takes_one_more() {
 async fn a_caller_who_waits_in_vain_is_told_after_the_patience() {
     let (cluster, url) = limited().await;
     let store = open(&url, Duration::from_secs(2)).await;
-    let first = PgConnection::connect(&url).await.unwrap();
-    let _second = PgConnection::connect(&url).await.unwrap();
+    let first = occupy(&url).await;
+    let _second = occupy(&url).await;
+
+    let begun = cluster.log_len();
 
     let refused = put(&store, &plan("in-vain")).await;
 
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-    let tries = cluster.log(0).matches("too many connections for role").count();
+    let tries = cluster.log(begun).matches("too many connections for role").count();
     assert!((2..=40).contains(&tries), "{tries}");
 
     first.close().await.unwrap();

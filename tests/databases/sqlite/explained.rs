@@ -220,15 +220,14 @@ async fn sessions_of_a_user_are_found_by_an_index() {
     let _listening = words.with_writer(writer).finish().set_default();
     let (user, now, some) = (uuid::Uuid::max().into(), Timestamp::MAX, PageLimit::MAX);
 
-    store.list_as::<Session>(SessionQuery::LiveOf { user: user, now: now }).await.unwrap().items;
+    store.list_as::<Session>(SessionQuery::LiveOf { user, now }).await.unwrap();
     let live = overheard.last();
     store
-        .list_as::<Session>(SessionQuery::EndedOf { user: user, now: now, skip: 100, limit: some })
+        .list_as::<Session>(SessionQuery::EndedOf { user, now, skip: 100, limit: some })
         .await
-        .unwrap()
-        .items;
+        .unwrap();
     let ended = overheard.last();
-    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap().items;
+    store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap();
     let closing = overheard.last();
 
     for (statement, index, sorts) in [

@@ -7,7 +7,7 @@ use subscription_core::subscriptions::Subscription;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{
     ChangeSet, PageLimit, Record, SqliteOptions, SqliteStore, StoreError, SubscriptionFilter,
     SubscriptionQuery,
@@ -36,6 +36,7 @@ fn told(plan: &Plan) -> ChangeSet {
         subject: Subject::Plan(plan.id),
         version: plan.version,
         change: Change::Created,
+        actor: Some(Actor::Library),
     };
     let writes = vec![Record::from(plan.clone())];
     ChangeSet { writes, events: vec![event], ..ChangeSet::default() }

@@ -76,8 +76,9 @@ const USER: usize = 5;
 const SESSION: usize = 6;
 const CLIENT: usize = 7;
 const ANSWER: usize = 8;
-const FIRST_EVENT: usize = 9;
-const LAST_EVENT: usize = 14;
+const DOCUMENT: usize = 9;
+const FIRST_EVENT: usize = 10;
+const LAST_EVENT: usize = 15;
 
 /// Replaces the value of a field in a line, and keeps the order of the others.
 fn set(lines: &mut [String], line: usize, field: &str, value: &Value) {
@@ -123,7 +124,7 @@ async fn all_at_once(store: &impl Movable) {
         "line 3: user_id names no user of the file, and the file has users",
         "line 4: amount must be more than 0",
         "line 6: user_id names no user of the file",
-        "line 14: sequence must not be greater than the feed of line 1",
+        "line 15: sequence must not be greater than the feed of line 1",
     ];
     assert_eq!(faults(&refused), expected);
     let text = refused.to_string();
@@ -205,13 +206,18 @@ fn of_others() -> Vec<Case> {
             vec![public, scopes(json!([])), (CLIENT, "keys", key)],
             "line 7: keys must be none for a public client",
         ),
+        (vec![(DOCUMENT, "body", json!("{\"a\":"))], "line 9: body must be JSON"),
+        (
+            vec![(DOCUMENT, "body", json!(format!("\"{}\"", "x".repeat(65_535))))],
+            "line 9: body must have at most 65536 bytes",
+        ),
         (
             vec![(FIRST_EVENT, "sequence", json!(0))],
-            "line 9: sequence must rise from event to event",
+            "line 10: sequence must rise from event to event",
         ),
         (
             vec![(1, "feed", json!(3))],
-            "line 12: sequence must not be greater than the feed of line 1",
+            "line 13: sequence must not be greater than the feed of line 1",
         ),
     ]
 }

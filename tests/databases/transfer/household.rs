@@ -8,10 +8,11 @@ use subscription_core::auth::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
     Scope, Session, User,
 };
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    ChangeSet, IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record,
+    ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
+    IdempotencyResult, Operation, Record,
 };
 use subscription_core::{
     BillingCycle, EventId, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
@@ -87,6 +88,7 @@ impl Household {
             Record::from(session),
             Record::from(self.client()),
             Record::from(self.answer(answer)),
+            Record::from(self.document()),
         ]
     }
 
@@ -102,7 +104,10 @@ impl Household {
                 let (from, to) = (self.pick(PaymentStatus::all()), found.status);
                 (Subject::Payment(found.id), Change::PaymentStatusChanged { from, to })
             }
-            Record::User(user) => (Subject::User(user.id), Change::Updated),
+            Record::User(user) => {
+                let next = User { closing: !user.closing, ..User::clone(user) };
+                (Subject::User(user.id), Change::Updated { fields: user.changed_fields(&next) })
+            }
             Record::Session(session) => {
                 let reason = self.pick(RevocationReason::ALL);
                 (Subject::Session(session.id), Change::Revoked { reason })
@@ -111,12 +116,32 @@ impl Household {
             Record::Idempotency(_) | Record::Document(_) => return None,
         };
         let (at, version) = (self.time(), write.version());
-        Some(Event { id: EventId::new(at, &self.random).unwrap(), at, subject, version, change })
+        let id = EventId::new(at, &self.random).unwrap();
+        let client = Actor::Client("a-shop".parse().unwrap());
+        let actor = self.pick([None, Some(Actor::Command), Some(client)]);
+        Some(Event { id, at, subject, version, change, actor })
     }
 
     fn changed(&self, write: &Record) -> Option<Record> {
         let changed = at_version(write.clone(), write.version().next().get());
         self.maybe(|| changed)
+    }
+
+    fn document(&self) -> Document {
+        let (n, text) = (self.made, self.pick(TEXTS));
+        let collection = Collection::named(self.pick(["notes", "others"]));
+        Document {
+            key: DocumentKey { collection, id: parsed(format!("{n}/a\"b\\c~")) },
+            version: Version::FIRST,
+            owner: self.maybe(|| UserId::new(self.time(), &self.random).unwrap().uuid()),
+            label: self.maybe(|| parsed(self.pick(["open", "done"]))),
+            due_at: self.maybe(|| self.time()),
+            // Neither its blanks nor the order of its members may change.
+            body: serde_json::json!({ "z": text, "a": [n, 1.50] })
+                .to_string()
+                .replace(':', " : ")
+                .into(),
+        }
     }
 
     fn plan(&self) -> Plan {

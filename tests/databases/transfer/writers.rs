@@ -82,7 +82,7 @@ fn sequences(file: &[u8]) -> BTreeSet<(u64, String)> {
     lines.map(event).collect()
 }
 
-/// Every record has its event, every event its record, every payment its subscription.
+/// Every record of the ledger has its event, every event its record, every payment its subscription.
 #[track_caller]
 fn assert_whole(file: &[u8]) {
     let mut records: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -100,7 +100,7 @@ fn assert_whole(file: &[u8]) {
                     .and_modify(|known: &mut u64| *known = version.max(*known))
                     .or_insert(version);
             }
-            Some("answer" | "end") | None => {}
+            Some("answer" | "document" | "end") | None => {}
             Some(kind) => {
                 if kind == "payment" {
                     needed.insert(("subscription".to_owned(), text(&record["subscription_id"])));

@@ -178,7 +178,7 @@ async fn a_deleted_account_leaves_nothing_of_the_person() {
     assert_eq!(
         world
             .store
-            .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+            .list_as::<Session>(SessionQuery::LiveOf { user, now: Timestamp::MIN })
             .await
             .unwrap()
             .items,

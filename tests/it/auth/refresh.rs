@@ -56,7 +56,7 @@ async fn assert_theft(
     let events = world.service.events(0, PageLimit::MAX).await.unwrap();
     let told = &events.last().unwrap().event;
     let change = Change::Revoked { reason: RevocationReason::RefreshReuse };
-    assert_eq!((&told.subject, told.change), (&Subject::Session(row.id), change), "{case}");
+    assert_eq!((&told.subject, &told.change), (&Subject::Session(row.id), &change), "{case}");
     assert_eq!(told.version, row.version, "{case}");
     for pair in of_session {
         assert_eq!(wrong(world.refresh(pair).await).1, "session_revoked", "{case}");

@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_hours(24);
 async fn rows(world: &AuthWorld, user: UserId) -> (usize, usize) {
     let all = world
         .store
-        .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+        .list_as::<Session>(SessionQuery::LiveOf { user, now: Timestamp::MIN })
         .await
         .unwrap()
         .items;

@@ -72,7 +72,7 @@ async fn an_account_with_more_than_one_commit_takes_is_deleted_to_the_last() {
     assert_eq!(
         world
             .store
-            .list_as::<Session>(SessionQuery::LiveOf { user: user, now: Timestamp::MIN })
+            .list_as::<Session>(SessionQuery::LiveOf { user, now: Timestamp::MIN })
             .await
             .unwrap()
             .items,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, Delete, Key, Record, SqliteOptions, SqliteStore};
 use subscription_core::{
     BillingCycle, EventId, PlanId, Store, Subscription, SubscriptionId, SubscriptionStatus,
@@ -146,6 +146,7 @@ fn new(nth: u64) -> ChangeSet {
         subject: Subject::Subscription(made.id),
         version: Version::FIRST,
         change: Change::Created,
+        actor: Some(Actor::Library),
     };
     let (writes, events) = (vec![Record::from(made)], vec![event]);
     ChangeSet { writes, events, ..ChangeSet::default() }

@@ -119,7 +119,7 @@ pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
     store.commit(writing([closing(2), Record::from(account(3))])).await.unwrap();
     let ids = async |limit| -> Vec<_> {
         store
-            .list_as::<User>(UserQuery::Closing { limit: limit })
+            .list_as::<User>(UserQuery::Closing { limit })
             .await
             .unwrap()
             .items
@@ -181,12 +181,7 @@ pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn
     store.commit(writing(sessions.map(Record::from))).await.unwrap();
     let ids = async |now, skip, limit| -> Vec<_> {
         let ended = store
-            .list_as::<Session>(SessionQuery::EndedOf {
-                user: user(0),
-                now: at(now),
-                skip: skip,
-                limit: limit,
-            })
+            .list_as::<Session>(SessionQuery::EndedOf { user: user(0), now: at(now), skip, limit })
             .await
             .unwrap()
             .items;
@@ -202,11 +197,8 @@ pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn
 }
 
 async fn ended(store: &Arc<dyn Store>, before: Timestamp, limit: PageLimit) -> Vec<SessionId> {
-    let ended = store
-        .list_as::<Session>(SessionQuery::Ended { by: before, limit: limit })
-        .await
-        .unwrap()
-        .items;
+    let ended =
+        store.list_as::<Session>(SessionQuery::Ended { by: before, limit }).await.unwrap().items;
     ended.iter().map(|session| session.id).collect()
 }
 

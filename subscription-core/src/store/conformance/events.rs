@@ -3,9 +3,10 @@
 use crate::store::EventQuery;
 use std::sync::Arc;
 
-use super::records::{at, event, parsed, payment, plan, subscription};
+use super::records::{account, at, client, event, parsed, payment, plan, session, subscription};
 use super::steps::{deleting, feed, limit, writing};
-use crate::events::{Change, Event, Subject};
+use crate::accounts::RevocationReason;
+use crate::events::{Actor, Change, ChangedFields, Event, Subject};
 use crate::payments::PaymentStatus;
 use crate::store::{ChangeSet, PageLimit, Record, Store};
 use crate::subscriptions::SubscriptionStatus;
@@ -42,16 +43,20 @@ pub async fn events_come_with_their_change(store: Arc<dyn Store>) {
     }
 }
 
-/// About every kind of record and every kind of change.
+/// About every kind of record, every kind of change and every actor.
 pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
     let subjects = [
         Subject::Plan(plan(1).id),
         Subject::Subscription(subscription(1).id),
         Subject::Payment(payment(1).id),
+        Subject::User(account(1).id),
+        Subject::Session(session(1).id),
+        Subject::Client(client(1).id),
     ];
     let changes = [
         Change::Created,
-        Change::Updated,
+        Change::Updated { fields: ChangedFields::default() },
+        Change::Updated { fields: plan(1).changed_fields(&plan(2)) },
         Change::SubscriptionStatusChanged {
             from: SubscriptionStatus::OnTrial,
             to: SubscriptionStatus::PastDue,
@@ -60,19 +65,32 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
             from: PaymentStatus::Succeeded,
             to: PaymentStatus::PartiallyRefunded,
         },
+        Change::Revoked { reason: RevocationReason::RefreshReuse },
         Change::Deleted,
+    ];
+    let actors = [
+        Some(Actor::Client(parsed("a-client-0"))),
+        Some(Actor::User(account(1).id)),
+        Some(Actor::Clock),
+        Some(Actor::Provider(parsed("provider"))),
+        Some(Actor::Command),
+        Some(Actor::Library),
+        // As a release wrote it that knew no actors.
+        None,
     ];
     let times = [Timestamp::MIN, parsed("2024-02-29T23:59:59.999999Z"), Timestamp::MAX];
     let events: Vec<_> = subjects
         .into_iter()
-        .zip(times)
-        .flat_map(|about| changes.map(|change| (about.clone(), change)))
+        .zip(times.into_iter().cycle())
+        .flat_map(|about| changes.clone().map(|change| (about.clone(), change)))
+        .zip(actors.into_iter().cycle())
         .zip(1..)
-        .map(|(((subject, at), change), n)| Event {
+        .map(|((((subject, at), change), actor), n)| Event {
             at,
             subject,
             version: Version::from(n * 1_000),
             change,
+            actor,
             ..event(n)
         })
         .collect();

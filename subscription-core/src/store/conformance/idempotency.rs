@@ -14,7 +14,7 @@ fn keeping(numbers: impl IntoIterator<Item = u64>) -> Vec<Record> {
 
 async fn expired(store: &Arc<dyn Store>, now: Timestamp, limit: PageLimit) -> Vec<IdempotencyKey> {
     let expired = store
-        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now, limit: limit })
+        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now, limit })
         .await
         .unwrap()
         .items;
@@ -36,7 +36,7 @@ pub async fn an_answer_belongs_to_its_operation_client_and_key(store: Arc<dyn St
     }
 
     for (key, n) in keys.iter().zip(10..) {
-        let found = store.get_as::<IdempotencyRecord>(&key).await.unwrap();
+        let found = store.get_as::<IdempotencyRecord>(key).await.unwrap();
         assert_eq!(found.map(|found| found.expires_at), Some(at(n)), "{key:?}");
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Scope, Session, User,
 };
-use crate::events::{Change, Event, Subject};
+use crate::events::{Actor, Change, Event, Subject};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Collection, Document, DocumentKey};
@@ -189,6 +189,7 @@ pub(super) fn event(n: u64) -> Event {
         subject: Subject::Plan(plan(n).id),
         version: Version::FIRST,
         change: Change::Created,
+        actor: Some(Actor::Library),
     }
 }
 

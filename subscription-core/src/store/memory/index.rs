@@ -240,7 +240,8 @@ mod tests {
             walk.map(|(_, n)| **n).collect::<Vec<_>>()
         };
         for filters in [&[&[2][..]][..], &[&[2], &[3]], &[&[2, 3]], &[&[2, 3], &[5, 7]], &[]] {
-            let fits = |n: &u128| filters.iter().all(|any| any.iter().any(|d| n % d == 0));
+            let fits =
+                |n: &u128| filters.iter().all(|any| any.iter().any(|d| n.is_multiple_of(*d)));
             let expected: Vec<_> = (1..500).filter(|n| !filters.is_empty() && fits(n)).collect();
 
             assert_eq!(walked(filters, Direction::Ascending), expected, "{filters:?}");

@@ -12,7 +12,7 @@ use crate::accounts::{
     ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason, Scope,
     WebOrigin,
 };
-use crate::events::{Change, Event, Subject};
+use crate::events::{Actor, Change, Event, Subject};
 use crate::payments::{Currency, Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, Plan};
 use crate::store::{
@@ -109,7 +109,7 @@ text! {
     SubscriptionStatus => as_str, PaymentStatus => as_str, Currency => code,
     ClientKind => as_str, ClientSource => as_str, RevocationReason => as_str, IpAddr => to_string,
     Operation => as_str, IdempotencyToken => as_str, Collection => as_str, DocumentId => as_str,
-    Label => as_str,
+    Label => as_str, Actor => to_string,
 }
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> TextField for Text<MIN, MAX, LINES> {
@@ -158,7 +158,7 @@ columns! {
     Origin { ip, user_agent }
     IdempotencyKey { operation, client, key }
     DocumentKey { collection, id }
-    Event { id, at, subject, version, change }
+    Event { id, at, subject, version, change, actor }
 }
 
 impl Field for Email {

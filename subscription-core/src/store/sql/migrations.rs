@@ -26,6 +26,7 @@ macro_rules! migrations {
                 "documents and fewer indexes",
                 "0005_documents_and_fewer_indexes"
             ),
+            migrations!($database, 6, "actors of events", "0006_actors_of_events"),
         ])
     };
     ($database:literal, $version:literal, $name:literal, $file:literal) => {

@@ -135,6 +135,7 @@ record! {
 // Events that have a sequence.
 record! {
     RecordedEvent: EVENTS = "events", key 1 {
-        sequence, event [id, at, subject, version, change],
-    }
+        sequence, event [id, at, subject, version, change, actor],
+    },
+    defaults(&[("actor", "null")])
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
+use subscription_core::events::Actor;
 use subscription_core::store::transfer::Counts;
 use subscription_core::store::{CacheInvalidator, CachedStore, SqliteOptions, SqliteStore};
 use subscription_core::{
@@ -86,7 +87,8 @@ async fn fill(
         .clock(clock.clone())
         .randomness(SeededRandomness::new(demo.seed))
         .check_users()
-        .build();
+        .build()
+        .by(Actor::Command);
     // No token is given to anybody, so the keys need not be stored.
     let (verifier, keys) = (Arc::new(DevelopmentIdentities), Keys::generate()?);
     let auth = authenticate(settings, &service, verifier, &keys)?;

@@ -13,6 +13,7 @@ use subscription_core::SubscriptionService;
 use subscription_core::auth::{
     AuthSettings, Authentication, Client, ClientSource, DevelopmentIdentities, IdentityVerifier,
 };
+use subscription_core::events::Actor;
 use subscription_http::Server;
 use tokio::net::TcpListener;
 
@@ -187,8 +188,9 @@ pub(crate) fn authenticate(
 ) -> Result<Authentication, Failure> {
     let name = settings.issuer.as_deref().unwrap_or("subscription").to_owned();
     let tokens = AuthSettings { issuer: name.clone(), audience: name, ..AuthSettings::default() };
-    let auth =
-        Authentication::builder(service.clone(), verifier, keys.ring()?, keys.server_keys()?);
+    // Clients are changed by commands and by the settings file only.
+    let service = service.by(Actor::Command);
+    let auth = Authentication::builder(service, verifier, keys.ring()?, keys.server_keys()?);
     Ok(auth.settings(tokens).build())
 }
 

@@ -158,10 +158,10 @@ fn every_change_has_one_event(view: &View<'_>) -> Result<(), String> {
 fn every_revocation_has_one_event(view: &View<'_>) -> Result<(), String> {
     for (id, session) in &view.store.sessions {
         let last = view.feed.latest.get(&Subject::Session(*id));
-        let told = match (session.revoked, last.map(|event| event.change)) {
+        let told = match (session.revoked, last.map(|event| &event.change)) {
             (Some(revocation), Some(Change::Revoked { reason })) => {
                 let at = last.map(|event| (event.at, event.version));
-                revocation.reason == reason && at == Some((revocation.at, session.version))
+                revocation.reason == *reason && at == Some((revocation.at, session.version))
             }
             (None, Some(Change::Created)) => true,
             _ => false,
@@ -185,14 +185,14 @@ fn nothing_is_half_made(view: &View<'_>) -> Result<(), String> {
     }
     let mut opened_by = None;
     for Told { event, .. } in view.fresh {
-        if let (Subject::Session(id), Change::Created) = (&event.subject, event.change) {
+        if let (Subject::Session(id), Change::Created) = (&event.subject, &event.change) {
             let user = opened_by.filter(|(_, at)| *at == event.at).map(|(user, _)| user);
             let owner = view.store.sessions.get(id).map(|session| session.user_id);
             let fits = user.is_some() && (owner.is_none() || owner == user);
             ensure(fits, || format!("{event:?}\n  of {owner:?} follows no write of its user"))?;
         }
-        opened_by = match (&event.subject, event.change) {
-            (Subject::User(id), Change::Created | Change::Updated) => Some((*id, event.at)),
+        opened_by = match (&event.subject, &event.change) {
+            (Subject::User(id), Change::Created | Change::Updated { .. }) => Some((*id, event.at)),
             _ => None,
         };
     }

@@ -30,7 +30,7 @@ impl Snapshot {
         for name in &names {
             match name {
                 Subject::User(id) => {
-                    let user = store.get_as::<User>(&*id).await.expect("a user reads");
+                    let user = store.get_as::<User>(id).await.expect("a user reads");
                     if let Some(user) = user {
                         let found =
                             store.find_as::<User>(UniqueValue::UserIdentity(&user.identity)).await;
@@ -48,12 +48,12 @@ impl Snapshot {
                     snapshot.sessions.extend(by_id);
                 }
                 Subject::Session(id) => {
-                    let session = store.get_as::<Session>(&*id).await.expect("a session reads");
+                    let session = store.get_as::<Session>(id).await.expect("a session reads");
                     snapshot.sessions.extend(session.map(|session| (*id, session)));
                 }
                 Subject::Subscription(id) => {
                     let held =
-                        store.get_as::<Subscription>(&*id).await.expect("a subscription reads");
+                        store.get_as::<Subscription>(id).await.expect("a subscription reads");
                     snapshot.subscriptions.extend(held.map(|held| (*id, held)));
                 }
                 Subject::Client(_) | Subject::Plan(_) | Subject::Payment(_) => {}

@@ -12,7 +12,9 @@ pub mod subscriptions;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use subscription_core::events::{Change, Event, Subject};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::IdempotencyKey;
 use subscription_core::{Payment, Plan, Subscription, Timestamp, Version};
 
@@ -244,6 +246,23 @@ fn update(current: Record, next: Record, change: Change) -> Expected {
     Expected::Update(next, change)
 }
 
+/// That a record was updated, by the names of all that its JSON shows otherwise than before.
+fn updated(current: &impl Serialize, next: &impl Serialize) -> Change {
+    let text = serde_json::to_string(next).unwrap();
+    let before = serde_json::to_string(current).unwrap();
+    let values =
+        |text: &str| -> BTreeMap<String, Box<RawValue>> { serde_json::from_str(text).unwrap() };
+    let before = values(&before);
+    let mut names: Vec<_> = values(&text)
+        .into_iter()
+        .filter(|(name, _)| !["version", "updated_at"].contains(&name.as_str()))
+        .filter(|(name, value)| before[name].get() != value.get())
+        .map(|(name, _)| name)
+        .collect();
+    names.sort_by_key(|name| text.find(&format!("\"{name}\":")));
+    serde_json::from_value(serde_json::json!({"change": "updated", "fields": names})).unwrap()
+}
+
 /// The record under the id that its event has.
 fn named(record: Record, name: Subject) -> Record {
     match (record, name) {
@@ -259,14 +278,9 @@ fn named(record: Record, name: Subject) -> Record {
 }
 
 /// The event that must tell of a change; its id is its own.
-const fn told(
-    event: &Event,
-    record: &Record,
-    version: Version,
-    change: Change,
-    at: Timestamp,
-) -> Event {
-    Event { id: event.id, at, subject: subject(record), version, change }
+fn told(event: &Event, record: &Record, version: Version, change: Change, at: Timestamp) -> Event {
+    let actor = Some(Actor::Library);
+    Event { id: event.id, at, subject: subject(record), version, change, actor }
 }
 
 /// Where the store failed, the service has to say so, and nothing else.

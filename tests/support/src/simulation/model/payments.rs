@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::plans::set;
 use super::subscriptions::set_field;
-use super::{Expected, Model, fresh, not_found, payments, rules, update};
+use super::{Expected, Model, fresh, not_found, payments, rules, update, updated};
 use crate::simulation::operation::{Record, Refusal, Reply};
 
 impl Model {
@@ -67,7 +67,7 @@ impl Model {
         }
         self.check_external_id(&next)?;
         let change = if current.status == next.status {
-            Change::Updated
+            updated(current, &next)
         } else {
             Change::PaymentStatusChanged { from: current.status, to: next.status }
         };

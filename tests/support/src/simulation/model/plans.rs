@@ -1,11 +1,11 @@
 //! The model of requests about plans.
 
-use subscription_core::events::{Change, Subject};
+use subscription_core::events::Subject;
 use subscription_core::plans::{NewPlan, PlanChanges};
 use subscription_core::{Plan, PlanId, Slug, Timestamp, Version};
 use uuid::Uuid;
 
-use super::{Expected, Model, fresh, not_found, plans, subscriptions, update};
+use super::{Expected, Model, fresh, not_found, plans, subscriptions, update, updated};
 use crate::simulation::operation::{Record, Refusal, Reply};
 
 impl Model {
@@ -67,7 +67,8 @@ impl Model {
             next.updated_at = now;
             next.version = current.version.next();
         }
-        Ok(update(Record::Plan(current.clone()), Record::Plan(next), Change::Updated))
+        let change = updated(current, &next);
+        Ok(update(Record::Plan(current.clone()), Record::Plan(next), change))
     }
 
     pub fn delete_plan(&self, slug: &Slug, version: Option<Version>) -> Result<Expected, Refusal> {

@@ -8,7 +8,7 @@ use subscription_core::{
 use uuid::Uuid;
 
 use super::plans::set;
-use super::{Expected, Model, fresh, not_found, rules, subscriptions, update};
+use super::{Expected, Model, fresh, not_found, rules, subscriptions, update, updated};
 use crate::simulation::operation::{Record, Refusal, Reply};
 
 impl Model {
@@ -116,7 +116,7 @@ impl Model {
         let change = if stepped {
             Change::SubscriptionStatusChanged { from: current.status, to: next.status }
         } else {
-            Change::Updated
+            updated(&current, &next)
         };
         if next != current {
             next.updated_at = now.max(current.updated_at);

@@ -1,0 +1,3 @@
+-- The actor that made the change: client:shop, user:<uuid>, clock, provider:<source>, command, library. NULL for
+-- events of the releases before.
+ALTER TABLE events ADD COLUMN actor TEXT;
