@@ -29,7 +29,7 @@ struct Ada {
 impl Ada {
     fn new(key: SigningKey) -> Self {
         let runtime = Builder::new_current_thread().build().unwrap();
-        let service = SubscriptionService::new(Arc::new(MemoryStore::default()));
+        let service = SubscriptionService::new(MemoryStore::default());
         let server_keys = ServerKeys::new(1, vec![2; 32].into()).unwrap();
         let verifier = Arc::new(DevelopmentIdentities);
         let auth = Authentication::builder(service, verifier, KeyRing::new(key), server_keys)

@@ -130,16 +130,16 @@ async fn year() {
     let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
     let store = Arc::new(MemoryStore::default());
     let service = SubscriptionService::builder(store).clock(clock.clone()).build();
-    let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap(), None).await.unwrap().record;
+    let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap()).await.unwrap();
     let user = UserId::new(service.now(), &SystemRandomness).unwrap();
     let new = NewSubscription::new(user, plan.id);
-    let mut held = service.create_subscription(new, None).await.unwrap().record;
+    let mut held = service.create_subscription(new).await.unwrap();
     for month in 1..=12 {
         clock.set(held.renews_at.unwrap());
         let renews_at = held.schedule().start_of(month + 1).unwrap();
         let changes =
             SubscriptionChanges { renews_at: Field::Value(renews_at), ..Default::default() };
-        held = service.update_subscription(held.id, changes, None).await.unwrap();
+        held = service.update_subscription(held.id, changes).await.unwrap();
         assert!(service.entitlement(user).await.unwrap().has_access());
     }
 }
@@ -147,13 +147,13 @@ async fn year() {
 fn service(c: &mut Criterion, runtime: &Runtime) {
     let mut group = c.benchmark_group("service");
     group.bench_function("a year of a subscription", |b| b.iter(|| runtime.block_on(year())));
-    let service = SubscriptionService::new(Arc::new(MemoryStore::default()));
-    let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap(), None);
-    let plan = runtime.block_on(plan).unwrap().record;
+    let service = SubscriptionService::new(MemoryStore::default());
+    let plan = service.create_plan(NewPlan::from_json(PLAN).unwrap());
+    let plan = runtime.block_on(plan).unwrap();
     let new = NewSubscription::new(records::user(1), plan.id);
     let once = Idempotency { client: "shop".to_owned(), key: "order-4711".parse().unwrap() };
     group.bench_function("a request repeated under its key", |b| {
-        let again = |_| service.create_subscription(new.clone(), Some(once.clone()));
+        let again = |_| service.create_subscription_once(new.clone(), once.clone());
         b.iter_custom(|times| runtime.block_on(timed(times, again)));
     });
     group.finish();

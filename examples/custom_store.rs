@@ -250,13 +250,13 @@ fn sorted<K, O: Ord>(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let service = SubscriptionService::new(Arc::new(SimpleStore::default()));
+    let service = SubscriptionService::new(SimpleStore::default());
     for (name, slug, price) in [("Pro", "pro", "19.90"), ("Basic", "basic", "4.90")] {
         let cycle = BillingCycle::MONTHLY;
         let new = NewPlan::new(name.parse()?, slug.parse()?, price.parse()?, cycle);
-        service.create_plan(new, None).await?;
+        service.create_plan(new).await?;
     }
-    for plan in service.plans(&PlanQuery::default()).await?.items {
+    for plan in service.plans(PlanQuery::default()).await?.items {
         println!("{:8} {:>6} {}", plan.name, plan.price, plan.billing_cycle);
     }
     Ok(())

@@ -40,7 +40,7 @@ async fn host(api: Api, mut request: Request<Incoming>) -> Response<Full<Bytes>>
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Keys of a real host come from its vault, and its identities from a provider.
-    let service = SubscriptionService::new(Arc::new(MemoryStore::default()));
+    let service = SubscriptionService::new(MemoryStore::default());
     let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into())?);
     let server_keys = ServerKeys::new(1, vec![2; 32].into())?;
     let identities = Arc::new(DevelopmentIdentities);

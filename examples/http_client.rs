@@ -332,7 +332,7 @@ fn left_out(document: &Value, called: &BTreeSet<(String, String)>) -> Vec<String
 
 /// Starts a server in this process, in development mode.
 async fn server() -> Result<String> {
-    let service = SubscriptionService::builder(Arc::new(MemoryStore::default())).check_users();
+    let service = SubscriptionService::builder(MemoryStore::default()).check_users();
     let service = service.build();
     let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into())?);
     let server_keys = ServerKeys::new(1, vec![2; 32].into())?;

@@ -64,7 +64,7 @@ impl ApiWorld {
         let made = auth.create_client(new).await.unwrap();
         let body = br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
         let plan = NewPlan::from_json(body).unwrap();
-        let plan = service.create_plan(plan, None).await.unwrap().record;
+        let plan = service.create_plan(plan).await.unwrap();
         let signed_in = auth
             .sign_up(SignIn {
                 client_id: made.client.id.clone(),
@@ -76,7 +76,7 @@ impl ApiWorld {
             .unwrap();
         let user = signed_in.user.id;
         for _ in 0..subscriptions {
-            service.create_subscription(NewSubscription::new(user, plan.id), None).await.unwrap();
+            service.create_subscription(NewSubscription::new(user, plan.id)).await.unwrap();
         }
         // Limits that count and never refuse.
         let much = Quota::new(u32::MAX, Duration::from_secs(1));

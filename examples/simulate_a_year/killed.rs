@@ -95,11 +95,11 @@ async fn survives(killed: Killed) -> bool {
     let (clock, faults, service) = service_over(&store, 1);
     let (name, slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
     let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
-    let plan = service.create_plan(plan, None).await.unwrap().record;
+    let plan = service.create_plan(plan).await.unwrap();
     let mut held = Vec::new();
     for user in 1..=2_u128 {
         let new = NewSubscription::new(UserId::from(Uuid::from_u128(user)), plan.id);
-        held.push(service.create_subscription(new, None).await.unwrap().record.id);
+        held.push(service.create_subscription(new).await.unwrap().id);
     }
     let till = Till::default();
     till.state().refuses = held.last().copied();
@@ -123,7 +123,7 @@ async fn survives(killed: Killed) -> bool {
         let subscription = service.subscription(id).await.unwrap();
         assert_eq!(subscription.status, SubscriptionStatus::Active, "{killed:?}");
         assert!(subscription.renews_at.unwrap() > clock.now(), "{killed:?}: {subscription:?}");
-        let payments = service.payments(&PaymentQuery::of(id)).await.unwrap().items;
+        let payments = service.payments(PaymentQuery::of(id)).await.unwrap().items;
         let paid = |paid: &&Arc<_>| is_paid(paid);
         assert_eq!(payments.iter().filter(paid).count(), 2, "{killed:?}: {payments:?}");
         for payment in payments {

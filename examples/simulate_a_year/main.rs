@@ -71,7 +71,7 @@ async fn all(service: &SubscriptionService, status: Status) -> Result<Vec<Arc<Su
         SubscriptionQuery { filter, limit: PageLimit::MAX, ..SubscriptionQuery::default() };
     let mut all = Vec::new();
     loop {
-        let page = service.subscriptions(&query).await?;
+        let page = service.subscriptions(query.clone()).await?;
         all.extend(page.items);
         query.after = page.next;
         if query.after.is_none() {
@@ -82,7 +82,7 @@ async fn all(service: &SubscriptionService, status: Status) -> Result<Vec<Arc<Su
 
 async fn set(service: &SubscriptionService, read: &Subscription, status: Status) -> Result<()> {
     let changes = SubscriptionChanges::status(status);
-    service.update_subscription(read.id, changes, Some(read.version)).await?;
+    service.update_subscription_if(read.id, read.version, changes).await?;
     Ok(())
 }
 
@@ -100,9 +100,9 @@ async fn main() -> Result<()> {
     let seed = seed.parse().map_err(|_| format!("{seed:?} is not a whole number"))?;
     let random = Arc::new(SeededRandomness::new(seed));
     let clock = ManualClock::at("2025-01-01T06:00:00Z".parse()?);
-    let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+    let service = SubscriptionService::builder(MemoryStore::default())
         .clock(clock.clone())
-        .ids(Arc::clone(&random))
+        .randomness(Arc::clone(&random))
         .build();
     let gateway = MemoryGateway {
         random: Arc::clone(&random),
@@ -110,13 +110,13 @@ async fn main() -> Result<()> {
         charges_left: Mutex::default(),
     };
     let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
-    let pro = service.create_plan(pro, None).await?.record;
+    let pro = service.create_plan(pro).await?;
     for _ in 0..1_000 {
         let user = UserId::new(clock.now(), &*random)?;
         // Pending until the first period is paid.
         let new =
             NewSubscription { status: Some(Status::Pending), ..NewSubscription::new(user, pro.id) };
-        let new = service.create_subscription(new, None).await?.record;
+        let new = service.create_subscription(new).await?;
         let paid = charge(&service, &gateway, &new, new.starts_at, Refused::Stays).await?;
         set(&service, &new, if paid { Status::Active } else { Status::Expired }).await?;
     }

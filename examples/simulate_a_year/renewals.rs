@@ -50,8 +50,8 @@ pub(crate) async fn charge(
     new.status = Some(PaymentStatus::Processing);
 
     // 1. Create the payment. A second job gets the payment that the first one created.
-    let mut payment = match service.create_payment(new, None).await {
-        Ok(created) => created.record,
+    let mut payment = match service.create_payment(new).await {
+        Ok(payment) => payment,
         Err(Error::Conflict(Conflict::Taken { holder: Key::Payment(id), .. })) => {
             service.payment(id).await?
         }
@@ -87,7 +87,7 @@ async fn set(
     status: PaymentStatus,
 ) -> Result<Arc<Payment>> {
     let changes = PaymentChanges::status(status);
-    Ok(service.update_payment(read.id, changes, Some(read.version)).await?)
+    Ok(service.update_payment_if(read.id, read.version, changes).await?)
 }
 
 /// The subscriptions with one of these statuses that are due at `now`.
@@ -107,7 +107,7 @@ pub(crate) async fn due(
         SubscriptionQuery { filter, limit: PageLimit::MAX, ..SubscriptionQuery::default() };
     let mut due = Vec::new();
     loop {
-        let page = service.subscriptions(&query).await?;
+        let page = service.subscriptions(query.clone()).await?;
         due.extend(page.items);
         query.after = page.next;
         if query.after.is_none() {
@@ -136,6 +136,6 @@ pub(crate) async fn renew(
     } else {
         SubscriptionChanges::status(Status::PastDue)
     };
-    service.update_subscription(subscription.id, changes, Some(subscription.version)).await?;
+    service.update_subscription_if(subscription.id, subscription.version, changes).await?;
     Ok(paid)
 }

@@ -24,9 +24,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 fn api() -> Api {
     let clock = ManualClock::at("2025-01-31T00:00:00Z".parse().expect("a time"));
-    let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+    let service = SubscriptionService::builder(MemoryStore::default())
         .clock(clock)
-        .ids(SeededRandomness::new(1))
+        .randomness(SeededRandomness::new(1))
         .build();
     let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into()).expect("a key"));
     let server_keys = ServerKeys::new(1, vec![2; 32].into()).expect("a key");

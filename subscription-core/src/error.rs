@@ -1,4 +1,4 @@
-//! Why the service did not do what it was asked.
+//! Errors of the service and of authentication.
 
 use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
@@ -10,16 +10,16 @@ use crate::values::randomness::RandomnessUnavailable;
 use crate::values::states::InvalidTransition;
 use crate::values::version::Version;
 
-/// Why the service did not do what it was asked.
+/// An error of the service or of authentication.
 ///
-/// [`Error::kind`] says what can be done about it, [`Error::code`] names it for machines.
+/// [`Error::kind`] tells what the caller can do about it, [`Error::code`] is a stable name for machines.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The input is no JSON.
+    /// The input is not JSON.
     #[error(transparent)]
     Malformed(#[from] MalformedJson),
-    /// The input is not what was asked for; all its faults are listed.
+    /// The input is invalid; all its faults are listed.
     #[error("invalid input: {0}")]
     Invalid(#[from] Faults),
     /// No such record.
@@ -30,10 +30,10 @@ pub enum Error {
         /// The id or slug that was asked for.
         name: String,
     },
-    /// The records as they are do not allow it.
+    /// The state of the records does not allow the change.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// The record is no longer at the version that the caller had read.
+    /// The record is no longer at the version that the caller read.
     #[error("{key} is at version {current} by now")]
     Stale {
         /// The record.
@@ -41,37 +41,37 @@ pub enum Error {
         /// The version that it has.
         current: Version,
     },
-    /// A position of another list was given to go on from.
+    /// The position to continue from belongs to another list.
     #[error("the position is not one of this list")]
     WrongPosition,
-    /// The request's key was used before for another request.
+    /// The idempotency key was used before for another request.
     #[error("this idempotency key was used for another request")]
     KeyReused,
-    /// Others were faster each time; it may be tried again.
+    /// Other writers were faster at each try; the caller may retry.
     #[error("{0} is changing too fast")]
     Busy(Key),
     /// The store failed; see [`StoreError`] on whether anything was written.
     #[error("the store failed")]
     Store(#[from] StoreError),
-    /// The caller has not shown who they are.
+    /// The caller is not authenticated.
     #[error(transparent)]
     Unauthenticated(#[from] Unauthenticated),
-    /// The caller is known, and may not do it.
+    /// The caller is authenticated but not allowed to do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    /// A part that the service is built from failed.
+    /// A dependency of the service failed.
     #[error(transparent)]
     Part(#[from] DependencyFailed),
 }
 
-/// How a caller has not shown who they are, by what they can do about it.
+/// The reason why a caller is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unauthenticated {
-    /// No client calls with this.
+    /// No client has this credential.
     #[error("the client is not known")]
     ClientUnknown,
-    /// The access token is not one of ours, or another client's.
+    /// The access token was not issued by us, or belongs to another client.
     #[error("the access token is not valid")]
     TokenInvalid,
     /// Refresh it.
@@ -89,7 +89,7 @@ pub enum Unauthenticated {
     /// Sign in again.
     #[error("the refresh token is not valid")]
     RefreshTokenInvalid,
-    /// Somebody else had the refresh token too: the session was ended.
+    /// The refresh token was used twice, so somebody else may have it: the session was revoked.
     #[error("the refresh token was used before")]
     RefreshTokenReused,
 }
@@ -110,7 +110,7 @@ impl Unauthenticated {
     }
 }
 
-/// Why a caller who is known may not do it.
+/// The reason why an authenticated caller is not allowed to do something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Forbidden {
@@ -120,10 +120,10 @@ pub enum Forbidden {
     /// The identity token names another address.
     #[error("the e-mail address is not the one of the identity")]
     EmailMismatch,
-    /// The identity provider has not seen that the address is the person's.
+    /// The identity provider has not verified the address.
     #[error("the e-mail address is not verified")]
     EmailNotVerified,
-    /// Nobody deletes the account of another.
+    /// The account belongs to another user.
     #[error("the account is not the caller's")]
     AuthIdMismatch,
 }
@@ -140,20 +140,20 @@ impl Forbidden {
     }
 }
 
-/// What failed of the parts that the service is built from, beside the store.
+/// A dependency of the service, other than the store, that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DependencyFailed {
-    /// No id or secret could be made.
+    /// No randomness for an id or a secret.
     #[error(transparent)]
     Randomness(#[from] RandomnessUnavailable),
-    /// The identity provider is out of reach.
+    /// The identity provider cannot be reached.
     #[error("the identity provider is out of reach")]
     IdentityProvider(#[source] Source),
     /// No token could be signed.
     #[error("a token could not be signed")]
     Signing(#[source] Source),
-    /// A session was made with a server key that is not there any more.
+    /// A session was created with a server key that is no longer configured.
     #[error("a server key is missing")]
     ServerKey,
 }
@@ -164,31 +164,31 @@ impl From<RandomnessUnavailable> for Error {
     }
 }
 
-/// What about the records does not allow a change.
+/// The reason why the state of the records does not allow a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Conflict {
     /// Another record has the value.
     #[error("{holder} has this {unique}")]
     Taken {
-        /// What must be unique.
+        /// The rule that the value breaks.
         unique: Unique,
-        /// The record that has it.
+        /// The record that has the value.
         holder: Key,
     },
-    /// The plan takes no new subscriptions.
+    /// The plan is inactive and accepts no new subscriptions.
     #[error("the plan takes no new subscriptions")]
     PlanInactive,
     /// Subscriptions refer to the plan.
     #[error("the plan has subscriptions")]
     PlanInUse,
-    /// The lifecycle does not allow the step.
+    /// The lifecycle does not allow the transition.
     #[error(transparent)]
     Transition(#[from] InvalidTransition),
-    /// Money has changed hands: what for and how much is history.
+    /// The payment is settled: its amount, currency and subscription no longer change.
     #[error("the payment is settled: its {} cannot change", fields.join(", "))]
     PaymentSettled {
-        /// The fields that were to change.
+        /// The fields that the change would set.
         fields: Vec<&'static str>,
     },
     /// The identity has an account.
@@ -203,44 +203,44 @@ pub enum Conflict {
     /// There is a client of this id.
     #[error("there is a client of this id")]
     ClientExists,
-    /// The client was shut out for good.
+    /// The client was revoked.
     #[error("the client was shut out")]
     ClientRevoked,
     /// A public client calls with its id alone.
     #[error("a public client has no key")]
     ClientHasNoKey,
-    /// The same request is being answered elsewhere, and it could not be told in time how.
+    /// The same request is in progress elsewhere and did not finish in time.
     #[error("a request with this idempotency key is under way")]
     RequestInProgress,
 }
 
-/// What a caller can do about an [`Error`].
+/// The action that a caller can take about an [`Error`].
 ///
 /// This enum is closed: an adapter maps every kind, and a new kind must make every adapter decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Send what can be read: JSON as the input, a position of this very list.
+    /// Send valid JSON, or a position of the same list.
     Malformed,
-    /// Mend the input.
+    /// Correct the input.
     Invalid,
-    /// Show who you are.
+    /// Authenticate.
     Unauthenticated,
-    /// Ask somebody who may.
+    /// Use an account or client that is allowed to.
     Forbidden,
-    /// Ask for something that exists.
+    /// Name a record that exists.
     NotFound,
-    /// Look at the records, then ask for something else.
+    /// Read the records, then send another request.
     Conflict,
-    /// Read again, then decide again.
+    /// Read the record again, then decide again.
     Stale,
     /// Try again later.
     Unavailable,
-    /// Tell the people who run it.
+    /// Report it to the operator.
     Internal,
 }
 
 impl Error {
-    /// What a caller can do about it.
+    /// The action that a caller can take about it.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Malformed(_) | Self::WrongPosition => ErrorKind::Malformed,
@@ -295,9 +295,9 @@ impl Error {
 }
 
 impl Error {
-    /// Gives both, or the faults of both together, or the first other error.
+    /// Returns both values, or the faults of both together, or the first other error.
     ///
-    /// Where one of them could not be told, because the store failed, that comes before all.
+    /// A failure of the store takes precedence over faults.
     pub(crate) fn all_faults<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
         match (a, b) {
             (Err(error @ Self::Store(_)), _) | (_, Err(error @ Self::Store(_))) => Err(error),

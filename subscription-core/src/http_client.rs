@@ -1,4 +1,4 @@
-//! The port for outgoing HTTP: the library has no client of its own, so whoever embeds it brings one.
+//! The trait for outgoing HTTP requests: the library has no client of its own, so the embedder brings one.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use url::Url;
 
-/// The longest answer of a provider that is read.
+/// Maximum size of a provider's response.
 pub const ANSWER_BYTES_MAX: usize = 262_144;
 
-/// What is to be fetched.
+/// A request for a document.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
-    /// From where.
+    /// The address.
     pub url: Url,
     /// A form to be sent with POST; a GET if there is none.
     pub form: Option<Vec<(&'static str, SecretString)>>,
@@ -26,7 +26,7 @@ pub struct FetchRequest {
 /// most [`ANSWER_BYTES_MAX`] bytes of a body; anything but status 200 is an error.
 #[async_trait]
 pub trait Fetch: Send + Sync + fmt::Debug {
-    /// The body of the answer.
+    /// The body of the response.
     async fn fetch(&self, request: FetchRequest) -> Result<Vec<u8>, FetchFailed>;
 }
 

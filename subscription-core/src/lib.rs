@@ -1,7 +1,6 @@
 //! Plans, subscriptions and payments as a library: one service over a store of your choice.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use subscription_core::{
 //!     BillingCycle, ManualClock, MemoryStore, NewPlan, NewSubscription, SystemRandomness,
 //!     SubscriptionChanges, SubscriptionService, SubscriptionStatus, UserId,
@@ -10,20 +9,20 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = ManualClock::at("2025-01-31T00:00:00Z".parse()?);
-//! let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+//! let service = SubscriptionService::builder(MemoryStore::default())
 //!     .clock(clock.clone())
 //!     .build();
 //!
 //! let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
-//! let pro = service.create_plan(pro, None).await?.record;
+//! let pro = service.create_plan(pro).await?;
 //!
 //! let ada = UserId::new(service.now(), &SystemRandomness)?;
 //! let new = NewSubscription::new(ada, pro.id);
-//! let subscription = service.create_subscription(new, None).await?.record;
+//! let subscription = service.create_subscription(new).await?;
 //! assert_eq!(subscription.renews_at, Some("2025-02-28T00:00:00Z".parse()?));
 //!
 //! let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
-//! let cancelled = service.update_subscription(subscription.id, cancel, None).await?;
+//! let cancelled = service.update_subscription(subscription.id, cancel).await?;
 //! assert!(service.entitlement(ada).await?.has_access());
 //!
 //! clock.set(cancelled.ends_at.ok_or("a cancelled subscription has an end")?);
@@ -34,103 +33,104 @@
 //!
 //! # The service
 //!
-//! [`SubscriptionService`] is the way in. It is cheap to clone, holds no state of its own, and needs
-//! no particular runtime or framework: its methods are plain `async fn`s. Put one into your server's
-//! state and call it from your handlers.
+//! [`SubscriptionService`] is the entry point. It is cheap to clone, holds no state of its own, and
+//! needs no particular runtime or framework: its methods are plain `async fn`s. Put one into your
+//! server's state and call it from your handlers.
 //!
-//! - **Records** are plain data: [`Plan`], [`Subscription`], [`Payment`]. What comes in is made of
-//!   types that check themselves ([`Slug`], [`Amount`], [`Currency`], [`Timestamp`] …), so a
-//!   [`NewPlan`] cannot hold a bad slug. `NewPlan::from_json` and its siblings read a request's body
-//!   and tell all its [`Faults`] at once.
+//! - **Records** are plain data: [`Plan`], [`Subscription`], [`Payment`]. Inputs are made of types that
+//!   validate themselves ([`Slug`], [`Amount`], [`Currency`], [`Timestamp`] …), so a [`NewPlan`] cannot
+//!   hold a bad slug. `NewPlan::from_json` and its siblings parse a request's body and return all its
+//!   [`Faults`] at once.
 //! - **The rules** are pure functions that take the time as an argument: [`Plan::change`],
 //!   [`Subscription::change`], [`Payment::change`], [`SubscriptionStatus::step`], [`Schedule`].
-//! - **Retries are safe.** A create under an [`Idempotency`](store::Idempotency) key makes its record
-//!   once; the key and the record are written together. An update takes the version it was decided
-//!   on and is refused if it is stale.
-//! - **Races have one winner.** Each method loads, decides and commits; if another writer was
-//!   faster it decides again on the new state, a bounded number of times.
-//! - **Every change is an [`Event`](events::Event)**, written in the same commit:
+//! - **Retries are safe.** `create_plan_once` and its siblings create one record for each
+//!   [`Idempotency`](store::Idempotency) key; key and record are written together. `update_plan_if` and
+//!   its siblings refuse a record that has changed since the caller read it.
+//! - **Races have one winner.** Each method loads, decides and commits; if another writer was faster, it
+//!   decides again on the new state, a bounded number of times.
+//! - **Every change has an [`Event`](events::Event)**, written in the same commit:
 //!   [`SubscriptionService::events`] is an audit trail and a feed for webhooks.
-//! - **[`SubscriptionService::entitlement`]** answers what a host service asks most: may this user in,
-//!   with which features, with which quota?
+//! - **[`SubscriptionService::entitlement`]** returns whether a user has access now, with which features
+//!   and which quota.
 //!
 //! # Authentication
 //!
-//! [`Authentication`] keeps accounts, sessions and clients in the same store, for services that want
-//! it: leave it out and a subscription's user is any UUID of yours.
+//! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is
+//! optional: without it a subscription's user is any UUID of yours.
 //!
-//! - A person signs in with a token of an identity provider. Behind the port
-//!   [`IdentityVerifier`](auth::IdentityVerifier) stand OIDC by published keys
-//!   ([`OidcIdentities`](auth::OidcIdentities)), introspection
-//!   ([`IntrospectedIdentities`](auth::IntrospectedIdentities)), a shared secret
-//!   ([`SharedSecretIdentities`](auth::SharedSecretIdentities)), and one that believes everybody, for
-//!   development. The library has no HTTP client: bring one behind [`Fetch`](auth::Fetch).
-//! - A session has an access token of ten minutes (Ed25519, ES256 or HS256) and a refresh token that
-//!   changes with each use. Two tabs that refresh at once, or an answer that is lost, log nobody out;
-//!   a token that comes back later ends its session. Nothing of a token is stored.
-//! - [`Authentication::authenticate`] reads the session each time, so a revocation counts at once
-//!   on every instance. [`Authentication::authenticate_cached`] remembers for a moment.
-//! - [`Client`](auth::Client)s are the programs that call, public ones by their id and confidential
-//!   ones by a key of which only a keyed hash is kept, each with its [`Scope`](auth::Scope)s.
+//! - A person signs in with a token of an identity provider, which an `auth::IdentityVerifier` checks:
+//!   OIDC by published keys (`OidcIdentities`), introspection (`IntrospectedIdentities`), a shared secret
+//!   (`SharedSecretIdentities`), or none at all, for development. The library has no HTTP client: bring
+//!   one that implements `auth::Fetch`.
+//! - A session has an access token that expires after ten minutes (Ed25519, ES256 or HS256) and a refresh
+//!   token that changes with each use. Two tabs that refresh at once, or a response that is lost, log
+//!   nobody out; a token that is used again later ends its session. Tokens are not stored.
+//! - `Authentication::authenticate` reads the session each time, so a revocation takes effect at once on
+//!   every instance. `Authentication::authenticate_cached` caches for a moment.
+//! - A [`Client`](accounts::Client) is a program that calls: a public one is identified by its id, a
+//!   confidential one by a key of which only a keyed hash is stored. Each has its
+//!   [`Scope`](accounts::Scope)s.
 //!
 //! The example `embed_auth` shows a host service that does all of it.
 //!
 //! # Time
 //!
-//! The service takes the time from a [`Clock`] and the random part of ids from an [`Randomness`]. With a
-//! [`ManualClock`] and [`SeededRandomness`] a test lives through a year in a millisecond and repeats itself
+//! The service takes the time from a [`Clock`] and random bytes from a [`Randomness`]. With a
+//! [`ManualClock`] and [`SeededRandomness`] a test runs through a year in a millisecond and repeats
 //! exactly. Periods are counted from an anchor, so month ends do not drift: see [`Schedule`].
 //!
 //! # Money
 //!
 //! An [`Amount`] is read and written digit for digit, never through a float, and without
 //! `serde_json`'s `arbitrary_precision`, which would change how every other number of your program
-//! reads. That holds for JSON text. A [`serde_json::Value`] keeps numbers as floats, so an amount that
-//! goes through one comes back as `0.1` for `0.10`; and behind `#[serde(flatten)]` or an untagged
-//! enum it cannot be read at all.
+//! is read. That holds for JSON text. A [`serde_json::Value`] stores numbers as floats, so an amount that
+//! goes through one comes back as `0.1` for `0.10`; behind `#[serde(flatten)]` or an untagged enum it
+//! cannot be read at all.
 //!
 //! # Errors
 //!
-//! [`Error::kind`] says what the caller can do about it and is closed: map its nine kinds to your
-//! protocol once, and the compiler tells you of a tenth. [`Error::code`] is a stable name for
-//! machines.
+//! [`Error::kind`] tells what the caller can do about an error and is closed: map its nine kinds to your
+//! protocol once, and the compiler reports a tenth. [`Error::code`] is a stable name for machines.
 //!
 //! # Stores
 //!
-//! A [`Store`] keeps records. [`MemoryStore`] is in the box; features bring one over a file and one over a
-//! database server. To bring your own, implement the trait:
-//! reads, pages, and one write, [`Store::commit`], that takes a [`ChangeSet`](store::ChangeSet) whole
-//! or not at all. The contract is written at the trait, and with the feature `conformance` the macro
-//! `store_conformance!` tests your store by it, one named case after the other. The example
+//! A [`Store`] stores records. [`MemoryStore`] is always there; features add SQLite and PostgreSQL. To
+//! write your own, implement the trait: four reads and one write, [`Store::commit`], which applies all of
+//! a [`ChangeSet`](store::ChangeSet) or none of it. The contract is documented at the trait, and with the
+//! feature `conformance` the macro `store_conformance!` tests your store against it. The example
 //! `custom_store` shows both.
 //!
 //! # Features
 //!
-//! | feature | brings |
+//! | feature | adds |
 //! | --- | --- |
+//! | `auth` (default) | `Authentication`: accounts, sessions, tokens, clients; compiles aws-lc |
 //! | `sqlite` | `store::SqliteStore`: one file, one process; needs tokio, compiles SQLite |
 //! | `postgres` | `store::PostgresStore`: a database server, many processes; needs tokio |
 //! | `conformance` | `store_conformance!`, the suite that every store must pass; needs tokio |
-//!
-//! None is on by default.
 
 pub mod accounts;
+#[cfg(feature = "auth")]
 pub mod auth;
 mod error;
 pub mod events;
+#[cfg(feature = "auth")]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
+#[cfg(feature = "auth")]
 mod server_keys;
 mod service;
 pub mod store;
 pub mod subscriptions;
 mod values;
 
+#[cfg(feature = "auth")]
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};
 pub use plans::{BillingCycle, Features, NewPlan, Plan, PlanChanges};
+#[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService};
 pub use store::{MemoryStore, Store};

@@ -15,7 +15,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let service = SubscriptionService::new(Arc::new(MemoryStore::default()));
+//! let service = SubscriptionService::new(MemoryStore::default());
 //! let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into())?);
 //! let server_keys = ServerKeys::new(1, vec![2; 32].into())?;
 //! let identities = Arc::new(DevelopmentIdentities);

@@ -100,9 +100,9 @@ async fn subscription(service: &SubscriptionService) -> SubscriptionId {
         "5".parse().unwrap(),
         BillingCycle::MONTHLY,
     );
-    let plan = service.create_plan(new, None).await.unwrap().record.id;
+    let plan = service.create_plan(new).await.unwrap().id;
     let user = UserId::new(service.now(), &SystemRandomness).unwrap();
-    service.create_subscription(NewSubscription::new(user, plan), None).await.unwrap().record.id
+    service.create_subscription(NewSubscription::new(user, plan)).await.unwrap().id
 }
 
 async fn no_writer_is_turned_away(kind: &str, stores: Vec<Arc<dyn Store>>) {
@@ -118,7 +118,7 @@ async fn no_writer_is_turned_away(kind: &str, stores: Vec<Arc<dyn Store>>) {
                 let external_subscription_id = Field::Value(external);
                 let changes =
                     SubscriptionChanges { external_subscription_id, ..Default::default() };
-                service.update_subscription(id, changes, None).await.is_ok()
+                service.update_subscription(id, changes).await.is_ok()
             }
         };
         let (refused, rate) = in_closed_loops(writers, write).await;

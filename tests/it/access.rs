@@ -28,7 +28,7 @@ async fn update(
     id: SubscriptionId,
     change: impl FnOnce(&mut SubscriptionChanges),
 ) -> Arc<Subscription> {
-    world.service.update_subscription(id, changes(change), None).await.unwrap()
+    world.service.update_subscription(id, changes(change)).await.unwrap()
 }
 
 /// Whether a subscription grants access, asked in every way that there is.
@@ -42,7 +42,7 @@ async fn grants(service: &SubscriptionService, id: SubscriptionId) -> bool {
         let filter =
             SubscriptionFilter { user_id, is_active: Some(is_active), ..Default::default() };
         let query = SubscriptionQuery { filter, ..SubscriptionQuery::default() };
-        let page = service.subscriptions(&query).await.unwrap();
+        let page = service.subscriptions(query.clone()).await.unwrap();
         let listed = page.items.iter().any(|found| found.id == id);
         assert_eq!(listed, shown.is_active == is_active, "{query:?}: {shown:?}");
     }
@@ -131,9 +131,9 @@ async fn what_is_over_gets_no_end_in_the_future() {
 
     for held in [&expired, &cancelled] {
         let future = changes(|c| c.ends_at = Field::Value(later));
-        let refused = world.service.update_subscription(held.id, future, None).await;
+        let refused = world.service.update_subscription(held.id, future).await;
         let comes_back = SubscriptionChanges::status(SubscriptionStatus::Active);
-        let back = world.service.update_subscription(held.id, comes_back, None).await;
+        let back = world.service.update_subscription(held.id, comes_back).await;
 
         assert_eq!(faults(refused), ["ends_at out_of_range"], "{}", held.status);
         assert_eq!(wrong(back).1, "invalid_transition", "{}", held.status);
@@ -230,7 +230,7 @@ async fn access_is_not_asked_for_where_there_is_neither_block_nor_access() {
         (paused, "paused grants no access"),
     ] {
         let on = changes(|c| c.is_active = Some(true));
-        let refused = world.service.update_subscription(held.id, on, None).await.unwrap_err();
+        let refused = world.service.update_subscription(held.id, on).await.unwrap_err();
 
         assert!(refused.to_string().contains(why), "{refused}");
     }
@@ -244,18 +244,17 @@ async fn a_subscription_that_has_begun_for_one_instance_has_begun_for_one_that_i
     let store = Arc::new(subscription_core::MemoryStore::default());
     let clock = |now: Timestamp| ManualClock::at(now);
     let (noon, before) = (at("2025-01-31T12:00:00Z"), at("2025-01-31T11:50:00Z"));
-    let ahead = SubscriptionService::builder(Arc::clone(&store) as _).clock(clock(noon)).build();
+    let ahead = SubscriptionService::builder(Arc::clone(&store)).clock(clock(noon)).build();
     let behind = SubscriptionService::builder(store).clock(clock(before)).build();
-    let plan =
-        ahead.create_plan(test_support::service_world::new_plan("pro"), None).await.unwrap().record;
+    let plan = ahead.create_plan(test_support::service_world::new_plan("pro")).await.unwrap();
     let new = subscription_core::NewSubscription::new(world.user(), plan.id);
 
-    let held = ahead.create_subscription(new, None).await.unwrap().record;
+    let held = ahead.create_subscription(new).await.unwrap();
 
     assert!(grants(&ahead, held.id).await);
     assert!(grants(&behind, held.id).await);
     let touched = changes(|c| c.external_subscription_id = Field::Value("sub_1".parse().unwrap()));
-    let touched = behind.update_subscription(held.id, touched, None).await.unwrap();
+    let touched = behind.update_subscription(held.id, touched).await.unwrap();
     assert_eq!((touched.is_active, touched.updated_at), (true, noon));
     assert!(grants(&behind, held.id).await);
 }
@@ -268,7 +267,7 @@ async fn a_payment_that_failed_can_be_asked_for_again() {
     let failed = world.payment(held.id, |new| new.status = Some(PaymentStatus::Failed)).await;
 
     let again = PaymentChanges::status(PaymentStatus::Pending);
-    let again = world.service.update_payment(failed.id, again, None).await.unwrap();
+    let again = world.service.update_payment(failed.id, again).await.unwrap();
 
     assert_eq!(again.status, PaymentStatus::Pending);
 }

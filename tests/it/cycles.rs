@@ -15,12 +15,12 @@ async fn change(
 ) -> Arc<Subscription> {
     let mut changes = SubscriptionChanges::default();
     change(&mut changes);
-    world.service.update_subscription(held.id, changes, None).await.unwrap()
+    world.service.update_subscription(held.id, changes).await.unwrap()
 }
 
 async fn yearly_plan(world: &ServiceWorld) -> Arc<subscription_core::Plan> {
     let plan = NewPlan { billing_cycle: BillingCycle::YEARLY, ..new_plan("team") };
-    world.service.create_plan(plan, None).await.unwrap().record
+    world.service.create_plan(plan).await.unwrap()
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn the_period_of_a_trial_is_the_trial() {
     new.starts_at = Some(at("2024-11-01T00:00:00Z"));
     new.renews_at = at("2025-02-14T00:00:00Z").into();
 
-    let trial = world.service.create_subscription(new, None).await.unwrap().record;
+    let trial = world.service.create_subscription(new).await.unwrap();
     let paid = change(&world, &trial, |c| c.status = Some(SubscriptionStatus::Active)).await;
 
     assert_eq!(trial.current_period_start(), Some(at("2024-11-01T00:00:00Z")));

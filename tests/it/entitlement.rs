@@ -12,8 +12,8 @@ async fn subscribe(world: &ServiceWorld, user: UserId, slug: &str, features: &st
         node_quota: NodeQuota::new(quota).unwrap(),
         ..new_plan(slug)
     };
-    let plan = world.service.create_plan(plan, None).await.unwrap().record;
-    world.service.create_subscription(NewSubscription::new(user, plan.id), None).await.unwrap();
+    let plan = world.service.create_plan(plan).await.unwrap();
+    world.service.create_subscription(NewSubscription::new(user, plan.id)).await.unwrap();
 }
 
 #[tokio::test]
@@ -50,9 +50,8 @@ async fn access_ends_by_status_by_block_and_by_the_clock() {
     let subscription = world.subscription(|_| {}).await;
     let has_access =
         async || world.service.entitlement(subscription.user_id).await.unwrap().has_access();
-    let update = async |changes| {
-        world.service.update_subscription(subscription.id, changes, None).await.unwrap()
-    };
+    let update =
+        async |changes| world.service.update_subscription(subscription.id, changes).await.unwrap();
     assert!(has_access().await);
 
     update(SubscriptionChanges::status(SubscriptionStatus::Paused)).await;
@@ -79,7 +78,7 @@ async fn more_subscriptions_than_a_page_holds_all_count() {
     let plan = world.plan("pro").await;
     for _ in 0..201 {
         let new = NewSubscription::new(user, plan.id);
-        world.service.create_subscription(new, None).await.unwrap();
+        world.service.create_subscription(new).await.unwrap();
     }
 
     let entitlement = world.service.entitlement(user).await.unwrap();

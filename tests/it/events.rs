@@ -69,11 +69,11 @@ async fn a_change_is_the_librarys_unless_another_actor_is_named() {
     let shop = service.by(of("client:shop"));
     let new = test_support::service_world::new_plan;
 
-    service.create_plan(new("a"), None).await.unwrap();
-    shop.create_plan(new("b"), None).await.unwrap();
-    shop.clone().delete_plan(&of("a"), None).await.unwrap();
-    service.by(Actor::Clock).delete_plan(&of("b"), None).await.unwrap();
-    service.create_plan(new("c"), None).await.unwrap();
+    service.create_plan(new("a")).await.unwrap();
+    shop.create_plan(new("b")).await.unwrap();
+    shop.clone().delete_plan(&of("a")).await.unwrap();
+    service.by(Actor::Clock).delete_plan(&of("b")).await.unwrap();
+    service.create_plan(new("c")).await.unwrap();
 
     let expected = [
         "plan.created by library",
@@ -99,18 +99,18 @@ async fn an_update_names_the_fields_that_it_changed_in_the_order_of_the_json() {
         tier: Some(plan.tier),
         ..PlanChanges::default()
     };
-    service.update_plan(&plan.slug, changes, None).await.unwrap();
+    service.update_plan(&plan.slug, changes).await.unwrap();
     let ends_at = Field::Value(at("2026-01-01T00:00:00Z"));
     let changes = SubscriptionChanges { ends_at, ..SubscriptionChanges::default() };
-    service.update_subscription(subscription.id, changes, None).await.unwrap();
+    service.update_subscription(subscription.id, changes).await.unwrap();
     let renews_at = Field::Value(at("2025-03-05T00:00:00Z"));
     let changes =
         SubscriptionChanges { renews_at, is_active: Some(false), ..SubscriptionChanges::default() };
-    service.update_subscription(subscription.id, changes, None).await.unwrap();
+    service.update_subscription(subscription.id, changes).await.unwrap();
     let changes = PaymentChanges { amount: Some(of("5")), ..PaymentChanges::default() };
-    service.update_payment(payment.id, changes, None).await.unwrap();
+    service.update_payment(payment.id, changes).await.unwrap();
     let paid = PaymentChanges::status(PaymentStatus::Succeeded);
-    service.update_payment(payment.id, paid, None).await.unwrap();
+    service.update_payment(payment.id, paid).await.unwrap();
 
     let expected = [
         "plan.updated[price,is_active] by library",

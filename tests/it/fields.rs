@@ -34,7 +34,7 @@ async fn every_field_of_a_new_plan_is_kept() {
     sent["href"] = json!("https://example.com/");
 
     let new = NewPlan::from_json(sent.to_string().as_bytes()).unwrap();
-    let made = world.service.create_plan(new, None).await.unwrap().record;
+    let made = world.service.create_plan(new).await.unwrap();
 
     for (field, value) in sent.as_object().unwrap() {
         assert_eq!(shown(&*made)[field], *value, "{field}");
@@ -49,7 +49,7 @@ async fn every_field_of_a_plan_changes_alone() {
         world.clock.advance(Duration::from_hours(24));
 
         let changes = PlanChanges::from_json(json!({ field: value }).to_string().as_bytes());
-        let plan = world.service.update_plan(&of("pro"), changes.unwrap(), None).await.unwrap();
+        let plan = world.service.update_plan(&of("pro"), changes.unwrap()).await.unwrap();
 
         let mut expected = before.clone();
         expected[field] = value.clone();
@@ -70,7 +70,7 @@ async fn every_field_of_a_new_subscription_is_kept() {
     });
 
     let new = NewSubscription::from_json(sent.to_string().as_bytes()).unwrap();
-    let made = world.service.create_subscription(new, None).await.unwrap().record;
+    let made = world.service.create_subscription(new).await.unwrap();
 
     for (field, value) in sent.as_object().unwrap() {
         assert_eq!(shown(&*made)[field], *value, "{field}");
@@ -86,7 +86,7 @@ async fn a_subscription_is_made_to_renew_when_it_is_told() {
     });
 
     let new = NewSubscription::from_json(sent.to_string().as_bytes()).unwrap();
-    let made = world.service.create_subscription(new, None).await.unwrap().record;
+    let made = world.service.create_subscription(new).await.unwrap();
 
     assert_eq!(shown(&*made)["renews_at"], sent["renews_at"]);
 }
@@ -99,9 +99,9 @@ async fn a_change_tells_when_it_was_made() {
     world.clock.advance(Duration::from_hours(24));
 
     let changes = SubscriptionChanges::from_json(br#"{"billing_cycle":"yearly"}"#).unwrap();
-    let yearly = world.service.update_subscription(subscription.id, changes, None).await.unwrap();
+    let yearly = world.service.update_subscription(subscription.id, changes).await.unwrap();
     let changes = PaymentChanges::from_json(br#"{"amount":5.5}"#).unwrap();
-    let repaid = world.service.update_payment(payment.id, changes, None).await.unwrap();
+    let repaid = world.service.update_payment(payment.id, changes).await.unwrap();
 
     assert_eq!(shown(&*yearly)["billing_cycle"], json!("yearly"));
     assert_eq!(shown(&*yearly)["updated_at"], json!(LATER));

@@ -70,7 +70,7 @@ async fn a_subscription_renews_at_its_anchors_day_though_months_are_short() {
         let next = current.schedule().next_after(current.renews_at.unwrap()).unwrap();
         let changes =
             SubscriptionChanges { renews_at: next.into(), ..SubscriptionChanges::default() };
-        let renewed = world.service.update_subscription(subscription.id, changes, None).await;
+        let renewed = world.service.update_subscription(subscription.id, changes).await;
         renewals.push(renewed.unwrap().renews_at.unwrap());
     }
 
@@ -85,7 +85,7 @@ async fn a_renewal_off_the_grid_moves_the_anchor_and_one_on_it_does_not() {
     let renew_at = async |day: &str| {
         let renews_at = Field::Value(at(&format!("{day}T00:00:00Z")));
         let changes = SubscriptionChanges { renews_at, ..SubscriptionChanges::default() };
-        world.service.update_subscription(subscription.id, changes, None).await.unwrap()
+        world.service.update_subscription(subscription.id, changes).await.unwrap()
     };
     let after = |day: &str, renewed: &subscription_core::Subscription| {
         renewed.schedule().next_after(at(&format!("{day}T00:00:00Z"))).unwrap()
@@ -125,7 +125,7 @@ async fn an_anchor_that_was_moved_keeps_its_day_though_months_are_short() {
     let february = at("2025-02-28T00:00:00.000000Z");
     let renew =
         SubscriptionChanges { renews_at: february.into(), ..SubscriptionChanges::default() };
-    let renewed = world.service.update_subscription(subscription.id, renew, None).await.unwrap();
+    let renewed = world.service.update_subscription(subscription.id, renew).await.unwrap();
 
     assert_eq!(renewed.schedule().next_after(february), Some(at("2025-03-31T00:00:00.000000Z")));
 }
@@ -142,7 +142,7 @@ async fn a_new_start_is_a_new_grid() {
     let starts_at = at("2025-01-14T00:00:00.000000Z");
     let earlier =
         SubscriptionChanges { starts_at: Some(starts_at), ..SubscriptionChanges::default() };
-    let moved = world.service.update_subscription(subscription.id, earlier, None).await.unwrap();
+    let moved = world.service.update_subscription(subscription.id, earlier).await.unwrap();
 
     assert_eq!(subscription.schedule().start_of(0), subscription.renews_at);
     assert_eq!(moved.schedule().start_of(0), Some(starts_at));

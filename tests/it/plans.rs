@@ -48,7 +48,7 @@ async fn an_update_changes_what_it_carries_and_nothing_else() {
     world.clock.set(at("2025-02-01T00:00:00.000000Z"));
 
     let changes = PlanChanges::from_json(br#"{"price": 29.90, "features": " a ,b", "tier": 3}"#);
-    let next = world.service.update_plan(&plan.slug, changes.unwrap(), None).await.unwrap();
+    let next = world.service.update_plan(&plan.slug, changes.unwrap()).await.unwrap();
 
     assert_eq!(next.price.to_string(), "29.90");
     assert_eq!(next.features.as_str(), " a ,b");
@@ -67,7 +67,7 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 
     for json in ["{}", r#"{"price": 19.99, "is_active": true}"#] {
         let changes = PlanChanges::from_json(json.as_bytes()).unwrap();
-        let same = world.service.update_plan(&plan.slug, changes, None).await.unwrap();
+        let same = world.service.update_plan(&plan.slug, changes).await.unwrap();
 
         assert_eq!(same, plan, "{json}");
     }
@@ -80,7 +80,7 @@ async fn a_price_written_with_other_digits_is_a_change() {
     let plan = world.plan("pro").await;
 
     let changes = PlanChanges { price: Some(of("19.990")), ..PlanChanges::default() };
-    let next = world.service.update_plan(&plan.slug, changes, None).await.unwrap();
+    let next = world.service.update_plan(&plan.slug, changes).await.unwrap();
 
     assert_eq!((next.price.to_string().as_str(), next.version.get()), ("19.990", 2));
 }
@@ -90,13 +90,13 @@ async fn a_slug_is_taken_until_its_plan_is_deleted() {
     let world = ServiceWorld::new();
     let plan = world.plan("pro").await;
 
-    let again = world.service.create_plan(new_plan("pro"), None).await;
+    let again = world.service.create_plan(new_plan("pro")).await;
 
     let Err(Error::Conflict(Conflict::Taken { holder, .. })) = &again else { panic!("{again:?}") };
     assert_eq!(holder.to_string(), format!("plan {}", plan.id));
     assert_eq!(wrong(again), (ErrorKind::Conflict, "slug_taken"));
 
-    world.service.delete_plan(&plan.slug, None).await.unwrap();
+    world.service.delete_plan(&plan.slug).await.unwrap();
     let heir = world.plan("pro").await;
 
     assert_ne!(heir.id, plan.id);
@@ -110,8 +110,8 @@ async fn what_does_not_exist_is_not_found() {
 
     let not_found = (ErrorKind::NotFound, "not_found");
     assert_eq!(wrong(world.service.plan(&missing).await), not_found);
-    assert_eq!(wrong(world.service.delete_plan(&missing, None).await), not_found);
-    let update = world.service.update_plan(&missing, PlanChanges::default(), None).await;
+    assert_eq!(wrong(world.service.delete_plan(&missing).await), not_found);
+    let update = world.service.update_plan(&missing, PlanChanges::default()).await;
     assert_eq!(wrong(update), not_found);
 }
 
@@ -121,11 +121,11 @@ async fn a_plan_in_use_is_not_deleted() {
     let subscription = world.subscription(|_| {}).await;
     let plan = world.service.plan_by_id(subscription.subscription_plan_id).await.unwrap();
 
-    let refused = world.service.delete_plan(&plan.slug, None).await;
+    let refused = world.service.delete_plan(&plan.slug).await;
     assert_eq!(wrong(refused), (ErrorKind::Conflict, "plan_in_use"));
 
-    world.service.delete_subscription(subscription.id, None).await.unwrap();
-    world.service.delete_plan(&plan.slug, None).await.unwrap();
+    world.service.delete_subscription(subscription.id).await.unwrap();
+    world.service.delete_plan(&plan.slug).await.unwrap();
     assert_eq!(wrong(world.service.plan(&plan.slug).await).0, ErrorKind::NotFound);
 }
 
@@ -140,10 +140,10 @@ async fn a_plan_left_by_its_last_subscription_is_free_to_go() {
         subscription_plan_id: Some(new.id),
         ..SubscriptionChanges::default()
     };
-    world.service.update_subscription(subscription.id, changes, None).await.unwrap();
+    world.service.update_subscription(subscription.id, changes).await.unwrap();
 
-    world.service.delete_plan(&old.slug, None).await.unwrap();
-    assert_eq!(wrong(world.service.delete_plan(&new.slug, None).await).1, "plan_in_use");
+    world.service.delete_plan(&old.slug).await.unwrap();
+    assert_eq!(wrong(world.service.delete_plan(&new.slug).await).1, "plan_in_use");
 }
 
 #[tokio::test]
@@ -153,15 +153,15 @@ async fn a_stale_precondition_refuses_and_names_the_version() {
     let retire = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
     let first = Some(Version::FIRST);
 
-    world.service.update_plan(&plan.slug, retire.clone(), first).await.unwrap();
-    let update = world.service.update_plan(&plan.slug, PlanChanges::default(), first).await;
-    let delete = world.service.delete_plan(&plan.slug, first).await;
+    world.service.update_plan_if(&plan.slug, first, retire.clone()).await.unwrap();
+    let update = world.service.update_plan_if(&plan.slug, first, PlanChanges::default()).await;
+    let delete = world.service.delete_plan_if(&plan.slug, first).await;
 
     let Err(Error::Stale { current, .. }) = &update else { panic!("{update:?}") };
     assert_eq!(current.get(), 2);
     assert_eq!(wrong(update), (ErrorKind::Stale, "precondition_failed"));
     assert_eq!(wrong(delete).0, ErrorKind::Stale);
-    world.service.delete_plan(&plan.slug, Some(Version::from(2))).await.unwrap();
+    world.service.delete_plan_if(&plan.slug, Version::from(2)).await.unwrap();
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn too_many_variants_are_refused_from_code_as_from_json() {
     let mut new = new_plan("pro");
     new.variants = vec![of("variant"); 101];
 
-    let refused = world.service.create_plan(new, None).await;
+    let refused = world.service.create_plan(new).await;
 
     assert_eq!(faults(refused), ["variants too_long"]);
 }
@@ -194,7 +194,7 @@ async fn lists_go_page_by_page_in_the_order_asked_for() {
         ("d", "1", BillingCycle::MONTHLY),
     ] {
         let new = NewPlan { price: of(price), billing_cycle: cycle, ..new_plan(slug) };
-        world.service.create_plan(new, None).await.unwrap();
+        world.service.create_plan(new).await.unwrap();
     }
     let filter = PlanFilter { billing_cycle: Some(BillingCycle::MONTHLY), ..PlanFilter::default() };
     let mut query = PlanQuery {
@@ -205,11 +205,11 @@ async fn lists_go_page_by_page_in_the_order_asked_for() {
         ..PlanQuery::default()
     };
 
-    let first = world.service.plans(&query).await.unwrap();
+    let first = world.service.plans(query.clone()).await.unwrap();
     query.after = first.next;
-    let second = world.service.plans(&query).await.unwrap();
+    let second = world.service.plans(query.clone()).await.unwrap();
     query.order = PlanOrder::Tier;
-    let mixed = world.service.plans(&query).await;
+    let mixed = world.service.plans(query).await;
 
     let slugs = |page: &[std::sync::Arc<subscription_core::Plan>]| -> Vec<String> {
         page.iter().map(|plan| plan.slug.to_string()).collect()

@@ -13,7 +13,7 @@ use test_support::service_world::{new_plan, of, once};
 use tokio::task::JoinSet;
 
 fn service() -> SubscriptionService {
-    SubscriptionService::new(Arc::new(MemoryStore::default()))
+    SubscriptionService::new(MemoryStore::default())
 }
 
 /// Runs `attempts` tasks at once and gives what each came to.
@@ -35,7 +35,7 @@ async fn of_twin_requests_one_makes_the_record_and_the_others_replay_it() {
 
     let results = at_once(50, |_| {
         let service = service.clone();
-        async move { service.create_plan(new_plan("pro"), Some(once("shop", "k1"))).await }
+        async move { service.create_plan_once(new_plan("pro"), once("shop", "k1")).await }
     })
     .await;
 
@@ -51,7 +51,7 @@ async fn of_many_plans_with_one_slug_one_is_made() {
 
     let results = at_once(50, |_| {
         let service = service.clone();
-        async move { service.create_plan(new_plan("pro"), None).await }
+        async move { service.create_plan(new_plan("pro")).await }
     })
     .await;
 
@@ -60,14 +60,14 @@ async fn of_many_plans_with_one_slug_one_is_made() {
         refused.iter().filter_map(|r| r.as_ref().err()).map(Error::code).collect();
     assert_eq!((made.len(), refused.len()), (1, 49));
     assert_eq!(codes, HashSet::from(["slug_taken"]));
-    assert_eq!(service.plans(&PlanQuery::default()).await.unwrap().items.len(), 1);
+    assert_eq!(service.plans(PlanQuery::default()).await.unwrap().items.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn updates_that_race_are_all_made_one_after_the_other() {
     let service = service();
     let slug: Slug = of("pro");
-    service.create_plan(new_plan("pro"), None).await.unwrap();
+    service.create_plan(new_plan("pro")).await.unwrap();
 
     // Each writer writes its own numbers, so that every update changes something.
     let writers = 8;
@@ -78,7 +78,7 @@ async fn updates_that_race_are_all_made_one_after_the_other() {
             for nth in 0..25 {
                 let tier = Some(Tier::new(1 + writer * 100 + nth).unwrap());
                 let changes = PlanChanges { tier, ..PlanChanges::default() };
-                match service.update_plan(&slug, changes, None).await {
+                match service.update_plan(&slug, changes).await {
                     Ok(_) => made += 1,
                     Err(Error::Busy(_)) => {}
                     Err(error) => panic!("{error}"),
@@ -102,24 +102,24 @@ async fn updates_that_race_are_all_made_one_after_the_other() {
 async fn a_plan_is_never_deleted_under_a_new_subscription() {
     for round in 0..100 {
         let service = service();
-        let plan = service.create_plan(new_plan("pro"), None).await.unwrap().record;
+        let plan = service.create_plan(new_plan("pro")).await.unwrap();
 
         let results = at_once(4, |nth| {
             let (service, plan) = (service.clone(), Arc::clone(&plan));
             async move {
                 if (nth + round) % 2 == 0 {
-                    service.delete_plan(&plan.slug, None).await.is_ok()
+                    service.delete_plan(&plan.slug).await.is_ok()
                 } else {
                     let user = UserId::new(service.now(), &SystemRandomness).unwrap();
                     let new = NewSubscription::new(user, plan.id);
-                    service.create_subscription(new, None).await.is_ok()
+                    service.create_subscription(new).await.is_ok()
                 }
             }
         })
         .await;
 
         assert!(results.contains(&true), "round {round}");
-        let subscriptions = service.subscriptions(&SubscriptionQuery::default()).await.unwrap();
+        let subscriptions = service.subscriptions(SubscriptionQuery::default()).await.unwrap();
         let exists = service.plan_by_id(plan.id).await.is_ok();
         assert_eq!(exists, !subscriptions.items.is_empty(), "round {round}");
     }

@@ -78,7 +78,7 @@ async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
     let subscription = world.subscription(|_| {}).await;
     let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
 
-    let cancelled = world.service.update_subscription(subscription.id, cancel, None).await.unwrap();
+    let cancelled = world.service.update_subscription(subscription.id, cancel).await.unwrap();
     assert_eq!((cancelled.ends_at, cancelled.is_active), (subscription.renews_at, true));
 
     world.clock.set(at("2025-02-27T23:59:59.999999Z"));
@@ -91,7 +91,7 @@ async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
         let filter =
             SubscriptionFilter { is_active: Some(is_active), ..SubscriptionFilter::default() };
         let query = SubscriptionQuery { filter, ..SubscriptionQuery::default() };
-        let page = world.service.subscriptions(&query).await.unwrap();
+        let page = world.service.subscriptions(query).await.unwrap();
         assert_eq!(page.items.len(), expected, "is_active {is_active}");
         assert!(page.items.iter().all(|found| found.is_active == is_active));
     }
@@ -122,7 +122,7 @@ async fn ends_follow_the_status() {
             .await;
         let step = SubscriptionChanges { ends_at, ..SubscriptionChanges::status(status) };
 
-        let next = world.service.update_subscription(subscription.id, step, None).await.unwrap();
+        let next = world.service.update_subscription(subscription.id, step).await.unwrap();
 
         assert_eq!(next.ends_at, expected, "{status} {ends_at:?}");
     }
@@ -137,9 +137,9 @@ async fn one_without_renewal_that_is_cancelled_ends_now_and_one_that_never_began
         world.subscription(|new| new.starts_at = Some(at("2025-03-01T00:00:00.000000Z"))).await;
 
     let cancel = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
-    let cancelled = world.service.update_subscription(once.id, cancel, None).await.unwrap();
+    let cancelled = world.service.update_subscription(once.id, cancel).await.unwrap();
     let expire = SubscriptionChanges::status(SubscriptionStatus::Expired);
-    let expired = world.service.update_subscription(later.id, expire, None).await.unwrap();
+    let expired = world.service.update_subscription(later.id, expire).await.unwrap();
 
     assert_eq!((cancelled.ends_at, cancelled.is_active), (Some(world.service.now()), false));
     assert_eq!(expired.ends_at, Some(later.starts_at));
@@ -153,7 +153,7 @@ async fn one_that_ended_and_expires_keeps_its_end() {
     world.clock.advance(300 * DAY);
 
     let expire = SubscriptionChanges::status(SubscriptionStatus::Expired);
-    let expired = world.service.update_subscription(subscription.id, expire, None).await.unwrap();
+    let expired = world.service.update_subscription(subscription.id, expire).await.unwrap();
 
     assert_eq!(expired.ends_at, subscription.ends_at);
 }
@@ -162,9 +162,8 @@ async fn one_that_ended_and_expires_keeps_its_end() {
 async fn a_block_outlasts_changes_of_status_until_it_is_lifted() {
     let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
-    let update = async |changes| {
-        world.service.update_subscription(subscription.id, changes, None).await.unwrap()
-    };
+    let update =
+        async |changes| world.service.update_subscription(subscription.id, changes).await.unwrap();
 
     let blocked = update(changes(|c| c.is_active = Some(false))).await;
     let past_due = update(SubscriptionChanges::status(SubscriptionStatus::PastDue)).await;
@@ -195,7 +194,7 @@ async fn sending_back_what_was_read_changes_nothing() {
         }
 
         let same = SubscriptionChanges::from_json(json.to_string().as_bytes()).unwrap();
-        let read = world.service.update_subscription(subscription.id, same, None).await.unwrap();
+        let read = world.service.update_subscription(subscription.id, same).await.unwrap();
 
         assert_eq!(read, subscription, "{status}");
     }
@@ -208,7 +207,7 @@ async fn access_cannot_be_forced_on_where_the_status_grants_none() {
         let subscription = world.subscription(|new| new.status = Some(status)).await;
         let on = changes(|c| c.is_active = Some(true));
 
-        let result = world.service.update_subscription(subscription.id, on, None).await;
+        let result = world.service.update_subscription(subscription.id, on).await;
 
         if subscription.is_active {
             assert_eq!(result.unwrap(), subscription, "{status}");
@@ -223,8 +222,7 @@ async fn times_before_the_start_are_refused_together_and_blamed_on_what_was_sent
     let world = ServiceWorld::new();
     let subscription =
         world.subscription(|new| new.ends_at = Some(at("2025-06-30T00:00:00.000000Z"))).await;
-    let update =
-        async |changes| world.service.update_subscription(subscription.id, changes, None).await;
+    let update = async |changes| world.service.update_subscription(subscription.id, changes).await;
     let early = at("2024-01-01T00:00:00.000000Z");
 
     let both = update(changes(|c| {
@@ -249,7 +247,7 @@ async fn an_unknown_plan_is_told_beside_the_other_faults() {
     new.status = Some(SubscriptionStatus::Paused);
     new.is_active = Some(true);
 
-    let refused = world.service.create_subscription(new, None).await;
+    let refused = world.service.create_subscription(new).await;
 
     assert_eq!(
         faults(refused),
@@ -257,7 +255,7 @@ async fn an_unknown_plan_is_told_beside_the_other_faults() {
     );
     let subscription = world.subscription(|_| {}).await;
     let moved = changes(|c| c.subscription_plan_id = Some(PlanId::from(Uuid::max())));
-    let refused = world.service.update_subscription(subscription.id, moved, None).await;
+    let refused = world.service.update_subscription(subscription.id, moved).await;
     assert_eq!(faults(refused), ["subscription_plan_id unknown_reference"]);
 }
 
@@ -267,16 +265,16 @@ async fn a_retired_plan_takes_nobody_new_and_keeps_who_it_has() {
     let subscription = world.subscription(|_| {}).await;
     let plan = world.service.plan_by_id(subscription.subscription_plan_id).await.unwrap();
     let retire = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
-    world.service.update_plan(&plan.slug, retire, None).await.unwrap();
+    world.service.update_plan(&plan.slug, retire).await.unwrap();
     let other = world.subscription(|_| {}).await;
 
     let new = NewSubscription::new(world.user(), plan.id);
-    let created = world.service.create_subscription(new, None).await;
+    let created = world.service.create_subscription(new).await;
     let moved = changes(|c| c.subscription_plan_id = Some(plan.id));
-    let moved_there = world.service.update_subscription(other.id, moved.clone(), None).await;
-    let stays = world.service.update_subscription(subscription.id, moved, None).await;
+    let moved_there = world.service.update_subscription(other.id, moved.clone()).await;
+    let stays = world.service.update_subscription(subscription.id, moved).await;
     let paused = SubscriptionChanges::status(SubscriptionStatus::Paused);
-    let goes_on = world.service.update_subscription(subscription.id, paused, None).await;
+    let goes_on = world.service.update_subscription(subscription.id, paused).await;
 
     assert_eq!(wrong(created), (ErrorKind::Conflict, "plan_inactive"));
     assert_eq!(wrong(moved_there), (ErrorKind::Conflict, "plan_inactive"));
@@ -291,14 +289,14 @@ async fn an_external_id_is_taken_until_it_is_given_up() {
     let other = world.subscription(|_| {}).await;
     let take = || changes(|c| c.external_subscription_id = Field::Value(of("sub_1")));
 
-    let refused = world.service.update_subscription(other.id, take(), None).await;
+    let refused = world.service.update_subscription(other.id, take()).await;
     let Err(Error::Conflict(conflict)) = &refused else { panic!("{refused:?}") };
     assert!(conflict.to_string().contains(&holder.id.to_string()), "{conflict}");
     assert_eq!(wrong(refused), (ErrorKind::Conflict, "external_id_taken"));
 
     let give_up = changes(|c| c.external_subscription_id = Field::Null);
-    world.service.update_subscription(holder.id, give_up, None).await.unwrap();
-    world.service.update_subscription(other.id, take(), None).await.unwrap();
+    world.service.update_subscription(holder.id, give_up).await.unwrap();
+    world.service.update_subscription(other.id, take()).await.unwrap();
 }
 
 #[tokio::test]
@@ -306,13 +304,13 @@ async fn events_tell_of_every_change_once() {
     let world = ServiceWorld::new();
     let subscription = world.subscription(|_| {}).await;
     let id = subscription.id;
-    let update = async |changes| world.service.update_subscription(id, changes, None).await;
+    let update = async |changes| world.service.update_subscription(id, changes).await;
 
     update(SubscriptionChanges::status(SubscriptionStatus::Paused)).await.unwrap();
     update(SubscriptionChanges::status(SubscriptionStatus::Paused)).await.unwrap();
     update(changes(|c| c.user_id = Some(world.user()))).await.unwrap();
     update(SubscriptionChanges::status(SubscriptionStatus::Pending)).await.unwrap_err();
-    world.service.delete_subscription(id, Some(Version::from(3))).await.unwrap();
+    world.service.delete_subscription_if(id, Version::from(3)).await.unwrap();
 
     assert_eq!(
         world.events().await,
@@ -350,10 +348,10 @@ async fn a_deleted_subscription_is_gone() {
     let world = ServiceWorld::new();
     let id = world.subscription(|_| {}).await.id;
 
-    world.service.delete_subscription(id, None).await.unwrap();
+    world.service.delete_subscription(id).await.unwrap();
 
     assert_eq!(wrong(world.service.subscription(id).await).0, ErrorKind::NotFound);
-    assert_eq!(wrong(world.service.delete_subscription(id, None).await).0, ErrorKind::NotFound);
-    let page = world.service.subscriptions(&SubscriptionQuery::default()).await.unwrap();
+    assert_eq!(wrong(world.service.delete_subscription(id).await).0, ErrorKind::NotFound);
+    let page = world.service.subscriptions(SubscriptionQuery::default()).await.unwrap();
     assert!(page.items.is_empty());
 }

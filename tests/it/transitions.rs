@@ -57,7 +57,7 @@ async fn all_64_steps_of_a_subscription() {
             let subscription = world.subscription(|new| new.status = Some(from)).await;
             let changes = SubscriptionChanges::status(to);
 
-            let result = world.service.update_subscription(subscription.id, changes, None).await;
+            let result = world.service.update_subscription(subscription.id, changes).await;
 
             steps += 1;
             if from == to {
@@ -89,7 +89,7 @@ async fn what_is_cancelled_comes_back_only_before_its_end() {
             .await;
         let step = async || {
             let changes = SubscriptionChanges::status(to);
-            world.service.update_subscription(subscription.id, changes, None).await
+            world.service.update_subscription(subscription.id, changes).await
         };
 
         world.clock.advance(Duration::from_secs(1));
@@ -110,8 +110,7 @@ async fn all_64_steps_of_a_payment() {
         for to in PaymentStatus::all() {
             let payment = world.payment(subscription.id, |new| new.status = Some(from)).await;
 
-            let result =
-                world.service.update_payment(payment.id, PaymentChanges::status(to), None).await;
+            let result = world.service.update_payment(payment.id, PaymentChanges::status(to)).await;
 
             if from == to {
                 assert_eq!(result.unwrap(), payment, "{from} is no change");

@@ -1,4 +1,4 @@
-//! Clients: the programs that call, and what each may do.
+//! Clients: the programs that call the service, and their scopes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::values::faults::{FaultCode, Faults, InvalidValue, named};
 use crate::values::text::{Name, Slug};
 use crate::values::version::Version;
 
-/// Something that a client may do.
+/// A permission of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Sign users up and in, and act on their sessions.
@@ -27,7 +27,7 @@ pub enum Scope {
     PaymentsRead,
     /// Make, change and delete payments.
     PaymentsWrite,
-    /// Say from which address a user came.
+    /// Send the address of the user that the client acts for.
     AssertIp,
 }
 
@@ -81,7 +81,7 @@ impl FromStr for Scope {
 /// Whether a client can keep a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientKind {
-    /// A browser or an app: its id is all it has, and no secret.
+    /// A browser or an app: it has an id and no secret.
     Public,
     /// A server: it calls with a key.
     Confidential,
@@ -108,7 +108,7 @@ impl FromStr for ClientKind {
     }
 }
 
-/// Where a client was set up.
+/// The source of a client's registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientSource {
     /// By a command or a call.
@@ -138,28 +138,26 @@ impl FromStr for ClientSource {
     }
 }
 
-/// A program that calls.
+/// A program that calls the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     /// Names the client for ever; a public client calls with it.
     pub id: Slug,
-    /// What people call it.
+    /// The name shown to people.
     pub name: Name,
     /// Whether it can keep a secret.
     pub kind: ClientKind,
-    /// What it may do.
+    /// The scopes that it has.
     pub scopes: BTreeSet<Scope>,
     /// The keys that work, newest first; none for a public client.
     pub keys: Vec<ClientKey>,
-    /// When it was shut out; it stays so until [`restore_client`].
-    ///
-    /// [`restore_client`]: super::Authentication::restore_client
+    /// When it was revoked, until `Authentication::restore_client`.
     pub revoked_at: Option<Timestamp>,
     /// The web origins whose pages may call as this client; none for a confidential one.
     pub origins: BTreeSet<WebOrigin>,
     /// Where it was set up.
     pub source: ClientSource,
-    /// When a server started whose settings file named it no longer; it is refused until one does again.
+    /// When a server started whose settings file no longer had it; it is refused until one has it again.
     pub left_at: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -169,7 +167,7 @@ pub struct Client {
     pub version: Version,
 }
 
-/// What is kept of a client's key: enough to know it again, not to make it.
+/// The stored hash of a client's key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientKey {
     /// The server key that the hash is made with.
@@ -186,7 +184,7 @@ impl fmt::Debug for ClientKey {
     }
 }
 
-/// A client to be made.
+/// A client to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewClient {
     /// See [`Client::id`].
@@ -230,7 +228,7 @@ fn check_calls(
 
 impl Client {
     /// Checks the rules between its fields, which hold for every record that was written by way of
-    /// [`Authentication`](super::Authentication). For records that come from elsewhere.
+    /// `Authentication`. For records that come from elsewhere.
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = check_calls(self.kind, &self.scopes, &self.origins);
         if self.kind == ClientKind::Public && !self.keys.is_empty() {

@@ -3,11 +3,9 @@
 //! Types and pure functions. `auth` signs people in and verifies tokens with them.
 
 mod client;
-pub(crate) mod refresh;
 mod session;
 mod web_origin;
 
 pub use client::{Client, ClientKey, ClientKind, ClientSource, NewClient, Scope};
-pub use refresh::RefreshWindows;
 pub use session::{IdentityKey, Origin, Revocation, RevocationReason, Session, User};
 pub use web_origin::WebOrigin;

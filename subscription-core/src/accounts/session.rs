@@ -1,8 +1,7 @@
-//! Users and their sessions, as they are kept.
+//! Users and their sessions, as they are stored.
 
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::values::clock::Timestamp;
 use crate::values::faults::{InvalidValue, named};
@@ -10,12 +9,12 @@ use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug, Text};
 use crate::values::version::Version;
 
-/// A person with an account, found by the identity that a provider vouched for.
+/// A person with an account, found by their identity at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Names the user for ever.
     pub id: UserId,
-    /// Who vouched, and under which name there; unique.
+    /// The provider, and its name for the person; unique.
     pub identity: IdentityKey,
     /// The address that the provider has verified, as of the last sign-in; unique.
     pub email: Email,
@@ -29,7 +28,7 @@ pub struct User {
     pub version: Version,
 }
 
-/// Who somebody is at an identity provider.
+/// A person's identity at a provider.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdentityKey {
     /// The provider.
@@ -45,7 +44,7 @@ impl std::fmt::Debug for IdentityKey {
     }
 }
 
-/// Where a sign-in came from, as far as it is known.
+/// The origin of a sign-in, as far as it is known.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The address.
@@ -61,41 +60,41 @@ impl std::fmt::Debug for Origin {
     }
 }
 
-/// A user's stay with one client, from sign-in to its end.
+/// A user's session with one client, from sign-in to its end.
 ///
-/// Nothing of its tokens is in it: the refresh token is made from the salt and the generation with a
-/// key that only the server has.
+/// It contains no token: the refresh token is derived from the salt and the generation with a key that
+/// only the server has.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     /// Names the session for ever.
     pub id: SessionId,
-    /// Whose it is.
+    /// The user.
     pub user_id: UserId,
-    /// The client that it is with.
+    /// The client.
     pub client_id: Slug,
-    /// Who vouched for the user.
+    /// The identity provider.
     pub issuer: Text<1, 255>,
     /// A hash of the identity token that opened it.
     pub opened_with: [u8; 32],
     /// The server key that its refresh tokens are made with.
     pub key_id: u8,
-    /// Makes its refresh tokens its own.
+    /// The salt of its refresh tokens.
     pub salt: [u8; 16],
     /// How often it has been refreshed.
     pub generation: u32,
     /// When the generation began.
     pub rotated_at: Timestamp,
-    /// Somebody has used a token of the present generation.
+    /// True if a token of the current generation was used.
     pub successor_used: bool,
     /// When the person proved who they are.
     pub auth_time: Timestamp,
     /// When a token of it was last used, to a few minutes.
     pub last_seen_at: Timestamp,
-    /// When it ends whatever happens.
+    /// When it expires in any case.
     pub expires_at: Timestamp,
-    /// When it ends unless it is refreshed.
+    /// When it expires unless it is refreshed.
     pub idle_expires_at: Timestamp,
-    /// When and why it was ended before its time.
+    /// When and why it was revoked.
     pub revoked: Option<Revocation>,
     /// Where the sign-in came from.
     pub origin: Origin,
@@ -121,7 +120,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// When and why a session was ended before its time.
+/// When and why a session was revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revocation {
     /// When.
@@ -130,17 +129,17 @@ pub struct Revocation {
     pub reason: RevocationReason,
 }
 
-/// Why a session was ended before its time.
+/// The reason why a session was revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RevocationReason {
-    /// The user left.
+    /// The user logged out.
     Logout,
-    /// The user ended all sessions, or all others.
+    /// The user revoked all sessions, or all others.
     RevokeAll,
-    /// A refresh token was used twice: somebody else had it too.
+    /// A refresh token was used twice: somebody else may have it too.
     RefreshReuse,
-    /// The user opened more sessions than are kept.
+    /// The user opened more sessions than the limit.
     SessionLimit,
 }
 
@@ -169,54 +168,19 @@ impl FromStr for RevocationReason {
 }
 
 impl Session {
-    /// True if it has ended by itself.
+    /// True if it has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at || now >= self.idle_expires_at
     }
 
-    /// When it ends, or ended: by revocation or by itself.
+    /// When it ends or ended, by revocation or by expiry.
     pub fn ended_at(&self) -> Timestamp {
         let by_itself = self.expires_at.min(self.idle_expires_at);
         self.revoked.map_or(by_itself, |revocation| revocation.at.min(by_itself))
     }
 
-    /// True if its tokens are good.
+    /// True if its tokens are accepted.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && !self.has_expired(now)
-    }
-
-    /// The session once it is ended.
-    #[must_use]
-    pub(crate) fn revoke(&self, reason: RevocationReason, now: Timestamp) -> Self {
-        Self { revoked: Some(Revocation { at: now, reason }), ..self.written(now) }
-    }
-
-    /// The session in its next generation.
-    #[must_use]
-    pub(crate) fn rotate(&self, key_id: u8, idle: Duration, now: Timestamp) -> Self {
-        Self {
-            key_id,
-            generation: self.generation.saturating_add(1),
-            rotated_at: now,
-            successor_used: false,
-            last_seen_at: now,
-            idle_expires_at: now.saturating_add(idle),
-            ..self.written(now)
-        }
-    }
-
-    /// The session once a token of `generation` was seen, or `None` if that is not worth a write.
-    pub(crate) fn seen(&self, generation: u32, every: Duration, now: Timestamp) -> Option<Self> {
-        let used = generation == self.generation && !self.successor_used;
-        let long_ago = now >= self.last_seen_at.saturating_add(every);
-        (used || long_ago).then(|| Self {
-            successor_used: self.successor_used || used,
-            last_seen_at: now,
-            ..self.written(now)
-        })
-    }
-
-    fn written(&self, now: Timestamp) -> Self {
-        Self { updated_at: now, version: self.version.next(), ..self.clone() }
     }
 }

@@ -1,4 +1,4 @@
-//! Web origins: where the pages come from that may call.
+//! Web origins of the pages that may call the service.
 
 use std::borrow::Borrow;
 use std::fmt;

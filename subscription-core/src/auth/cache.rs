@@ -1,4 +1,4 @@
-//! Tokens that were found good a moment ago.
+//! A cache of tokens that were authenticated recently.
 //!
 //! A revocation on this instance is seen at once: it stamps the session's slot, and an entry counts only
 //! while its slot has the stamp that was read before the session was.
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::known::{Known, hash};
+use super::secret_cache::{SecretCache, hash};
 use super::sessions::Authenticated;
 use crate::values::clock::Timestamp;
 use crate::values::id::SessionId;
 
-/// Sessions share slots: a revocation makes a thousandth of the entries be checked once more.
+/// Number of slots. Sessions share them: a revocation invalidates a thousandth of the entries.
 const SLOTS: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct AuthCache {
-    entries: Known<Entry>,
+    entries: SecretCache<Entry>,
     stamps: Box<[AtomicU64]>,
     lag: Duration,
 }
@@ -34,10 +34,10 @@ struct Entry {
 impl AuthCache {
     pub(super) fn new(entries: usize, lag: Duration) -> Self {
         let stamps = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { entries: Known::of(entries), stamps, lag }
+        Self { entries: SecretCache::of(entries), stamps, lag }
     }
 
-    /// What a token was found to be, if that is recent enough and its session was not touched here.
+    /// The cached result for a token, if it is recent enough and its session was not changed here.
     pub(super) fn get(&self, token: &SecretString, now: Timestamp) -> Option<Arc<Authenticated>> {
         let entry = self.entries.get(&hash(token))?;
         let recent = entry.checked_at <= now && now < entry.checked_at.saturating_add(self.lag);
@@ -60,7 +60,7 @@ impl AuthCache {
         self.slot(session).map_or(0, |slot| slot.load(Ordering::SeqCst))
     }
 
-    /// Makes every token of the session be checked again.
+    /// Invalidates every cached token of the session.
     pub(super) fn forget(&self, session: SessionId) {
         if let Some(slot) = self.slot(session) {
             slot.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The keys of clients: how they are made, hashed and compared.
+//! The keys of clients: creation, hashing and comparison.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +15,7 @@ use crate::values::text::Slug;
 const PREFIX: &str = "sck_";
 const SECRET_BYTES: usize = 32;
 
-/// How many keys of a client work at once: the new one and the one that it replaces.
+/// Maximum number of valid keys of a client: the new one and the one that it replaces.
 const KEYS_MAX: usize = 2;
 
 impl Client {
@@ -36,7 +36,7 @@ impl Client {
         Ok(format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(secret)).into())
     }
 
-    /// True if it may call with `credential`.
+    /// True if `credential` is the client's.
     pub(crate) fn accepts(&self, credential: &ClientCredential, keys: &ServerKeys) -> bool {
         let known = match (&credential.secret, self.kind) {
             (None, ClientKind::Public) => true,
@@ -58,14 +58,14 @@ fn hash(keys: &ServerKeys, key_id: u8, client: &Slug, secret: &[u8]) -> Option<[
     Some(mac.finalize().into_bytes().into())
 }
 
-/// What a client calls with, taken apart.
+/// A parsed client credential.
 pub(crate) struct ClientCredential {
     pub(crate) id: Slug,
     secret: Option<Vec<u8>>,
 }
 
 impl ClientCredential {
-    /// Reads a public client's id or a confidential client's key; `None` if it is neither.
+    /// Parses a public client's id or a confidential client's key; `None` if it is neither.
     pub(crate) fn parse(text: &SecretString) -> Option<Self> {
         let text = text.expose_secret();
         let Some(key) = text.strip_prefix(PREFIX) else {

@@ -1,4 +1,4 @@
-//! Clients: made, known again, given new keys, shut out.
+//! Clients: creation, authentication, key rotation and revocation.
 
 use crate::store::{ClientQuery, StoreExt as _};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use super::Authentication;
 use super::client_keys::ClientCredential;
-use super::known::{Known, hash};
+use super::secret_cache::{SecretCache, hash};
 use crate::accounts::{Client, ClientKind, ClientSource, NewClient, Scope};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
@@ -16,7 +16,7 @@ use crate::store::{ChangeSet, Key, Record, StoreError};
 use crate::values::text::Slug;
 use crate::values::version::Version;
 
-/// A client, and what it calls with: the only time that a confidential client's key is shown.
+/// A client and its credential. A confidential client's key is shown here and never again.
 #[derive(Debug, Clone)]
 pub struct CreatedClient {
     /// The client.
@@ -25,23 +25,23 @@ pub struct CreatedClient {
     pub credential: SecretString,
 }
 
-/// Which credentials clients have accepted, by hash, and the client as it was then: to make the keyed hash
-/// of a key anew was the dearest part of a small request.
+/// Credentials that were verified, and the client version they were verified against. Without this cache
+/// the keyed hash is the most expensive part of a small request.
 #[derive(Debug)]
-pub(super) struct Accepted(Known<Arc<Client>>);
+pub(super) struct Accepted(SecretCache<Arc<Client>>);
 
-/// Credentials that are remembered, at the most.
+/// Maximum number of verified credentials cached.
 const ACCEPTED_MAX: usize = 10_000;
 
 impl Default for Accepted {
     fn default() -> Self {
-        Self(Known::of(ACCEPTED_MAX))
+        Self(SecretCache::of(ACCEPTED_MAX))
     }
 }
 
 /// # Clients
 impl Authentication {
-    /// Makes a client.
+    /// Creates a client.
     pub async fn create_client(&self, new: NewClient) -> Result<CreatedClient, Error> {
         self.make_client(new, ClientSource::Command).await
     }
@@ -70,7 +70,7 @@ impl Authentication {
         let credential = match client.kind {
             ClientKind::Public => client.id.as_str().into(),
             ClientKind::Confidential => {
-                client.add_key(&self.0.server_keys, self.service().ids(), now)?
+                client.add_key(&self.0.server_keys, self.service().randomness(), now)?
             }
         };
         match self.write_client(client, Change::Created).await {
@@ -144,7 +144,8 @@ impl Authentication {
                     return Err(Conflict::ClientRevoked.into());
                 }
                 let now = self.service().now();
-                let credential = client.add_key(&self.0.server_keys, self.service().ids(), now)?;
+                let credential =
+                    client.add_key(&self.0.server_keys, self.service().randomness(), now)?;
                 client.updated_at = now;
                 client.version = client.version.next();
                 let change = Change::Updated { fields: found.changed_fields(&client) };

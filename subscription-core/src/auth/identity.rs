@@ -1,7 +1,7 @@
-//! Who a person is: the port to identity providers, and what needs no network.
+//! Identities: the trait for identity providers, and the verifiers that need no network.
 //!
-//! A person signs in with a token that a provider gave them. A verifier says whom it names; the rest
-//! of the library believes nothing that it did not say.
+//! A person signs in with a token that a provider issued. A verifier returns the identity in it; the
+//! rest of the library trusts nothing else about the person.
 
 use std::fmt;
 
@@ -19,32 +19,32 @@ use crate::values::text::Email;
 /// Longer identity tokens are refused before they are decoded.
 pub(crate) const TOKEN_BYTES_MAX: usize = 16_384;
 
-/// What a provider says of a person.
+/// A person as an identity provider describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Who vouches, and under which name.
+    /// The provider, and its name for the person.
     pub key: IdentityKey,
-    /// The person's address, as far as the provider tells it.
+    /// The person's address, if the provider sent it.
     pub email: Option<Email>,
-    /// The provider has seen that the address is the person's.
+    /// True if the provider has verified the address.
     pub email_verified: bool,
 }
 
-/// Why nobody was vouched for.
+/// The reason why an identity token was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityRefused {
-    /// The token is not one of the provider's, not for us, or no longer good.
+    /// The token was not issued by the provider, not for us, or has expired.
     #[error("the identity token was not accepted")]
     Rejected,
-    /// The provider is out of reach.
+    /// The provider cannot be reached.
     #[error("the identity provider is out of reach")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Says whom an identity token names.
+/// Verifies identity tokens.
 #[async_trait]
 pub trait IdentityVerifier: Send + Sync + fmt::Debug {
-    /// Checks a token at `now`. `claimed` is the address that the caller sent along; but for
+    /// Verifies a token at `now`. `claimed` is the address that the caller sent along; except in
     /// development it proves nothing.
     async fn verify(
         &self,
@@ -54,9 +54,9 @@ pub trait IdentityVerifier: Send + Sync + fmt::Debug {
     ) -> Result<Identity, IdentityRefused>;
 }
 
-/// Believes everybody: any token that is not blank proves the address sent along with it.
+/// Accepts everybody: any token that is not blank proves the address sent along with it.
 ///
-/// For development on one's own machine, and for nothing else.
+/// For development on one's own machine only.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DevelopmentIdentities;
 
@@ -77,10 +77,10 @@ impl IdentityVerifier for DevelopmentIdentities {
     }
 }
 
-/// Whose tokens are taken, and for whom they must be.
+/// The issuer and the audience of accepted identity tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
-    /// The issuer, exactly as it writes itself.
+    /// The issuer, exactly as in the claim `iss`.
     pub issuer: String,
     /// The audience that a token must be for.
     pub audience: String,
@@ -120,7 +120,7 @@ impl IdentityVerifier for SharedSecretIdentities {
     }
 }
 
-/// What an identity token says, as far as it is used.
+/// The claims of an identity token that are used.
 #[derive(Deserialize)]
 struct IdentityClaims {
     iss: String,
@@ -149,8 +149,8 @@ enum Verified {
 }
 
 impl Trust {
-    /// Whom the claims of a genuine token name, if it is of this issuer, for this audience, and good
-    /// at `now`.
+    /// The identity in the claims of a genuine token, if it is of this issuer, for this audience, and
+    /// valid at `now`.
     pub(crate) fn identity(&self, claims: &[u8], now: Timestamp) -> Option<Identity> {
         let claims: IdentityClaims = read_object(claims)?;
         let for_us = match &claims.aud {
@@ -192,8 +192,8 @@ impl Trust {
         Some(Identity { key, email: email.and_then(|email| email.parse().ok()), email_verified })
     }
 
-    /// Whom the answer of an introspection names, if the token is active, of this issuer and for this
-    /// audience.
+    /// The identity in the response of an introspection, if the token is active, of this issuer and for
+    /// this audience.
     pub(crate) fn introspected(&self, answer: &[u8], now: Timestamp) -> Option<Identity> {
         #[derive(Deserialize)]
         struct Introspection {

@@ -1,4 +1,4 @@
-//! What a caller says to sign in, sign up or refresh.
+//! The request bodies of sign-in, sign-up and refresh.
 
 use secrecy::SecretString;
 
@@ -8,17 +8,17 @@ use crate::values::id::SessionId;
 use crate::values::input::{Fields, InputError, string};
 use crate::values::text::{Email, Text};
 
-/// What a person signs in or up with.
+/// The body of a sign-in or sign-up.
 #[derive(Debug, Clone)]
 pub struct ProofOfIdentity {
-    /// The token that an identity provider gave them.
+    /// The token that an identity provider issued.
     pub access_token: SecretString,
-    /// The address that they say is theirs.
+    /// The address that the caller claims.
     pub email: Email,
 }
 
 impl ProofOfIdentity {
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object and returns all its faults.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let access_token = fields.required("access_token", secret);
@@ -29,7 +29,7 @@ impl ProofOfIdentity {
     }
 }
 
-/// What a client refreshes a session with.
+/// The body of a refresh.
 #[derive(Debug, Clone)]
 pub struct RefreshRequest {
     /// The session's refresh token.
@@ -37,14 +37,14 @@ pub struct RefreshRequest {
 }
 
 impl RefreshRequest {
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object and returns all its faults.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let refresh_token = fields.required("refresh_token", secret);
         fields.finish(refresh_token.map(|refresh_token| Self { refresh_token }))
     }
 
-    /// The session that the token says it is of. Anybody can say so: it is not proved by this.
+    /// The session that the token names. The token is not verified by this.
     pub fn claimed_session(&self) -> Option<SessionId> {
         RefreshToken::parse(&self.refresh_token).map(|token| token.session)
     }

@@ -1,9 +1,9 @@
-//! Signed tokens in compact form (JWS): taken apart strictly, then checked with a key.
+//! Signed tokens in compact form (JWS): parsed strictly, then verified with a key.
 //!
-//! Of `jsonwebtoken` only the signatures and the form of keys are used: header and claims are read here,
-//! because the crate reads leniently (an unknown header passes, a future `nbf` passes, leeway is a
-//! minute, the time is the machine's). The key fixes the algorithm; what the token says of it is only
-//! compared.
+//! Of `jsonwebtoken` only signatures and key formats are used: header and claims are parsed here,
+//! because the crate parses leniently (an unknown header passes, a future `nbf` passes, leeway is a
+//! minute, the time is the machine's). The key fixes the algorithm; the token's header is
+//! only compared with it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::error::{DependencyFailed, Error};
 use crate::values::input::object;
 
-/// How a token is signed.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -23,7 +23,7 @@ pub enum Algorithm {
     EdDsa,
     /// ECDSA over P-256 with SHA-256.
     Es256,
-    /// HMAC with SHA-256: who can check a token can also make one.
+    /// HMAC with SHA-256: the same secret signs and verifies.
     Hs256,
     /// RSA with SHA-256, PKCS #1.
     Rs256,
@@ -54,7 +54,7 @@ impl Algorithm {
     }
 }
 
-/// Why a token was not taken. Callers outside get one answer for all of these.
+/// The reason why a token was refused. Callers outside get one error for all of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("the token is too long")]
@@ -69,13 +69,13 @@ pub(crate) enum Refused {
     BadSignature,
 }
 
-/// Header fields that would let a token say how, or by whose key, it is to be checked.
+/// Header fields by which a token could choose the key or the way it is verified.
 const FORBIDDEN: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "b64", "zip"];
 
-/// The longest key id that is looked up.
+/// Maximum length of a key id that is looked up.
 const KEY_ID_BYTES_MAX: usize = 128;
 
-/// A token taken apart; nothing in it is to be believed before [`Compact::verify`].
+/// A parsed token; nothing in it may be trusted before [`Compact::verify`].
 #[derive(Debug)]
 pub(crate) struct Compact<'a> {
     message: &'a str,
@@ -89,7 +89,7 @@ pub(crate) struct Compact<'a> {
 }
 
 impl<'a> Compact<'a> {
-    /// Takes a token of at most `bytes_max` apart.
+    /// Parses a token of at most `bytes_max`.
     pub(crate) fn parse(token: &'a str, bytes_max: usize) -> Result<Self, Refused> {
         if token.len() > bytes_max {
             return Err(Refused::TooLong);
@@ -140,16 +140,16 @@ impl<'a> Compact<'a> {
     }
 }
 
-/// Reads a JSON object none of whose fields comes twice.
+/// Parses a JSON object without duplicate fields.
 ///
-/// Serde alone reads a struct from an array of its fields' values too, and passes over a field that
-/// nobody reads however often it comes.
+/// Serde alone also accepts a struct as an array of its fields' values, and ignores duplicates of a field
+/// that is not used.
 pub(crate) fn read_object<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
     object(json).ok()?;
     serde_json::from_slice(json).ok()
 }
 
-/// A key that checks tokens, of one algorithm.
+/// A key that verifies tokens of one algorithm.
 #[derive(Clone)]
 pub struct VerifyingKey {
     algorithm: Algorithm,
@@ -157,7 +157,7 @@ pub struct VerifyingKey {
 }
 
 impl VerifyingKey {
-    /// Reads a public key of a JWK set, if it is of a kind that is used here and meant for signatures.
+    /// Parses a public key of a JWK set, if its kind is supported and meant for signatures.
     pub(crate) fn from_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Option<Self> {
         use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, KeyOperations, PublicKeyUse};
         let for_signatures =
@@ -194,7 +194,7 @@ impl VerifyingKey {
         Self { algorithm: Algorithm::Hs256, key: DecodingKey::from_secret(secret) }
     }
 
-    /// The algorithm it is for.
+    /// The algorithm of the key.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

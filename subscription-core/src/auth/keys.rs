@@ -1,4 +1,4 @@
-//! The keys of our own access tokens: one signs, several check.
+//! The keys of our own access tokens: one signs, several verify.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use sha2::Sha256;
 use super::jws::{self, Algorithm, SigningFailed, VerifyingKey};
 use crate::server_keys::{BadKey, SECRET_BYTES_MIN};
 
-/// What every PKCS #8 document of an Ed25519 key starts with (RFC 8410); the 32 bytes of the key follow.
+/// The prefix of every PKCS #8 document of an Ed25519 key (RFC 8410); the 32 bytes of the key follow.
 const ED25519_PKCS8: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
@@ -48,7 +48,7 @@ impl SigningKey {
         Self::of_pair(key, Algorithm::Es256)
     }
 
-    /// A shared secret of at least 32 bytes, for one process that both signs and checks.
+    /// A shared secret of at least 32 bytes, for one process that both signs and verifies.
     pub fn hs256(secret: &SecretSlice<u8>) -> Result<Self, BadKey> {
         let secret = secret.expose_secret();
         if secret.len() < SECRET_BYTES_MIN {
@@ -88,7 +88,7 @@ impl SigningKey {
         &self.id
     }
 
-    /// How it signs.
+    /// The algorithm that it signs with.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -102,8 +102,8 @@ impl std::fmt::Debug for SigningKey {
 
 /// The keys of our own access tokens.
 ///
-/// To rotate, make a ring that signs with the new key and still checks with the old one; drop the old
-/// one when the last token that it signed has expired.
+/// To rotate, build a ring that signs with the new key and still verifies with the old one; remove the
+/// old one when the last token that it signed has expired.
 #[derive(Debug, Clone)]
 pub struct KeyRing {
     signing: SigningKey,
@@ -111,12 +111,12 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// A ring that signs and checks with one key.
+    /// A ring that signs and verifies with one key.
     pub const fn new(signing: SigningKey) -> Self {
         Self { signing, retired: BTreeMap::new() }
     }
 
-    /// Also checks with a key that signs no more.
+    /// Also verifies with a key that no longer signs.
     pub fn and_checks(mut self, retired: SigningKey) -> Result<Self, BadKey> {
         if (retired.algorithm == Algorithm::Hs256) != (self.signing.algorithm == Algorithm::Hs256) {
             return Err(BadKey::Mixed);

@@ -1,8 +1,7 @@
-//! Who calls, and for whom: identities, accounts, sessions, tokens, clients.
+//! Authentication: identities, accounts, sessions, tokens and clients.
 //!
 //! A person proves who they are to an identity provider; an [`IdentityVerifier`] checks the token
-//! that they got there, and [`Authentication`] opens a session for it. From then on the session's own
-//! tokens count: an access token of ten minutes, and a refresh token that changes with each use.
+//! of that provider, and [`Authentication`] opens a session. From then on the session has its own tokens: an access token of ten minutes, and a refresh token that changes with each use.
 
 mod cache;
 mod client_keys;
@@ -12,9 +11,10 @@ mod identity;
 mod input;
 mod jws;
 mod keys;
-mod known;
 mod provider;
+mod refresh;
 mod refresh_token;
+mod secret_cache;
 mod sessions;
 mod sign_in;
 mod token;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::accounts::{
-    Client, ClientKey, ClientKind, ClientSource, IdentityKey, NewClient, Origin, RefreshWindows,
-    Revocation, RevocationReason, Scope, Session, User, WebOrigin,
+    Client, ClientKey, ClientKind, ClientSource, IdentityKey, NewClient, Origin, Revocation,
+    RevocationReason, Scope, Session, User, WebOrigin,
 };
 pub use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
 pub use crate::server_keys::{BadKey, ServerKeys};
@@ -37,6 +37,7 @@ pub use input::{ProofOfIdentity, RefreshRequest};
 pub use jws::{Algorithm, SigningFailed, VerifyingKey};
 pub use keys::{KeyRing, SigningKey};
 pub use provider::{IntrospectedIdentities, OidcIdentities};
+pub use refresh::RefreshWindows;
 pub use sessions::Authenticated;
 pub use sign_in::{SignIn, SignedIn};
 pub use token::AccessClaims;
@@ -46,12 +47,12 @@ use self::clients::Accepted;
 use self::token::{AccessTokens, Signed};
 use crate::service::SubscriptionService;
 
-/// How long things last and how many there may be. The defaults are meant for production.
+/// Lifetimes and limits. The defaults are meant for production.
 #[derive(Debug, Clone)]
 pub struct AuthSettings {
-    /// Who issues our access tokens.
+    /// The issuer of our access tokens.
     pub issuer: String,
-    /// For whom they are.
+    /// The audience of our access tokens.
     pub audience: String,
     /// How long an access token is good: 10 minutes.
     pub access_lifetime: Duration,
@@ -61,15 +62,15 @@ pub struct AuthSettings {
     pub session_lifetime: Duration,
     /// How long the previous refresh token is still accepted.
     pub windows: RefreshWindows,
-    /// How many live sessions a user has with one client: 20. The oldest goes.
+    /// Maximum number of live sessions of a user with one client: 20. One more revokes the oldest.
     pub sessions_per_client: usize,
-    /// How many live sessions one identity token opens: 5. The oldest goes.
+    /// Maximum number of live sessions opened with one identity token: 5. One more revokes the oldest.
     pub sessions_per_identity_token: usize,
-    /// How often it is noted that a session is in use: every 5 minutes.
+    /// How often a session's last use is written: every 5 minutes.
     pub seen_every: Duration,
-    /// How long an ended session is remembered, so that its tokens are told what became of it: 7 days.
+    /// How long an ended session is stored, so that its tokens get an exact error: 7 days.
     pub ended_kept: Duration,
-    /// How many ended sessions of a user are remembered at the most: 100. The longest ended go first.
+    /// Maximum number of ended sessions stored for a user: 100. The longest ended are deleted first.
     pub ended_per_user: usize,
 }
 
@@ -110,7 +111,7 @@ struct AuthParts {
     accepted: Accepted,
 }
 
-/// Puts an [`Authentication`] together.
+/// Builds an [`Authentication`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct AuthenticationBuilder(AuthParts);
@@ -125,14 +126,14 @@ impl AuthenticationBuilder {
         self
     }
 
-    /// Remembers tokens that [`Authentication::authenticate_cached`] found good, for `lag` at the most:
-    /// about `entries` of them, at times up to twice as many; none if `entries` is zero.
+    /// Caches tokens that [`Authentication::authenticate_cached`] accepted, for at most `lag`: about
+    /// `entries` of them, at times up to twice as many; none if `entries` is zero.
     pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
         self.0.cache = Some(AuthCache::new(entries, lag));
         self
     }
 
-    /// Ready for use.
+    /// The authentication, ready for use.
     pub fn build(self) -> Authentication {
         Authentication(Arc::new(self.0))
     }
@@ -140,7 +141,7 @@ impl AuthenticationBuilder {
 
 /// # Building
 impl Authentication {
-    /// Accounts in the store of `service`, for whom `verifier` vouches. `keys` sign access tokens,
+    /// Accounts in the store of `service`. `verifier` checks identity tokens, `keys` sign access tokens,
     /// `server_keys` protect refresh tokens and client keys.
     ///
     /// Events of clients name the [actor of the service](SubscriptionService::by), those of accounts and

@@ -1,6 +1,6 @@
-//! Identity providers on the network: OIDC by their published keys, and introspection.
+//! Identity providers on the network: OIDC by published keys, and introspection.
 //!
-//! The library has no HTTP client: whoever embeds it brings one behind [`Fetch`].
+//! The library has no HTTP client: the embedder implements [`Fetch`].
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,20 +20,20 @@ use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
 use crate::values::clock::Timestamp;
 use crate::values::text::Email;
 
-/// The most keys of a provider that are kept.
+/// Maximum number of a provider's keys that are stored.
 const KEYS_MAX: usize = 100;
 
-/// The keys are not fetched more often than this, whatever tokens come in.
+/// Minimum time between two fetches of the keys, whatever tokens arrive.
 const FETCH_EVERY: Duration = Duration::from_secs(30);
 
-/// The keys are fetched again after this, if they can be; else the old ones go on.
+/// Age at which the keys are fetched again; if that fails, the old ones stay in use.
 const FRESH_FOR: Duration = Duration::from_hours(1);
 
-/// How the tokens of an OIDC provider may be signed.
+/// The algorithms accepted from an OIDC provider.
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::Rs256, Algorithm::Ps256, Algorithm::Es256, Algorithm::EdDsa];
 
-/// Checks the tokens of an OIDC provider with the keys that it publishes.
+/// Verifies the tokens of an OIDC provider with its published keys.
 #[derive(Debug)]
 pub struct OidcIdentities {
     trust: Trust,
@@ -43,17 +43,17 @@ pub struct OidcIdentities {
     flight: async_lock::Mutex<Flight>,
 }
 
-/// A fetch that is under way.
+/// A fetch in progress.
 ///
-/// It outlives the caller who began it: one who hangs up would else leave the others without keys
-/// until the next fetch is due, and could do so again and again.
+/// It outlives the caller that began it: a caller that disconnects would otherwise leave the others
+/// without keys until the next fetch is due, and could do so repeatedly.
 #[derive(Default)]
-struct Flight(Option<Answer>);
+struct Flight(Option<PendingFetch>);
 
-type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, FetchFailed>> + Send>>;
+type PendingFetch = Pin<Box<dyn Future<Output = Result<Vec<u8>, FetchFailed>> + Send>>;
 
 impl Flight {
-    /// Waits for the answer; `None` if nothing is under way.
+    /// Waits for the response; `None` if no fetch is in progress.
     async fn landed(&mut self) -> Option<Result<Vec<u8>, FetchFailed>> {
         poll_fn(|context| {
             // Taken out while it is polled, so that one that panics is not met again.
@@ -76,7 +76,7 @@ impl fmt::Debug for Flight {
 
 #[derive(Debug, Default)]
 struct KnownKeys {
-    /// Each with its id, if it has one, in the order of the set.
+    /// Keys with their ids, if any, in the order of the set.
     keys: Vec<(Option<String>, VerifyingKey)>,
     fetched_at: Option<Timestamp>,
     tried_at: Option<Timestamp>,
@@ -94,7 +94,7 @@ impl OidcIdentities {
         }
     }
 
-    /// The key of an id, fetched if it is not known and the last try is long enough ago.
+    /// The key of an id; fetched if it is unknown and the last fetch is long enough ago.
     async fn key(&self, id: Option<&str>, now: Timestamp) -> Result<VerifyingKey, IdentityRefused> {
         if let Some(key) = self.known_key(id, now, true) {
             return Ok(key);
@@ -147,7 +147,7 @@ impl OidcIdentities {
         true
     }
 
-    /// Ends the fetch that is under way, or makes one if it is due.
+    /// Completes the fetch in progress, or starts one if it is due.
     async fn fetch_keys(&self, flight: &mut Flight, now: Timestamp) -> Result<(), FetchFailed> {
         if flight.0.is_none() && self.may_try(now) {
             let request = FetchRequest { url: self.keys_url.clone(), form: None, basic: None };
@@ -165,13 +165,13 @@ impl OidcIdentities {
 
 /// True if `now` is within `span` after `at`, or not long before it.
 ///
-/// Callers read the clock before they wait for each other, so one may come with the earlier time. But
-/// a clock that was turned back must not stop the fetching for good.
+/// Callers read the clock before they wait for each other, so a later caller may have the earlier time.
+/// But a clock that was set back must not stop the fetches for good.
 fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
     now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
 }
 
-/// The keys of a JWK set that can be used; an error if there are none, so that good ones are kept.
+/// The supported keys of a JWK set; an error if there are none, so that the old ones stay in use.
 fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFailed> {
     #[derive(serde::Deserialize)]
     struct AnyKeys {
@@ -211,7 +211,7 @@ impl IdentityVerifier for OidcIdentities {
     }
 }
 
-/// Asks a provider about each token (RFC 7662).
+/// Verifies each token by introspection at the provider (RFC 7662).
 #[derive(Debug)]
 pub struct IntrospectedIdentities {
     trust: Trust,
@@ -221,7 +221,7 @@ pub struct IntrospectedIdentities {
 }
 
 impl IntrospectedIdentities {
-    /// Asks at `endpoint`, as `client` with its secret.
+    /// Introspects at `endpoint`, as `client` with its secret.
     pub fn new(
         trust: Trust,
         endpoint: Url,

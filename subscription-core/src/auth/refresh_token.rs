@@ -1,8 +1,8 @@
-//! Refresh tokens: made from the session's row, checked against it, stored nowhere.
+//! Refresh tokens: derived from the session's row, verified against it, stored nowhere.
 //!
 //! A token is the session's id and generation under a MAC whose key is derived from a server key and
-//! a salt in the row. So the current token can be made again when an answer was lost, and the rows
-//! alone forge nothing.
+//! a salt in the row. So the current token can be derived again when a response was lost, and the
+//! rows alone are not enough to forge one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,7 +20,7 @@ const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 1 + 1 + 16 + 4;
 const MAC_BYTES: usize = 32;
 
-/// What a refresh token says; not to be believed before [`RefreshToken::is_genuine`].
+/// A parsed refresh token; not to be trusted before [`RefreshToken::is_genuine`].
 #[derive(Clone, Copy)]
 pub(crate) struct RefreshToken {
     key_id: u8,
@@ -30,7 +30,7 @@ pub(crate) struct RefreshToken {
 }
 
 impl RefreshToken {
-    /// Takes a token apart; `None` if it is none.
+    /// Parses a token; `None` if it is malformed.
     pub(crate) fn parse(token: &SecretString) -> Option<Self> {
         let text = token.expose_secret().strip_prefix(PREFIX)?;
         let bytes = URL_SAFE_NO_PAD.decode(text.get(..128).unwrap_or(text)).ok()?;
@@ -43,7 +43,7 @@ impl RefreshToken {
         (format == FORMAT).then_some(Self { key_id, session, generation, mac })
     }
 
-    /// The token of a session's present generation.
+    /// The token of a session's current generation.
     pub(crate) fn of(session: &Session, keys: &ServerKeys) -> Option<SecretString> {
         let head = head(session.key_id, session.id, session.generation);
         let mac = keys.mac(session.key_id, "refresh token", &session.salt, &head)?;
@@ -53,7 +53,7 @@ impl RefreshToken {
 
     /// True if we made it for this session.
     ///
-    /// The current token is of the key that the row names; those before it may be of an older one.
+    /// The current token uses the key that the row names; earlier ones may use an older key.
     pub(crate) fn is_genuine(&self, session: &Session, keys: &ServerKeys) -> bool {
         let head = head(self.key_id, self.session, self.generation);
         let mac = keys.mac(self.key_id, "refresh token", &session.salt, &head);

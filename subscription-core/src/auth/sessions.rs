@@ -1,4 +1,4 @@
-//! Sessions: refreshed, checked, listed, ended.
+//! Sessions: refresh, authentication, listing and revocation.
 
 use crate::store::{SessionQuery, StoreExt as _};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use secrecy::SecretString;
 
 use super::Authentication;
 use super::deletion::delete;
+use super::refresh::{self, Refresh, RefreshRefused};
 use super::refresh_token::RefreshToken;
 use super::sign_in::{SignedIn, expect_open};
 use super::token::{AccessClaims, TokenRefused};
-use crate::accounts::refresh::{self, Refresh, RefreshRefused};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Actor, Change, ChangedFields, Subject};
@@ -20,10 +20,10 @@ use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::Slug;
 
-/// A caller whose token was good.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
-    /// What the token says.
+    /// The claims of the token.
     pub claims: Arc<AccessClaims>,
     /// Its session.
     pub session: Arc<Session>,
@@ -31,11 +31,11 @@ pub struct Authenticated {
 
 /// # Sessions
 impl Authentication {
-    /// Gives the next pair of tokens for a refresh token.
+    /// Returns the next pair of tokens for a refresh token.
     ///
-    /// A token that was replaced is met with patience for a while (see
-    /// [`RefreshWindows`](super::RefreshWindows)); after that its use is taken for theft, and ends the
-    /// session although the call fails.
+    /// The previous token is still accepted for a while (see
+    /// [`RefreshWindows`](super::RefreshWindows)); after that its use counts as theft: the
+    /// call fails, and the session is revoked.
     pub async fn refresh(
         &self,
         client_id: &Slug,
@@ -97,8 +97,8 @@ impl Authentication {
 
     /// Checks an access token of a client against its session as it is now.
     ///
-    /// It reads the session each time, so a revocation on any instance counts at once. The first use
-    /// of a token after a refresh is noted in the session, and then every few minutes.
+    /// It reads the session each time, so a revocation on any instance takes effect at once. The first
+    /// use of a token after a refresh is written to the session, and then every few minutes.
     pub async fn authenticate(
         &self,
         client_id: &Slug,
@@ -109,7 +109,7 @@ impl Authentication {
         Ok(Authenticated { claims, session })
     }
 
-    /// What a token says, if it is ours and this client's; one that has expired only if asked for.
+    /// The claims of a token, if it is ours and this client's; of an expired one only if asked for.
     fn claims(
         &self,
         client_id: &Slug,
@@ -130,9 +130,9 @@ impl Authentication {
         Ok(claims)
     }
 
-    /// The same, remembering for a moment what it found, if a cache was asked for.
+    /// Like [`authenticate`](Self::authenticate), with the cache, if one was configured.
     ///
-    /// A revocation on this instance counts at once; one on another instance after the lag of the
+    /// A revocation on this instance takes effect at once; one on another instance after the lag of the
     /// cache at the latest.
     pub async fn authenticate_cached(
         &self,
@@ -214,7 +214,7 @@ impl Authentication {
         Ok(sessions)
     }
 
-    /// The ended sessions of a user that are too many once `ending` more have ended; a batch of them.
+    /// A batch of the ended sessions of a user that exceed the limit once `ending` more have ended.
     pub(super) async fn surplus_ended(
         &self,
         user: UserId,
@@ -234,9 +234,9 @@ impl Authentication {
         Ok(surplus.items)
     }
 
-    /// Ends the session of a token, and says how many that were: none if it had ended.
+    /// Revokes the session of a token and returns how many were revoked: 0 if it had ended.
     ///
-    /// A token that has expired will do, if it is genuine.
+    /// An expired token is accepted, if it is genuine.
     pub async fn logout(
         &self,
         client_id: &Slug,
@@ -258,12 +258,12 @@ impl Authentication {
             .await
     }
 
-    /// Ends every session of a caller, this one too, and says how many that were.
+    /// Revokes every session of a caller, including this one, and returns their number.
     pub async fn revoke_all(&self, caller: &Authenticated) -> Result<usize, Error> {
         self.revoke(caller, None).await
     }
 
-    /// Ends every session of a caller but this one, and says how many that were.
+    /// Revokes every session of a caller except this one, and returns their number.
     pub async fn revoke_all_except_current(&self, caller: &Authenticated) -> Result<usize, Error> {
         self.revoke(caller, Some(caller.claims.sid)).await
     }
@@ -304,7 +304,7 @@ impl Authentication {
         self.end(user.id, &sessions, RevocationReason::RevokeAll, Some(user), now).await
     }
 
-    /// Commits the end of sessions of one user, and deletes ended ones which are too many by then.
+    /// Commits the revocation of sessions of one user, and deletes ended ones that exceed the limit.
     async fn end(
         &self,
         user_id: UserId,
@@ -340,8 +340,8 @@ impl Authentication {
         Ok(sessions.len())
     }
 
-    /// Removes a batch of sessions that ended long ago, and says how many; call it now and then until
-    /// it says 0.
+    /// Deletes a batch of sessions that ended long ago and returns their number; call it regularly, each
+    /// time until it returns 0.
     pub async fn forget_ended_sessions(&self) -> Result<usize, Error> {
         self.service()
             .retrying(|| async {
@@ -363,7 +363,7 @@ impl Authentication {
             .await
     }
 
-    /// Commits that ended sessions are gone.
+    /// Commits the deletion of ended sessions.
     async fn forget(&self, ended: &[Arc<Session>], now: Timestamp) -> Result<(), Error> {
         let mut changes = ChangeSet::default();
         let service = self.service().by(Actor::Clock);
@@ -381,8 +381,8 @@ impl Authentication {
         self.0.service.store()
     }
 
-    /// Commits changes that end sessions, and has their tokens checked again from then on; also if the
-    /// store does not say whether it took them.
+    /// Commits changes that end sessions and invalidates their cached tokens, even if the commit's outcome
+    /// is unknown.
     pub(super) async fn commit_ending(
         &self,
         changes: ChangeSet,

@@ -1,4 +1,4 @@
-//! Accounts: signing up and signing in.
+//! Accounts: sign-up and sign-in.
 
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
 use crate::values::version::Version;
 
-/// Somebody who wants in.
+/// A request to sign in or up.
 #[derive(Debug, Clone)]
 pub struct SignIn {
-    /// The client that asks for them.
+    /// The client that sent the request.
     pub client_id: Slug,
-    /// The token that an identity provider gave them.
+    /// The token that an identity provider issued.
     pub access_token: SecretString,
-    /// The address that they say is theirs.
+    /// The address that the caller claims.
     pub email: Email,
-    /// Where they come from.
+    /// The origin of the request.
     pub origin: Origin,
 }
 
-/// A session's tokens, and whose they are.
+/// A session, its tokens and its user.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
-    /// What to call with from now on.
+    /// The access token.
     pub access_token: SecretString,
     /// How long it is good.
     pub expires_in: Duration,
-    /// What to get the next pair with.
+    /// The refresh token, for the next pair.
     pub refresh_token: SecretString,
     /// How long it is good.
     pub refresh_expires_in: Duration,
@@ -65,7 +65,7 @@ pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
 
 /// # Accounts
 impl Authentication {
-    /// Makes an account for an identity that has none, and opens its first session.
+    /// Creates an account for an identity that has none, and opens its first session.
     pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
@@ -78,7 +78,7 @@ impl Authentication {
                 }
                 let now = self.service().now();
                 let user = User {
-                    id: UserId::new(now, self.service().ids())?,
+                    id: UserId::new(now, self.service().randomness())?,
                     identity: identity.clone(),
                     email: sign_in.email.clone(),
                     closing: false,
@@ -93,8 +93,8 @@ impl Authentication {
 
     /// Opens a session for an identity that has an account.
     ///
-    /// Where the user has as many live sessions as there may be, the oldest is ended, and of the ended
-    /// ones those beyond [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
+    /// If the user has the maximum number of live sessions, the oldest is revoked, and ended ones beyond
+    /// [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
     /// deleted. Where the identity provider has verified another address than the account has, the
     /// account follows.
     pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
@@ -129,7 +129,7 @@ impl Authentication {
             .await
     }
 
-    /// Asks the provider who the caller is, and holds it against what the caller said.
+    /// Verifies the identity token, and compares its address with the one that the caller sent.
     async fn proved(&self, sign_in: &SignIn) -> Result<IdentityKey, Error> {
         let SignIn { access_token, email, .. } = sign_in;
         let now = self.service().now();
@@ -208,9 +208,9 @@ impl Authentication {
     fn new_session(&self, user: &User, sign_in: &SignIn, now: Timestamp) -> Result<Session, Error> {
         let settings = &self.0.settings;
         let mut salt = [0; 16];
-        self.service().ids().fill(&mut salt)?;
+        self.service().randomness().fill(&mut salt)?;
         Ok(Session {
-            id: SessionId::new(now, self.service().ids())?,
+            id: SessionId::new(now, self.service().randomness())?,
             user_id: user.id,
             client_id: sign_in.client_id.clone(),
             issuer: user.identity.issuer.clone(),
@@ -232,7 +232,7 @@ impl Authentication {
         })
     }
 
-    /// The tokens of a session's present generation.
+    /// The tokens of a session's current generation.
     pub(super) fn signed_in(
         &self,
         user: Arc<User>,
@@ -244,7 +244,7 @@ impl Authentication {
         let ends_at = session.idle_expires_at.min(session.expires_at);
         let left = ends_at.micros().saturating_sub(now.micros());
         Ok(SignedIn {
-            access_token: self.0.tokens.issue(&session, now, self.service().ids())?,
+            access_token: self.0.tokens.issue(&session, now, self.service().randomness())?,
             expires_in: self.0.settings.access_lifetime,
             refresh_token,
             refresh_expires_in: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
@@ -254,7 +254,7 @@ impl Authentication {
     }
 }
 
-/// Tells identity tokens apart without keeping them.
+/// A hash that identifies an identity token without storing it.
 fn fingerprint(token: &SecretString) -> [u8; 32] {
     Sha256::digest(token.expose_secret()).into()
 }

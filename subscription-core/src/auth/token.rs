@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jws::{Compact, read_object};
 use super::keys::KeyRing;
-use super::known::{Known, hash};
+use super::secret_cache::{SecretCache, hash};
 use crate::accounts::Session;
 use crate::error::Error;
 use crate::values::clock::Timestamp;
@@ -16,25 +16,25 @@ use crate::values::id::{SessionId, TokenId, UserId};
 use crate::values::randomness::Randomness;
 use crate::values::text::Slug;
 
-/// What tells our access tokens from every other JWT (RFC 9068).
+/// The header `typ` that distinguishes our access tokens from every other JWT (RFC 9068).
 const TOKEN_TYPE: &str = "at+jwt";
 
 /// Longer tokens are refused before they are decoded.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
-/// Tokens of which is remembered that they are ours, at the most.
+/// Maximum number of verified tokens cached.
 const SIGNED_MAX: usize = 10_000;
 
-/// How far two clocks may be apart.
+/// Accepted difference between two clocks.
 pub(crate) const LEEWAY_SECONDS: u64 = 30;
 
-/// What an access token says, all of it required.
+/// The claims of an access token, all of them required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessClaims {
-    /// Who issued it.
+    /// The issuer.
     pub iss: String,
-    /// For whom it is.
+    /// The audience.
     pub aud: String,
     /// The user.
     pub sub: UserId,
@@ -42,7 +42,7 @@ pub struct AccessClaims {
     pub client_id: Slug,
     /// The session.
     pub sid: SessionId,
-    /// Names the token.
+    /// The id of the token.
     pub jti: TokenId,
     /// When it was issued, in seconds since 1970.
     pub iat: u64,
@@ -62,16 +62,16 @@ impl AccessClaims {
     }
 }
 
-/// Why an access token was not taken.
+/// The reason why an access token was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenRefused {
-    /// It is not ours, or was tampered with.
+    /// It was not issued by us, or was altered.
     Invalid,
-    /// It was ours once.
+    /// It has expired.
     Expired(Arc<AccessClaims>),
 }
 
-/// Makes and checks access tokens.
+/// Issues and verifies access tokens.
 #[derive(Debug)]
 pub(crate) struct AccessTokens {
     pub(crate) keys: KeyRing,
@@ -81,14 +81,14 @@ pub(crate) struct AccessTokens {
     pub(crate) signed: Signed,
 }
 
-/// What tokens say whose signatures were found good before: to check one anew costs as much as all the
-/// rest of a request. Only that is remembered which time does not change.
+/// The claims of tokens whose signatures were verified: a verification costs as much as all the rest of a
+/// request. Only facts that time does not change are cached.
 #[derive(Debug)]
-pub(crate) struct Signed(Known<Arc<AccessClaims>>);
+pub(crate) struct Signed(SecretCache<Arc<AccessClaims>>);
 
 impl Default for Signed {
     fn default() -> Self {
-        Self(Known::of(SIGNED_MAX))
+        Self(SecretCache::of(SIGNED_MAX))
     }
 }
 
@@ -119,7 +119,7 @@ impl AccessTokens {
         Ok(self.keys.sign(TOKEN_TYPE, &claims)?.into())
     }
 
-    /// What a token says, if it is ours and has not expired.
+    /// The claims of a token, if it is ours and has not expired.
     pub(crate) fn verify(
         &self,
         token: &SecretString,

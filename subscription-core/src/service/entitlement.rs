@@ -1,4 +1,4 @@
-//! What a user may do now.
+//! Entitlement: the access, features and quota that a user has now.
 
 use crate::store::StoreExt as _;
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use crate::store::{PageLimit, SubscriptionFilter, SubscriptionQuery};
 use crate::subscriptions::Subscription;
 use crate::values::id::UserId;
 
-/// What a user's subscriptions allow at one moment.
+/// The access that a user's subscriptions grant at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entitlement {
     /// The subscriptions that grant access, newest first, each with its plan.
     pub grants: Vec<Grant>,
 }
 
-/// A subscription that grants access, and what it is for.
+/// A subscription that grants access, and its plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The subscription.
@@ -53,7 +53,7 @@ impl Entitlement {
 
 /// # Entitlement
 impl SubscriptionService {
-    /// What a user may do now: access at all, which features, which quota.
+    /// The access, features and quota that a user has now.
     pub async fn entitlement(&self, user_id: UserId) -> Result<Entitlement, Error> {
         let filter = SubscriptionFilter {
             user_id: Some(user_id),
@@ -64,10 +64,10 @@ impl SubscriptionService {
         let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
         let mut entitlement = Entitlement::default();
         loop {
-            let page = self.subscriptions(&query).await?;
+            let page = self.subscriptions(query.clone()).await?;
             for subscription in page.items {
                 let plan = self.store().get_as::<Plan>(&subscription.subscription_plan_id).await;
-                // Both were there in turn, but not at once: deleted in between, they grant nothing.
+                // The plan may have been deleted after the page was read: then it grants nothing.
                 match found(plan, "plan", subscription.subscription_plan_id) {
                     Ok(plan) => entitlement.grants.push(Grant { subscription, plan }),
                     Err(Error::NotFound { .. }) => {}

@@ -1,10 +1,12 @@
-//! What can be done with payments.
+//! Methods for payments.
 
 use crate::store::StoreExt as _;
 use crate::subscriptions::Subscription;
 use std::sync::Arc;
 
-use super::{Created, Known, Request, SubscriptionService, expect_version, found};
+use super::{
+    Created, IdempotencyLookup, IdempotentRequest, SubscriptionService, expect_version, found,
+};
 use crate::error::Error;
 use crate::events::Change;
 use crate::payments::{NewPayment, Payment, PaymentChanges};
@@ -15,23 +17,30 @@ use crate::values::version::Version;
 
 /// # Payments
 impl SubscriptionService {
-    /// Makes a payment for a subscription; with `once`, the same request makes it no second time.
-    pub async fn create_payment(
+    /// Creates a payment for a subscription.
+    pub async fn create_payment(&self, new: NewPayment) -> Result<Arc<Payment>, Error> {
+        Ok(self.create_payment_once(new, None::<Idempotency>).await?.record)
+    }
+
+    /// Creates a payment for a subscription, once for each [`Idempotency`]; with `None`, each
+    /// time.
+    pub async fn create_payment_once(
         &self,
         new: NewPayment,
-        once: Option<Idempotency>,
+        idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Payment>, Error> {
-        let request = Request::new(Operation::CreatePayment, once, &new);
+        let request = IdempotentRequest::new(Operation::CreatePayment, idempotency.into(), &new);
         self.retrying(|| async {
-            let version = match self.known(request.as_ref()).await? {
-                Known::Answered(created) => return Ok(created),
-                Known::Fresh(version) => version,
+            let request_version = match self.look_up(request.as_ref()).await? {
+                IdempotencyLookup::Replay(created) => return Ok(created),
+                IdempotencyLookup::New(version) => version,
             };
             let now = self.now();
             let guard = self.referenced_subscription(new.subscription_id).await;
-            let payment = Payment::create(new.clone(), PaymentId::new(now, self.ids())?, now);
+            let payment =
+                Payment::create(new.clone(), PaymentId::new(now, self.randomness())?, now);
             let (guard, payment) = Error::all_faults(guard, payment.map_err(Error::Invalid))?;
-            self.commit_new(payment, vec![guard], request.as_ref(), version, now).await
+            self.commit_new(payment, vec![guard], request.as_ref(), request_version, now).await
         })
         .await
     }
@@ -42,25 +51,33 @@ impl SubscriptionService {
     }
 
     /// A page of the payments of a subscription, which may have been deleted meanwhile.
-    pub async fn payments(&self, query: &PaymentQuery) -> Result<Page<Arc<Payment>>, Error> {
+    pub async fn payments(&self, query: PaymentQuery) -> Result<Page<Arc<Payment>>, Error> {
         if query.after.as_ref().is_some_and(|position| !PaymentQuery::fits(position)) {
             return Err(Error::WrongPosition);
         }
-        self.store().list_as::<Payment>(query.clone()).await.map_err(Error::Store)
+        self.store().list_as::<Payment>(query).await.map_err(Error::Store)
     }
 
-    /// Changes a payment, with `if_version` only if it is still at that version.
-    ///
-    /// Changes that change nothing write nothing.
+    /// Changes a payment. Changes that change nothing write nothing.
     pub async fn update_payment(
         &self,
         id: PaymentId,
         changes: PaymentChanges,
-        if_version: Option<Version>,
     ) -> Result<Arc<Payment>, Error> {
+        self.update_payment_if(id, None::<Version>, changes).await
+    }
+
+    /// Changes a payment if it is still at `version`; with `None`, at any version.
+    pub async fn update_payment_if(
+        &self,
+        id: PaymentId,
+        version: impl Into<Option<Version>> + Send,
+        changes: PaymentChanges,
+    ) -> Result<Arc<Payment>, Error> {
+        let version = version.into();
         self.retrying_on(Key::Payment(id), || async {
             let current = self.payment(id).await?;
-            expect_version(&*current, if_version)?;
+            expect_version(&*current, version)?;
             let now = self.now();
             let moved = changes.subscription_id.filter(|id| *id != current.subscription_id);
             let next = current.change(changes.clone(), now).map_err(Error::from);
@@ -84,20 +101,26 @@ impl SubscriptionService {
     }
 
     /// Deletes a payment.
-    pub async fn delete_payment(
+    pub async fn delete_payment(&self, id: PaymentId) -> Result<(), Error> {
+        self.delete_payment_if(id, None::<Version>).await
+    }
+
+    /// Deletes a payment if it is still at `version`; with `None`, at any version.
+    pub async fn delete_payment_if(
         &self,
         id: PaymentId,
-        if_version: Option<Version>,
+        version: impl Into<Option<Version>> + Send,
     ) -> Result<(), Error> {
+        let version = version.into();
         self.retrying_on(Key::Payment(id), || async {
             let payment = self.payment(id).await?;
-            expect_version(&*payment, if_version)?;
+            expect_version(&*payment, version)?;
             self.commit_deleted(&*payment, Vec::new()).await
         })
         .await
     }
 
-    /// The subscription is there, and goes on to be until the commit.
+    /// Checks that the subscription exists, and guards it until the commit.
     async fn referenced_subscription(&self, id: SubscriptionId) -> Result<Guard, Error> {
         let found = self.store().get_as::<Subscription>(&id).await?;
         let found = found.ok_or_else(|| {

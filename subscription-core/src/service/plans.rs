@@ -1,9 +1,11 @@
-//! What can be done with plans.
+//! Methods for plans.
 
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
-use super::{Created, Known, Request, SubscriptionService, expect_version, found};
+use super::{
+    Created, IdempotencyLookup, IdempotentRequest, SubscriptionService, expect_version, found,
+};
 use crate::error::Error;
 use crate::events::Change;
 use crate::plans::{NewPlan, Plan, PlanChanges};
@@ -14,21 +16,26 @@ use crate::values::version::Version;
 
 /// # Plans
 impl SubscriptionService {
-    /// Makes a plan; with `once`, the same request makes it no second time.
-    pub async fn create_plan(
+    /// Creates a plan.
+    pub async fn create_plan(&self, new: NewPlan) -> Result<Arc<Plan>, Error> {
+        Ok(self.create_plan_once(new, None::<Idempotency>).await?.record)
+    }
+
+    /// Creates a plan once for each [`Idempotency`]; with `None`, each time.
+    pub async fn create_plan_once(
         &self,
         new: NewPlan,
-        once: Option<Idempotency>,
+        idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Plan>, Error> {
-        let request = Request::new(Operation::CreatePlan, once, &new);
+        let request = IdempotentRequest::new(Operation::CreatePlan, idempotency.into(), &new);
         self.retrying(|| async {
-            let version = match self.known(request.as_ref()).await? {
-                Known::Answered(created) => return Ok(created),
-                Known::Fresh(version) => version,
+            let request_version = match self.look_up(request.as_ref()).await? {
+                IdempotencyLookup::Replay(created) => return Ok(created),
+                IdempotencyLookup::New(version) => version,
             };
             let now = self.now();
-            let plan = Plan::create(new.clone(), PlanId::new(now, self.ids())?, now)?;
-            self.commit_new(plan, Vec::new(), request.as_ref(), version, now).await
+            let plan = Plan::create(new.clone(), PlanId::new(now, self.randomness())?, now)?;
+            self.commit_new(plan, Vec::new(), request.as_ref(), request_version, now).await
         })
         .await
     }
@@ -44,25 +51,29 @@ impl SubscriptionService {
     }
 
     /// A page of plans.
-    pub async fn plans(&self, query: &PlanQuery) -> Result<Page<Arc<Plan>>, Error> {
+    pub async fn plans(&self, query: PlanQuery) -> Result<Page<Arc<Plan>>, Error> {
         if query.after.as_ref().is_some_and(|position| !query.order.fits(position)) {
             return Err(Error::WrongPosition);
         }
-        self.store().list_as::<Plan>(query.clone()).await.map_err(Error::Store)
+        self.store().list_as::<Plan>(query).await.map_err(Error::Store)
     }
 
-    /// Changes a plan, with `if_version` only if it is still at that version.
-    ///
-    /// Changes that change nothing write nothing.
-    pub async fn update_plan(
+    /// Changes a plan. Changes that change nothing write nothing.
+    pub async fn update_plan(&self, slug: &Slug, changes: PlanChanges) -> Result<Arc<Plan>, Error> {
+        self.update_plan_if(slug, None::<Version>, changes).await
+    }
+
+    /// Changes a plan if it is still at `version`; with `None`, at any version.
+    pub async fn update_plan_if(
         &self,
         slug: &Slug,
+        version: impl Into<Option<Version>> + Send,
         changes: PlanChanges,
-        if_version: Option<Version>,
     ) -> Result<Arc<Plan>, Error> {
+        let version = version.into();
         self.retrying_on(slug, || async {
             let plan = self.plan(slug).await?;
-            expect_version(&*plan, if_version)?;
+            expect_version(&*plan, version)?;
             let now = self.now();
             match plan.change(changes.clone(), now) {
                 Some(next) => {
@@ -76,10 +87,21 @@ impl SubscriptionService {
     }
 
     /// Deletes a plan that no subscription refers to.
-    pub async fn delete_plan(&self, slug: &Slug, if_version: Option<Version>) -> Result<(), Error> {
+    pub async fn delete_plan(&self, slug: &Slug) -> Result<(), Error> {
+        self.delete_plan_if(slug, None::<Version>).await
+    }
+
+    /// Deletes a plan that no subscription refers to, if it is still at `version`; with `None`, at
+    /// any version.
+    pub async fn delete_plan_if(
+        &self,
+        slug: &Slug,
+        version: impl Into<Option<Version>> + Send,
+    ) -> Result<(), Error> {
+        let version = version.into();
         self.retrying_on(slug, || async {
             let plan = self.plan(slug).await?;
-            expect_version(&*plan, if_version)?;
+            expect_version(&*plan, version)?;
             self.commit_deleted(&*plan, vec![Guard::PlanUnused(plan.id)]).await
         })
         .await

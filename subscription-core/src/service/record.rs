@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::events::Subject;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Answer, Kind};
+use crate::store::{IdempotencyResult, Kind};
 use crate::subscriptions::Subscription;
 use crate::values::version::Version;
 
@@ -14,9 +14,9 @@ pub(crate) trait ServiceRecord: Kind {
     fn subject(&self) -> Subject;
     fn version(&self) -> Version;
     /// The record as the result of a create that may be repeated.
-    fn into_answer(self: Arc<Self>) -> Answer;
+    fn into_result(self: Arc<Self>) -> IdempotencyResult;
     /// The record that an earlier create made, if it is of this kind.
-    fn from_answer(answer: &Answer) -> Option<Arc<Self>>;
+    fn from_result(result: &IdempotencyResult) -> Option<Arc<Self>>;
 }
 
 macro_rules! service_records {
@@ -30,12 +30,12 @@ macro_rules! service_records {
                 self.version
             }
 
-            fn into_answer(self: Arc<Self>) -> Answer {
-                Answer::$record(self)
+            fn into_result(self: Arc<Self>) -> IdempotencyResult {
+                IdempotencyResult::$record(self)
             }
 
-            fn from_answer(answer: &Answer) -> Option<Arc<Self>> {
-                if let Answer::$record(record) = answer { Some(Arc::clone(record)) } else { None }
+            fn from_result(result: &IdempotencyResult) -> Option<Arc<Self>> {
+                if let IdempotencyResult::$record(record) = result { Some(Arc::clone(record)) } else { None }
             }
         }
     )+};

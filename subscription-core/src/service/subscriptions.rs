@@ -1,10 +1,12 @@
-//! What can be done with subscriptions.
+//! Methods for subscriptions.
 
 use crate::accounts::User;
 use crate::store::StoreExt as _;
 use std::sync::Arc;
 
-use super::{Created, Known, Request, SubscriptionService, expect_version, found};
+use super::{
+    Created, IdempotencyLookup, IdempotentRequest, SubscriptionService, expect_version, found,
+};
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::plans::{BillingCycle, Plan};
@@ -17,30 +19,39 @@ use crate::values::version::Version;
 
 /// # Subscriptions
 impl SubscriptionService {
-    /// Makes a subscription to a plan that takes new ones; with `once`, the same request makes it no
-    /// second time.
+    /// Creates a subscription to a plan that is active.
     pub async fn create_subscription(
         &self,
         new: NewSubscription,
-        once: Option<Idempotency>,
+    ) -> Result<Arc<Subscription>, Error> {
+        Ok(self.create_subscription_once(new, None::<Idempotency>).await?.record)
+    }
+
+    /// Creates a subscription to a plan that is active, once for each [`Idempotency`]; with `None`, each
+    /// time.
+    pub async fn create_subscription_once(
+        &self,
+        new: NewSubscription,
+        idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Subscription>, Error> {
-        let request = Request::new(Operation::CreateSubscription, once, &new);
+        let request =
+            IdempotentRequest::new(Operation::CreateSubscription, idempotency.into(), &new);
         self.retrying(|| async {
-            let version = match self.known(request.as_ref()).await? {
-                Known::Answered(created) => return Ok(created),
-                Known::Fresh(version) => version,
+            let request_version = match self.look_up(request.as_ref()).await? {
+                IdempotencyLookup::Replay(created) => return Ok(created),
+                IdempotencyLookup::New(version) => version,
             };
             let now = self.now();
             let user = self.referenced_user(new.user_id).await;
             let plan = self.referenced_plan(new.subscription_plan_id).await;
-            // Without a plan the rest is checked all the same, to tell all faults at once.
+            // Without a plan the rest is checked all the same, to return all faults at once.
             let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
-            let id = SubscriptionId::new(now, self.ids())?;
+            let id = SubscriptionId::new(now, self.randomness())?;
             let made = Subscription::create(new.clone(), cycle, id, now);
             let made = Error::all_faults(plan, made.map_err(Error::Invalid));
             let (user, (plan, made)) = Error::all_faults(user, made)?;
             let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
-            self.commit_new(made, guards, request.as_ref(), version, now).await
+            self.commit_new(made, guards, request.as_ref(), request_version, now).await
         })
         .await
     }
@@ -55,30 +66,38 @@ impl SubscriptionService {
     /// A page of subscriptions, as they are now.
     pub async fn subscriptions(
         &self,
-        query: &SubscriptionQuery,
+        query: SubscriptionQuery,
     ) -> Result<Page<Arc<Subscription>>, Error> {
         if query.after.as_ref().is_some_and(|position| !query.order.fits(position)) {
             return Err(Error::WrongPosition);
         }
         let now = self.now();
-        let query = SubscriptionQuery { now, ..query.clone() };
-        let page = self.store().list_as::<Subscription>(query.clone()).await?;
+        let query = SubscriptionQuery { now, ..query };
+        let page = self.store().list_as::<Subscription>(query).await?;
         let items = page.items.into_iter().map(|subscription| as_of(subscription, now)).collect();
         Ok(Page { items, ..page })
     }
 
-    /// Changes a subscription, with `if_version` only if it is still at that version.
-    ///
-    /// Changes that change nothing write nothing.
+    /// Changes a subscription. Changes that change nothing write nothing.
     pub async fn update_subscription(
         &self,
         id: SubscriptionId,
         changes: SubscriptionChanges,
-        if_version: Option<Version>,
     ) -> Result<Arc<Subscription>, Error> {
+        self.update_subscription_if(id, None::<Version>, changes).await
+    }
+
+    /// Changes a subscription if it is still at `version`; with `None`, at any version.
+    pub async fn update_subscription_if(
+        &self,
+        id: SubscriptionId,
+        version: impl Into<Option<Version>> + Send,
+        changes: SubscriptionChanges,
+    ) -> Result<Arc<Subscription>, Error> {
+        let version = version.into();
         self.retrying_on(Key::Subscription(id), || async {
             let current = self.subscription(id).await?;
-            expect_version(&*current, if_version)?;
+            expect_version(&*current, version)?;
             let now = self.now();
             let user = match changes.user_id.filter(|id| *id != current.user_id) {
                 Some(user_id) => self.referenced_user(user_id).await,
@@ -108,20 +127,26 @@ impl SubscriptionService {
     }
 
     /// Deletes a subscription; its payments stay.
-    pub async fn delete_subscription(
+    pub async fn delete_subscription(&self, id: SubscriptionId) -> Result<(), Error> {
+        self.delete_subscription_if(id, None::<Version>).await
+    }
+
+    /// Deletes a subscription if it is still at `version`; with `None`, at any version.
+    pub async fn delete_subscription_if(
         &self,
         id: SubscriptionId,
-        if_version: Option<Version>,
+        version: impl Into<Option<Version>> + Send,
     ) -> Result<(), Error> {
+        let version = version.into();
         self.retrying_on(Key::Subscription(id), || async {
             let subscription = self.subscription(id).await?;
-            expect_version(&*subscription, if_version)?;
+            expect_version(&*subscription, version)?;
             self.commit_deleted(&*subscription, Vec::new()).await
         })
         .await
     }
 
-    /// The user has an account, and goes on to have it until the commit, if that is to be checked.
+    /// Checks that the user has an account, if users are checked, and guards it until the commit.
     async fn referenced_user(&self, id: UserId) -> Result<Option<Guard>, Error> {
         if !self.checks_users() {
             return Ok(None);
@@ -144,7 +169,7 @@ fn unknown(field: &'static str, message: &'static str) -> Error {
     Faults::from(InvalidValue::new(FaultCode::UnknownReference, message).at(field)).into()
 }
 
-/// The plan takes new subscriptions, and goes on to do so until the commit.
+/// Checks that the plan is active, and guards it until the commit.
 fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
     if plan.is_active {
         Ok(Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version })
@@ -153,7 +178,7 @@ fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
     }
 }
 
-/// The subscription as it shows itself at `now`, without a copy where that is as it was written.
+/// The subscription as of `now`; copied only if its access differs from the stored one.
 fn as_of(subscription: Arc<Subscription>, now: Timestamp) -> Arc<Subscription> {
     if subscription.is_active == subscription.is_active_at(now) {
         subscription

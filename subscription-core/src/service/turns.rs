@@ -1,8 +1,8 @@
-//! How a change is tried again when other writers are faster, and how writers of one record take turns.
+//! Retries of a change when other writers are faster, and a queue for the writers of one record.
 //!
 //! A writer first tries without waiting: most records have one writer at a time. A writer that loses
 //! joins the queue of the record, and while anybody is in it, new writers join it too. Queues are few
-//! and shared by the hash of what is written: two records that share one wait for each other only
+//! and shared by the hash of the key: two records that share one wait for each other only
 //! while one of them is contended.
 
 use std::hash::{BuildHasher as _, Hash};
@@ -17,10 +17,10 @@ use crate::error::{Conflict, Error};
 use crate::store::{Key, StoreError};
 use crate::values::randomness::Randomness;
 
-/// How often a change is tried when others are faster. Writers of one record in one process take turns, so
+/// Maximum number of tries when other writers are faster. Writers of one record in one process take turns, so
 /// these are other processes, or writers of a record that is only guarded.
 const TRIES_MAX: u32 = 64;
-/// From which lost try on there is a pause before the next.
+/// Number of lost tries after which there is a pause before the next.
 const PAUSE_FROM: u32 = 3;
 
 /// Waits for a span of time.
@@ -48,7 +48,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// The queue for what is written.
+    /// The queue for a key.
     pub(crate) fn queue(&self, about: impl Hash) -> Option<&Queue> {
         let hash = usize::try_from(self.hasher.hash_one(about) >> 32).unwrap_or_default();
         self.queues.get(hash % QUEUES)
@@ -79,7 +79,7 @@ impl Queue {
 /// The turn of one writer.
 #[derive(Debug)]
 pub(crate) struct Turn<'q> {
-    // Dropped first: whoever comes between the two waits a moment for nothing.
+    // Dropped first: a writer that comes between the two waits a moment for nothing.
     _turn: MutexGuard<'q, ()>,
     _writer: Writer<'q>,
 }
@@ -161,7 +161,7 @@ impl SubscriptionService {
             } else if let Some(pause) = self.pause()
                 && lost >= PAUSE_FROM
             {
-                pause(pause_after(lost - PAUSE_FROM, self.ids())).await;
+                pause(pause_after(lost - PAUSE_FROM, self.randomness())).await;
             }
         }
     }

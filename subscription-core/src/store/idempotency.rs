@@ -1,4 +1,4 @@
-//! Answers kept so that a request may be repeated without doing its work twice.
+//! Idempotency records: the stored result of a create, returned again for the same key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, InvalidValue, named};
 use crate::values::version::Version;
 
-/// What a caller names a request by: 1 to 255 visible ASCII characters.
+/// A caller's name for a request, as in the header `Idempotency-Key`: 1 to 255 visible ASCII characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestKey(Box<str>);
+pub struct IdempotencyToken(Box<str>);
 
-impl RequestKey {
+impl IdempotencyToken {
     /// The bare text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for RequestKey {
+impl FromStr for IdempotencyToken {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
@@ -37,32 +37,32 @@ impl FromStr for RequestKey {
     }
 }
 
-impl fmt::Debug for RequestKey {
+impl fmt::Debug for IdempotencyToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RequestKey(…)")
+        f.write_str("IdempotencyToken(…)")
     }
 }
 
-/// Marks a request that may be repeated: the second time it gets the first answer.
+/// Marks a create that may be repeated: a second request returns the record that the first one created.
 ///
-/// A key names one request (an order, a row), never a customer and a plan: for as long as it is kept, it
-/// gives the record as it was when it was made, also after that has ended.
+/// A key names one request (an order, a row), never a customer and a plan: until it expires, it returns
+/// the record as it was created, even if that record has ended or was deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// Whose key it is: the same key of another client is another request.
+    /// The client that sent the key: the same key of another client is another request.
     pub client: String,
     /// The client's name for the request.
-    pub key: RequestKey,
+    pub key: IdempotencyToken,
 }
 
-/// What may be asked for repeatedly.
+/// An operation that takes an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Making a plan.
+    /// Creates a plan.
     CreatePlan,
-    /// Making a subscription.
+    /// Creates a subscription.
     CreateSubscription,
-    /// Making a payment.
+    /// Creates a payment.
     CreatePayment,
 }
 
@@ -70,7 +70,7 @@ impl Operation {
     /// Every operation.
     pub const ALL: [Self; 3] = [Self::CreatePlan, Self::CreateSubscription, Self::CreatePayment];
 
-    /// The operation's name, as stores keep it.
+    /// The operation's name, as it is stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CreatePlan => "create_plan",
@@ -94,35 +94,35 @@ impl FromStr for Operation {
     }
 }
 
-/// Names the answer to a request.
+/// The key of an [`IdempotencyRecord`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey {
-    /// What was asked for.
+    /// The operation.
     pub operation: Operation,
-    /// Who asked.
+    /// The client that sent the request.
     pub client: String,
     /// The client's name for the request.
-    pub key: RequestKey,
+    pub key: IdempotencyToken,
 }
 
-/// The answer to a request, kept for a while.
+/// The stored result of a create, until it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyRecord {
-    /// Which request.
+    /// The operation, the client and its key.
     pub key: IdempotencyKey,
-    /// How often the key has been used for a new request, one after the other had expired.
+    /// How often the key was used for a new request: each time after the last use had expired.
     pub version: Version,
-    /// A hash of what was asked for: another request may not come under the same key.
+    /// A hash of the input: another input under the same key is refused.
     pub fingerprint: [u8; 32],
-    /// The record that was made, as it was then.
-    pub answer: Answer,
-    /// From when on the key is free again.
+    /// The record that was created, as it was then.
+    pub result: IdempotencyResult,
+    /// The time from which the key may be used again.
     pub expires_at: Timestamp,
 }
 
-/// A record as it was when it was made.
+/// A record as it was when it was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum IdempotencyResult {
     /// A plan.
     Plan(Arc<Plan>),
     /// A subscription.

@@ -35,7 +35,7 @@ pub use document::{
 };
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use idempotency::{
-    Answer, Idempotency, IdempotencyKey, IdempotencyRecord, Operation, RequestKey,
+    Idempotency, IdempotencyKey, IdempotencyRecord, IdempotencyResult, IdempotencyToken, Operation,
 };
 pub use memory::MemoryStore;
 pub use query::{

@@ -117,9 +117,9 @@ impl Subscription {
         Ok(made)
     }
 
-    /// The subscription over at `now`, whatever else is wrong with it; `None` if it is over already. For
-    /// accounts that are deleted.
-    pub(crate) fn expire(&self, now: Timestamp) -> Option<Self> {
+    /// The subscription expired at `now`, whatever its status allows; `None` if it is expired already.
+    /// For accounts that are deleted.
+    pub fn expire(&self, now: Timestamp) -> Option<Self> {
         if self.status == SubscriptionStatus::Expired {
             return None;
         }

@@ -1,6 +1,6 @@
-//! Time: a moment in UTC, and the port that tells which one it is now.
+//! Time: a moment in UTC, and the trait that returns the current one.
 //!
-//! Moments are cut to the microsecond, the finest that every store keeps, so that a record read
+//! Moments are cut to the microsecond, the finest resolution that every store has, so that a record read
 //! back is equal to the record written.
 
 use std::fmt;

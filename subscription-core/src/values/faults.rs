@@ -1,8 +1,7 @@
-//! What is wrong with an input, all of it at once.
+//! Faults: everything that is wrong with an input, collected.
 //!
-//! A value that cannot be read says so with an [`InvalidValue`]; put to the field that it came from
-//! it is a [`Fault`]. An input is read to its end before it is refused, so that a caller mends all
-//! of it in one go.
+//! A value that cannot be parsed is an [`InvalidValue`]; with the name of its field it is a [`Fault`]. An
+//! input is read to its end before it is refused, so that a caller can correct all of it at once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -77,7 +76,7 @@ impl fmt::Display for FaultCode {
     }
 }
 
-/// Why a value was refused, before it is known which field it was for.
+/// The reason why a value was refused, without the field that it was for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidValue {
@@ -115,7 +114,7 @@ pub(crate) fn named<T: Copy, const N: usize>(
     })
 }
 
-/// What is wrong with one field.
+/// A fault of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// The field's name; an element of a list is `variants[2]`, the input as a whole is empty.

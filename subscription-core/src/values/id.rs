@@ -121,7 +121,7 @@ impl UserId {
     /// in every process and language (UUID version 5, RFC 9562).
     ///
     /// The namespace is chosen once for all users of that system, as the version 5 UUID of one's own
-    /// domain in the DNS namespace. The text is taken byte for byte: `42` and `042` are two users.
+    /// domain in the DNS namespace. The text is read byte for byte: `42` and `042` are two users.
     ///
     /// ```
     /// use subscription_core::UserId;

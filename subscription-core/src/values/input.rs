@@ -1,7 +1,7 @@
 //! The reader of JSON inputs: field by field, every fault noted, nothing lost.
 //!
 //! Deriving `Deserialize` would stop at the first wrong type and could not tell `null` from absent.
-//! Values are kept as their text until the field's own type reads them, so that numbers keep their
+//! Values stay text until the field's own type reads them, so that numbers keep their
 //! digits.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::values::decimal::{Amount, Bounded};
 use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 
-/// Why a JSON input was not taken.
+/// The reason why a JSON input was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// It is no JSON, or has a field twice.
@@ -25,7 +25,7 @@ pub enum InputError {
     Invalid(#[from] Faults),
 }
 
-/// Where and why a text is not JSON.
+/// The place and the reason why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at line {line}, column {column}")]
 pub struct MalformedJson {
@@ -33,7 +33,7 @@ pub struct MalformedJson {
     pub line: usize,
     /// Counted from 1 in bytes; 0 is the start of the line.
     pub column: usize,
-    /// What was found, without the place.
+    /// The reason, without the place.
     pub message: String,
 }
 
@@ -65,7 +65,7 @@ impl<T> Field<T> {
         matches!(self, Self::Absent)
     }
 
-    /// What the field holds once it is applied to one that held `current`.
+    /// The field's new value, given its `current` one.
     pub fn or(self, current: Option<T>) -> Option<T> {
         match self {
             Self::Absent => current,
@@ -102,7 +102,7 @@ impl<T: Serialize> Serialize for Field<T> {
 /// would be many times its size.
 const UNKNOWN_FIELDS_TOLD_MAX: usize = 100;
 
-/// The fields of a JSON object; each is taken once, and those left over are unknown.
+/// The fields of a JSON object; each is read once, and the fields left over are unknown.
 pub(crate) struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
     faults: Faults,

@@ -1,7 +1,7 @@
 //! States as data: names, aliases and the moves between them.
 //!
-//! What is read, what is refused, what an answer lists as allowed and what the documentation shows
-//! all come from one table per kind of record.
+//! Parsing, transitions, the allowed values in an error and the documentation all come from one table
+//! for each kind of record.
 
 use crate::values::faults::{FaultCode, InvalidValue};
 

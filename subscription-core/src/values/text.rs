@@ -101,7 +101,7 @@ reads_and_writes_as_text!(
     Text<MIN, MAX, LINES>, for const MIN: usize, const MAX: usize, const LINES: bool
 );
 
-/// What a plan is called.
+/// The name of a plan or a client.
 pub type Name = Text<1, 200>;
 
 /// A few paragraphs for people.
@@ -133,7 +133,7 @@ impl FromStr for Slug {
 
 reads_and_writes_as_text!(Slug);
 
-/// An absolute http or https URL of at most 2,048 characters, kept as it was sent.
+/// An absolute http or https URL of at most 2,048 characters, stored as it was sent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Href(Box<str>);
 
@@ -164,7 +164,7 @@ reads_and_writes_as_text!(Href);
 
 /// One e-mail address, checked for its form.
 ///
-/// It is kept as it was sent, and compared by its [key](Email::key): without case, the domain in its
+/// It is stored as it was sent, and compared by its [key](Email::key): without case, the domain in its
 /// ASCII form. The part before the `@` is ASCII, so that no two addresses merely look alike.
 ///
 /// ```

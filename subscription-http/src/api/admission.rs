@@ -49,7 +49,7 @@ impl Api {
         log: &mut RequestLog,
     ) -> Result<Admission, ApiError> {
         let state = &self.state;
-        log.request_id = request_id(&head.headers, state.service.ids());
+        log.request_id = request_id(&head.headers, state.service.randomness());
         let is_whole = self.surface == Surface::Whole;
         if is_whole {
             log.facts.page = Page::of(&head.method, &head.headers);

@@ -45,7 +45,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     };
     let (after, limit) = (query.after(&cursors)?, query.limit()?);
     let asked = PlanQuery { filter, order, direction, after, limit };
-    let page = call.service().plans(&asked).await?;
+    let page = call.service().plans(asked).await?;
     call.page(&page)
 }
 
@@ -56,7 +56,7 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.input(NewPlan::from_json)?;
-    let created = call.service().create_plan(new, call.idempotency()?).await?;
+    let created = call.service().create_plan_once(new, call.idempotency()?).await?;
     let plan = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, plan)?;
     Ok(reply.location(&format!("subscription-plans/{}", plan.slug)).replayed(created.replayed))
@@ -64,13 +64,13 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let (slug, changes) = (call.slug()?, call.input(PlanChanges::from_json)?);
-    let update = |version| call.service().update_plan(&slug, changes.clone(), version);
+    let update = |version| call.service().update_plan_if(&slug, version, changes.clone());
     let plan = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &plan)
 }
 
 async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
-    call.if_match(|version| call.service().delete_plan(&slug, version)).await?;
+    call.if_match(|version| call.service().delete_plan_if(&slug, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

@@ -57,7 +57,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let (after, limit) = (query.after(&cursors)?, query.limit()?);
     let now = call.service().now();
     let asked = SubscriptionQuery { filter, order, direction, after, limit, now };
-    let page = call.service().subscriptions(&asked).await?;
+    let page = call.service().subscriptions(asked).await?;
     call.page(&page)
 }
 
@@ -73,7 +73,7 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.input(NewSubscription::from_json)?;
-    let created = call.service().create_subscription(new, call.idempotency()?).await?;
+    let created = call.service().create_subscription_once(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscriptions/{}", made.id)).replayed(created.replayed))
@@ -81,13 +81,13 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let (id, changes) = (call.path("id")?, call.input(SubscriptionChanges::from_json)?);
-    let update = |version| call.service().update_subscription(id, changes.clone(), version);
+    let update = |version| call.service().update_subscription_if(id, version, changes.clone());
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
 async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
-    call.if_match(|version| call.service().delete_subscription(id, version)).await?;
+    call.if_match(|version| call.service().delete_subscription_if(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

@@ -111,7 +111,7 @@ async fn delete_expired(service: SubscriptionService, auth: Authentication) {
         turn.tick().await;
         let accounts = auth.finish_deletions().await;
         let sessions = auth.forget_ended_sessions().await;
-        let requests = service.forget_expired_requests().await;
+        let requests = service.forget_expired_idempotency().await;
         match (accounts, sessions, requests) {
             (Ok(0), Ok(0), Ok(0)) => {}
             (Ok(accounts), Ok(sessions), Ok(requests)) => {

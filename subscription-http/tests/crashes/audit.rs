@@ -13,7 +13,7 @@ use subscription_core::subscriptions::Subscription;
 
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
-    Answer, IdempotencyKey, PageLimit, PaymentQuery, PlanQuery, SubscriptionQuery,
+    IdempotencyKey, IdempotencyResult, PageLimit, PaymentQuery, PlanQuery, SubscriptionQuery,
 };
 use subscription_core::{Store, Version};
 
@@ -83,10 +83,10 @@ async fn kept_answer(store: &dyn Store, record: &Record) -> String {
     let key = IdempotencyKey { operation, client: CLIENT.to_owned(), key };
     let kept = store.get_as::<IdempotencyRecord>(&key).await.unwrap();
     let kept = kept.unwrap_or_else(|| panic!("no answer is kept for {record:?}"));
-    match &kept.answer {
-        Answer::Plan(plan) => body(Some(plan)),
-        Answer::Subscription(subscription) => body(Some(subscription)),
-        Answer::Payment(payment) => body(Some(payment)),
+    match &kept.result {
+        IdempotencyResult::Plan(plan) => body(Some(plan)),
+        IdempotencyResult::Subscription(subscription) => body(Some(subscription)),
+        IdempotencyResult::Payment(payment) => body(Some(payment)),
     }
     .unwrap()
 }

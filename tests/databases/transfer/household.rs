@@ -11,8 +11,8 @@ use subscription_core::auth::{
 use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    Answer, ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
-    Operation, Record,
+    ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
+    IdempotencyResult, Operation, Record,
 };
 use subscription_core::{
     BillingCycle, EventId, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
@@ -76,9 +76,9 @@ impl Household {
         let subscription = self.subscription(&user, &plan);
         let (payment, session) = (self.payment(&subscription), self.session(&user));
         let answer = match self.below(3) {
-            0 => Answer::Plan(plan.clone().into()),
-            1 => Answer::Subscription(subscription.clone().into()),
-            _ => Answer::Payment(payment.clone().into()),
+            0 => IdempotencyResult::Plan(plan.clone().into()),
+            1 => IdempotencyResult::Subscription(subscription.clone().into()),
+            _ => IdempotencyResult::Payment(payment.clone().into()),
         };
         vec![
             Record::from(plan),
@@ -277,11 +277,11 @@ impl Household {
         }
     }
 
-    fn answer(&self, answer: Answer) -> IdempotencyRecord {
+    fn answer(&self, answer: IdempotencyResult) -> IdempotencyRecord {
         let operation = match &answer {
-            Answer::Plan(_) => Operation::CreatePlan,
-            Answer::Subscription(_) => Operation::CreateSubscription,
-            Answer::Payment(_) => Operation::CreatePayment,
+            IdempotencyResult::Plan(_) => Operation::CreatePlan,
+            IdempotencyResult::Subscription(_) => Operation::CreateSubscription,
+            IdempotencyResult::Payment(_) => Operation::CreatePayment,
         };
         IdempotencyRecord {
             key: IdempotencyKey {
@@ -291,7 +291,7 @@ impl Household {
             },
             version: Version::FIRST,
             fingerprint: self.bytes(),
-            answer,
+            result: answer,
             expires_at: self.time(),
         }
     }

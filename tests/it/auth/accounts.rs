@@ -162,11 +162,11 @@ async fn a_deleted_account_leaves_nothing_of_the_person() {
     let (first, second) = (world.sign_up("ada").await, world.sign_in("ada").await);
     let user = first.user.id;
     let plan = NewPlan::new(of("Pro"), of("pro"), of("5"), BillingCycle::MONTHLY);
-    let plan = world.service.create_plan(plan, None).await.unwrap().record;
+    let plan = world.service.create_plan(plan).await.unwrap();
     let new = NewSubscription::new(user, plan.id);
-    let subscription = world.service.create_subscription(new, None).await.unwrap().record;
+    let subscription = world.service.create_subscription(new).await.unwrap();
     let new = NewPayment::new(subscription.id, of("5"), of("EUR"));
-    let payment = world.service.create_payment(new, None).await.unwrap().record;
+    let payment = world.service.create_payment(new).await.unwrap();
     let caller = world.check(&first).await.unwrap();
 
     world.auth.delete_account(&caller, &user.to_string()).await.unwrap();

@@ -42,12 +42,13 @@ impl Account {
         let (session, _other) = (world.sign_in("ada").await, world.sign_in("ada").await);
         let user = session.user.id;
         let new = NewPlan::new(of("Pro"), of("pro"), of("5"), BillingCycle::MONTHLY);
-        let plan = world.service.create_plan(new, None).await.unwrap().record.id;
+        let plan = world.service.create_plan(new).await.unwrap().id;
         let new = NewSubscription::new(user, plan);
-        let first = world.service.create_subscription(new, None).await.unwrap().record;
+        let first = world.service.create_subscription(new).await.unwrap();
         let others: Vec<_> = (1..subscriptions)
             .map(|_| {
-                let id = SubscriptionId::new(world.service.now(), world.service.ids()).unwrap();
+                let id =
+                    SubscriptionId::new(world.service.now(), world.service.randomness()).unwrap();
                 Record::from(Subscription { id, ..(*first).clone() })
             })
             .collect();
@@ -78,7 +79,7 @@ impl Account {
         let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
         let mut live = 0;
         loop {
-            let page = self.world.service.subscriptions(&query).await.unwrap();
+            let page = self.world.service.subscriptions(query.clone()).await.unwrap();
             live += page.items.len();
             query.after = page.next;
             if query.after.is_none() {
@@ -118,7 +119,7 @@ impl Account {
 
     async fn subscribe(&self) -> Result<(), Error> {
         let new = NewSubscription::new(self.user, self.plan);
-        self.world.service.create_subscription(new, None).await.map(|_| ())
+        self.world.service.create_subscription(new).await.map(|_| ())
     }
 }
 

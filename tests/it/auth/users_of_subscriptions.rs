@@ -17,7 +17,7 @@ use super::world::AuthWorld;
 
 async fn plan(world: &AuthWorld) -> Arc<Plan> {
     let new = NewPlan::new(of("Pro"), of("pro"), of("5"), BillingCycle::MONTHLY);
-    world.service.create_plan(new, None).await.unwrap().record
+    world.service.create_plan(new).await.unwrap()
 }
 
 /// The subscriptions of a user that are not over.
@@ -29,7 +29,7 @@ async fn live(world: &AuthWorld, user: UserId) -> usize {
         ..SubscriptionFilter::default()
     };
     let query = SubscriptionQuery { filter, ..SubscriptionQuery::default() };
-    world.service.subscriptions(&query).await.unwrap().items.len()
+    world.service.subscriptions(query).await.unwrap().items.len()
 }
 
 #[tokio::test]
@@ -40,11 +40,11 @@ async fn an_unknown_user_is_told_beside_the_other_faults() {
     let nobody = UserId::from(Uuid::max());
 
     let both = NewSubscription::new(nobody, Uuid::max().into());
-    let both = world.service.create_subscription(both, None).await;
+    let both = world.service.create_subscription(both).await;
     let subscription = NewSubscription::new(ada, plan.id);
-    let subscription = world.service.create_subscription(subscription, None).await.unwrap().record;
+    let subscription = world.service.create_subscription(subscription).await.unwrap();
     let moved = SubscriptionChanges { user_id: Some(nobody), ..SubscriptionChanges::default() };
-    let moved = world.service.update_subscription(subscription.id, moved, None).await;
+    let moved = world.service.update_subscription(subscription.id, moved).await;
 
     assert_eq!(
         faults(both),
@@ -62,7 +62,7 @@ async fn an_account_with_more_than_one_commit_takes_is_deleted_to_the_last() {
     for _ in 0..1_200 {
         session = world.sign_in("ada").await;
         let new = NewSubscription::new(user, plan.id);
-        world.service.create_subscription(new, None).await.unwrap();
+        world.service.create_subscription(new).await.unwrap();
     }
     let caller = world.check(&session).await.unwrap();
 
@@ -94,7 +94,7 @@ async fn no_subscription_of_a_deleted_account_goes_on() {
             tokio::spawn(async move {
                 for _ in 0..=(round % 7) {
                     let new = NewSubscription::new(user, plan.id);
-                    if world.service.create_subscription(new, None).await.is_err() {
+                    if world.service.create_subscription(new).await.is_err() {
                         break;
                     }
                 }

@@ -47,7 +47,7 @@ impl AuthWorld {
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let service = SubscriptionService::builder(Arc::clone(&store))
             .clock(clock.clone())
-            .ids(SeededRandomness::new(1))
+            .randomness(SeededRandomness::new(1))
             .check_users()
             .build();
         let auth = authentication(&service, server_key(1, SERVER_KEY), settings);

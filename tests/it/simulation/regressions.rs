@@ -22,11 +22,11 @@ async fn a_record_is_never_told_that_it_has_its_own_external_id() {
     let (_clock, faults, service) = service_over(&store, 1);
     let (name, slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
     let plan = NewPlan::new(name, slug, "1".parse().unwrap(), BillingCycle::MONTHLY);
-    let plan = service.create_plan(plan, None).await.unwrap().record;
+    let plan = service.create_plan(plan).await.unwrap();
     let mut new = NewSubscription::new(UserId::from(Uuid::nil()), plan.id);
-    let held = service.create_subscription(new.clone(), None).await.unwrap().record;
+    let held = service.create_subscription(new.clone()).await.unwrap();
     new.external_subscription_id = Some("ext".parse().unwrap());
-    let holder = service.create_subscription(new, None).await.unwrap().record;
+    let holder = service.create_subscription(new).await.unwrap();
     let changes = SubscriptionChanges {
         external_subscription_id: "ext".parse::<subscription_core::ExternalId>().unwrap().into(),
         ..SubscriptionChanges::default()

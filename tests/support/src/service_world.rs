@@ -19,16 +19,16 @@ impl ServiceWorld {
     pub fn new() -> Self {
         crate::logs::listen();
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
-        let service = SubscriptionService::builder(Arc::new(MemoryStore::default()))
+        let service = SubscriptionService::builder(MemoryStore::default())
             .clock(clock.clone())
-            .ids(SeededRandomness::new(1))
+            .randomness(SeededRandomness::new(1))
             .build();
         Self { service, clock }
     }
 
     /// A monthly plan for 19.99.
     pub async fn plan(&self, slug: &str) -> Arc<Plan> {
-        self.service.create_plan(new_plan(slug), None).await.unwrap().record
+        self.service.create_plan(new_plan(slug)).await.unwrap()
     }
 
     /// A subscription of a new user to a new plan, with what `change` makes of it.
@@ -40,7 +40,7 @@ impl ServiceWorld {
         let plan = self.plan(&format!("plan-{user}")).await;
         let mut new = NewSubscription::new(user, plan.id);
         change(&mut new);
-        self.service.create_subscription(new, None).await.unwrap().record
+        self.service.create_subscription(new).await.unwrap()
     }
 
     /// A payment of 19.99 USD for a subscription, with what `change` makes of it.
@@ -51,7 +51,7 @@ impl ServiceWorld {
     ) -> Arc<Payment> {
         let mut new = NewPayment::new(subscription, of("19.99"), of("USD"));
         change(&mut new);
-        self.service.create_payment(new, None).await.unwrap().record
+        self.service.create_payment(new).await.unwrap()
     }
 
     /// A user nobody else is.

@@ -7,7 +7,7 @@ use super::records::{answer, at, one_of_each, parsed, payment, plan, subscriptio
 use super::steps::{stored, writing};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
-use crate::store::{Answer, IdempotencyRecord, Operation, Record, Store};
+use crate::store::{IdempotencyRecord, IdempotencyResult, Operation, Record, Store};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
@@ -126,12 +126,12 @@ pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     let blocked = Subscription { blocked: true, anchor_at: Some(at(3)), ..subscription(1) };
     let settled = Payment { settled: true, ..payment(1) };
     let kept = [
-        (Operation::CreatePlan, Answer::Plan(plan(1).into())),
-        (Operation::CreateSubscription, Answer::Subscription(blocked.into())),
-        (Operation::CreatePayment, Answer::Payment(settled.into())),
+        (Operation::CreatePlan, IdempotencyResult::Plan(plan(1).into())),
+        (Operation::CreateSubscription, IdempotencyResult::Subscription(blocked.into())),
+        (Operation::CreatePayment, IdempotencyResult::Payment(settled.into())),
     ];
     let records = kept.into_iter().zip(1..).map(|((operation, kept), n)| {
-        let mut record = IdempotencyRecord { answer: kept, ..answer(n) };
+        let mut record = IdempotencyRecord { result: kept, ..answer(n) };
         record.fingerprint = std::array::from_fn(|n| u8::try_from(n * 8).unwrap());
         record.key.operation = operation;
         "Клиент '1'; --".clone_into(&mut record.key.client);

@@ -14,8 +14,8 @@ use crate::accounts::{
 use crate::events::{Actor, Change, Event, Subject};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
-use crate::store::{Answer, IdempotencyKey, IdempotencyRecord, Operation, Record};
 use crate::store::{Collection, Document, DocumentKey};
+use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
@@ -176,7 +176,7 @@ pub(super) fn answer(n: u64) -> IdempotencyRecord {
         key: request(n),
         version: Version::FIRST,
         fingerprint: [u8::try_from(n % 256).unwrap(); 32],
-        answer: Answer::Plan(plan(n).into()),
+        result: IdempotencyResult::Plan(plan(n).into()),
         expires_at: at(n),
     }
 }

@@ -16,8 +16,8 @@ use crate::events::{Actor, Change, Event, Subject};
 use crate::payments::{Currency, Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, Plan};
 use crate::store::{
-    Answer, Collection, DocumentId, DocumentKey, IdempotencyKey, Label, Operation, RequestKey,
-    Source, StoreError,
+    Collection, DocumentId, DocumentKey, IdempotencyKey, IdempotencyResult, IdempotencyToken,
+    Label, Operation, Source, StoreError,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
@@ -63,8 +63,8 @@ one_column! {
     [u8; 16], [u8; 32] => |bytes, cells| Value::Bytes(bytes.to_vec()), cells.bytes();
     Vec<ExternalId>, BTreeSet<WebOrigin>, Subject, Change =>
         |json, cells| Value::json(json), cells.json();
-    Answer => |answer, cells| Value::json(&StoredAnswer::from(answer)),
-        cells.json::<StoredAnswer>().map(Self::from);
+    IdempotencyResult => |result, cells| Value::json(&StoredResult::from(result)),
+        cells.json::<StoredResult>().map(Self::from);
     String, Box<str> => |text, cells| Value::text(text), cells.text().map(Self::from);
     // There was a scope that no endpoint asked for; clients that have it lack nothing.
     BTreeSet<Scope> => |scopes, cells|
@@ -108,7 +108,7 @@ text! {
     Slug => as_str, Href => as_str, Features => as_str, BillingCycle => to_string,
     SubscriptionStatus => as_str, PaymentStatus => as_str, Currency => code,
     ClientKind => as_str, ClientSource => as_str, RevocationReason => as_str, IpAddr => to_string,
-    Operation => as_str, RequestKey => as_str, Collection => as_str, DocumentId => as_str,
+    Operation => as_str, IdempotencyToken => as_str, Collection => as_str, DocumentId => as_str,
     Label => as_str, Actor => to_string,
 }
 
@@ -212,36 +212,36 @@ impl From<StoredKey> for ClientKey {
 /// The record of an idempotency record in its JSON column, with the fields that the JSON for callers leaves out.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredAnswer {
+enum StoredResult {
     Plan(Plan),
     Subscription { shown: Subscription, blocked: bool, anchor_at: Option<Timestamp> },
     Payment { shown: Payment, settled: bool },
 }
 
-impl From<&Answer> for StoredAnswer {
-    fn from(answer: &Answer) -> Self {
-        match answer {
-            Answer::Plan(plan) => Self::Plan(Plan::clone(plan)),
-            Answer::Subscription(shown) => Self::Subscription {
+impl From<&IdempotencyResult> for StoredResult {
+    fn from(result: &IdempotencyResult) -> Self {
+        match result {
+            IdempotencyResult::Plan(plan) => Self::Plan(Plan::clone(plan)),
+            IdempotencyResult::Subscription(shown) => Self::Subscription {
                 shown: Subscription::clone(shown),
                 blocked: shown.blocked,
                 anchor_at: shown.anchor_at,
             },
-            Answer::Payment(shown) => {
+            IdempotencyResult::Payment(shown) => {
                 Self::Payment { shown: Payment::clone(shown), settled: shown.settled }
             }
         }
     }
 }
 
-impl From<StoredAnswer> for Answer {
-    fn from(answer: StoredAnswer) -> Self {
-        match answer {
-            StoredAnswer::Plan(plan) => Self::Plan(plan.into()),
-            StoredAnswer::Subscription { shown, blocked, anchor_at } => {
+impl From<StoredResult> for IdempotencyResult {
+    fn from(result: StoredResult) -> Self {
+        match result {
+            StoredResult::Plan(plan) => Self::Plan(plan.into()),
+            StoredResult::Subscription { shown, blocked, anchor_at } => {
                 Self::Subscription(Subscription { blocked, anchor_at, ..shown }.into())
             }
-            StoredAnswer::Payment { shown, settled } => {
+            StoredResult::Payment { shown, settled } => {
                 Self::Payment(Payment { settled, ..shown }.into())
             }
         }

@@ -120,7 +120,7 @@ record! {
 
 record! {
     IdempotencyRecord: ANSWERS = "answers", key 3 {
-        key [operation, client, request_key], version, fingerprint, answer, expires_at,
+        key [operation, client, request_key], version, fingerprint, result [answer], expires_at,
     };
     holds IdempotencyRecord
 }

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::error::FileFaults;
 use crate::events::RecordedEvent;
-use crate::store::{Answer, Document, Operation, Record};
+use crate::store::{Document, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::faults::Faults;
 use crate::values::id::{PlanId, UserId};
@@ -88,10 +88,10 @@ impl Check {
             }
             Record::Client(client) => self.rules(line, client.check()),
             Record::Idempotency(record) => {
-                let operation = match record.answer {
-                    Answer::Plan(_) => Operation::CreatePlan,
-                    Answer::Subscription(_) => Operation::CreateSubscription,
-                    Answer::Payment(_) => Operation::CreatePayment,
+                let operation = match record.result {
+                    IdempotencyResult::Plan(_) => Operation::CreatePlan,
+                    IdempotencyResult::Subscription(_) => Operation::CreateSubscription,
+                    IdempotencyResult::Payment(_) => Operation::CreatePayment,
                 };
                 if record.key.operation != operation {
                     self.note(line, format!("operation must be {operation}, by its answer"));

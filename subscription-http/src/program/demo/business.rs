@@ -58,7 +58,7 @@ impl Business {
         progress: impl Fn(u32),
     ) -> Result<Self, Failure> {
         for offer in OFFERS {
-            self.plans.push(self.service.create_plan(plan(offer)?, None).await?.record);
+            self.plans.push(self.service.create_plan(plan(offer)?).await?);
         }
         for day in 0..DAYS {
             progress(day);
@@ -66,7 +66,7 @@ impl Business {
                 && let Some(plan) = self.plans.pop()
             {
                 let withdrawn = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
-                self.service.update_plan(&plan.slug, withdrawn, None).await?;
+                self.service.update_plan(&plan.slug, withdrawn).await?;
             }
             // More join each day: the number of customers grows with the square of the days.
             let days = u64::from(day + 1);
@@ -125,7 +125,7 @@ impl Business {
             new.status = Some(SubscriptionStatus::OnTrial);
             new.renews_at = Some(now.saturating_add(DAY * 14)).into();
         }
-        let subscription = self.service.create_subscription(new, None).await?.record;
+        let subscription = self.service.create_subscription(new).await?;
         let mut customer =
             Customer { email, plan, subscription, payment: None, tries: 0, next_at: now };
         if is_paid(&customer.plan) && !on_trial {
@@ -227,7 +227,7 @@ impl Business {
             status: Some(status),
             ..NewPayment::new(customer.subscription.id, customer.plan.price, "USD".parse()?)
         };
-        let payment = self.service.create_payment(new, None).await?.record;
+        let payment = self.service.create_payment(new).await?;
         self.payments.insert(payment.id, status);
         (customer.payment, customer.tries) = (Some(payment.id), 0);
         customer.next_at = self.service.now().saturating_add(DAY * 5);
@@ -240,7 +240,7 @@ impl Business {
 
     async fn settle(&mut self, customer: &mut Customer, to: PaymentStatus) -> Result<(), Failure> {
         if let Some(id) = customer.payment.take() {
-            self.service.update_payment(id, PaymentChanges::status(to), None).await?;
+            self.service.update_payment(id, PaymentChanges::status(to)).await?;
             self.payments.insert(id, to);
         }
         Ok(())
@@ -256,7 +256,7 @@ impl Business {
         changes: SubscriptionChanges,
     ) -> Result<(), Failure> {
         let id = customer.subscription.id;
-        customer.subscription = self.service.update_subscription(id, changes, None).await?;
+        customer.subscription = self.service.update_subscription(id, changes).await?;
         Ok(())
     }
 }

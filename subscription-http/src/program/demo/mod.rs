@@ -83,9 +83,9 @@ async fn fill(
     let store = SqliteOptions::file(folder.join("demo.db")).relaxed().open().await?;
     let (store, clock) = (Arc::new(store), ManualClock::at(begin(until)));
     let cached = CachedStore::new(Arc::clone(&store), CacheInvalidator::LAG);
-    let service = SubscriptionService::builder(Arc::new(cached))
+    let service = SubscriptionService::builder(cached)
         .clock(clock.clone())
-        .ids(SeededRandomness::new(demo.seed))
+        .randomness(SeededRandomness::new(demo.seed))
         .check_users()
         .build()
         .by(Actor::Command);

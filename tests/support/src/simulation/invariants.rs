@@ -168,7 +168,7 @@ fn every_change_has_one_event(view: &View<'_>) -> Result<(), String> {
 
 fn nothing_is_half_made(view: &View<'_>) -> Result<(), String> {
     for kept in &view.store.answers {
-        let answer = Record::from(&kept.answer);
+        let answer = Record::from(&kept.result);
         let made_at = made_at(&answer);
         let told_at = view.feed.made_at.get(&subject(&answer));
         let first = version(&answer) == Version::FIRST;
@@ -302,7 +302,7 @@ fn the_model_agrees_with_the_store(view: &View<'_>, model: &Model) -> Result<(),
     for kept in &view.store.answers {
         let same = model.answers.get(&kept.key).is_some_and(|expected| {
             (&expected.record, expected.expires_at, expected.version)
-                == (&Record::from(&kept.answer), kept.expires_at, kept.version)
+                == (&Record::from(&kept.result), kept.expires_at, kept.version)
         });
         ensure(same, || format!("{kept:?}\n  expected {:?}", model.answers.get(&kept.key)))?;
     }

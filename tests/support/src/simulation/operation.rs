@@ -8,8 +8,8 @@ use subscription_core::events::Subject;
 use subscription_core::payments::{NewPayment, Payment, PaymentChanges};
 use subscription_core::plans::{NewPlan, NodeQuota, Plan, PlanChanges};
 use subscription_core::store::{
-    Answer, Idempotency, IdempotencyKey, Operation as Repeatable, PaymentQuery, PlanQuery,
-    SubscriptionQuery,
+    Idempotency, IdempotencyKey, IdempotencyResult, Operation as Repeatable, PaymentQuery,
+    PlanQuery, SubscriptionQuery,
 };
 use subscription_core::subscriptions::{NewSubscription, Subscription, SubscriptionChanges};
 use subscription_core::{
@@ -25,12 +25,12 @@ pub enum Record {
     Payment(Payment),
 }
 
-impl From<&Answer> for Record {
-    fn from(answer: &Answer) -> Self {
-        match answer {
-            Answer::Plan(plan) => Self::Plan((**plan).clone()),
-            Answer::Subscription(held) => Self::Subscription((**held).clone()),
-            Answer::Payment(payment) => Self::Payment((**payment).clone()),
+impl From<&IdempotencyResult> for Record {
+    fn from(result: &IdempotencyResult) -> Self {
+        match result {
+            IdempotencyResult::Plan(plan) => Self::Plan((**plan).clone()),
+            IdempotencyResult::Subscription(held) => Self::Subscription((**held).clone()),
+            IdempotencyResult::Payment(payment) => Self::Payment((**payment).clone()),
         }
     }
 }
@@ -54,7 +54,7 @@ pub enum Operation {
     ReadPayment(PaymentId),
     ListPayments(PaymentQuery),
     LookUpEntitlement(UserId),
-    ForgetExpiredRequests,
+    ForgetExpiredIdempotency,
     ForgetEvents(u64),
     /// Not a request: so many seconds pass, or the clock is set back by them.
     TurnClock(i64),
@@ -129,7 +129,7 @@ macro_rules! walk {
         let mut query = $query.clone();
         let mut records = Vec::new();
         loop {
-            let page = $service.$list(&query).await?;
+            let page = $service.$list(query.clone()).await?;
             records.extend(page.items.into_iter().map(|item| $record(Arc::unwrap_or_clone(item))));
             query.after = page.next;
             if query.after.is_none() {
@@ -148,40 +148,43 @@ impl Operation {
     async fn ask(&self, service: &SubscriptionService) -> Result<Reply, Error> {
         Ok(match self {
             Self::CreatePlan(new, once) => {
-                created(service.create_plan(*new.clone(), once.clone()).await?, Record::Plan)
+                created(service.create_plan_once(*new.clone(), once.clone()).await?, Record::Plan)
             }
             Self::UpdatePlan(slug, changes, version) => {
-                plan(service.update_plan(slug, *changes.clone(), *version).await?)
+                plan(service.update_plan_if(slug, *version, *changes.clone()).await?)
             }
-            Self::DeletePlan(slug, version) => done(service.delete_plan(slug, *version).await?),
+            Self::DeletePlan(slug, version) => done(service.delete_plan_if(slug, *version).await?),
             Self::ReadPlan(slug) => plan(service.plan(slug).await?),
-            Self::ListPlans(query) => walk!(service.plans(query) as Record::Plan),
+            Self::ListPlans(query) => walk!(service.plans(**query) as Record::Plan),
             Self::CreateSubscription(new, once) => created(
-                service.create_subscription(*new.clone(), once.clone()).await?,
+                service.create_subscription_once(*new.clone(), once.clone()).await?,
                 Record::Subscription,
             ),
             Self::UpdateSubscription(id, changes, version) => {
-                subscription(service.update_subscription(*id, *changes.clone(), *version).await?)
+                subscription(service.update_subscription_if(*id, *version, *changes.clone()).await?)
             }
             Self::DeleteSubscription(id, version) => {
-                done(service.delete_subscription(*id, *version).await?)
+                done(service.delete_subscription_if(*id, *version).await?)
             }
             Self::ReadSubscription(id) => subscription(service.subscription(*id).await?),
             Self::ListSubscriptions(query) => {
-                walk!(service.subscriptions(query) as Record::Subscription)
+                walk!(service.subscriptions(**query) as Record::Subscription)
             }
-            Self::CreatePayment(new, once) => {
-                created(service.create_payment(*new.clone(), once.clone()).await?, Record::Payment)
-            }
+            Self::CreatePayment(new, once) => created(
+                service.create_payment_once(*new.clone(), once.clone()).await?,
+                Record::Payment,
+            ),
             Self::UpdatePayment(id, changes, version) => {
-                payment(service.update_payment(*id, *changes.clone(), *version).await?)
+                payment(service.update_payment_if(*id, *version, *changes.clone()).await?)
             }
-            Self::DeletePayment(id, version) => done(service.delete_payment(*id, *version).await?),
+            Self::DeletePayment(id, version) => {
+                done(service.delete_payment_if(*id, *version).await?)
+            }
             Self::ReadPayment(id) => payment(service.payment(*id).await?),
             Self::ListPayments(query) => walk!(service.payments(query) as Record::Payment),
             Self::LookUpEntitlement(user) => entitled(service, *user).await?,
-            Self::ForgetExpiredRequests => {
-                Reply::Forgotten(service.forget_expired_requests().await?)
+            Self::ForgetExpiredIdempotency => {
+                Reply::Forgotten(service.forget_expired_idempotency().await?)
             }
             Self::ForgetEvents(up_to) => done(service.forget_events(*up_to).await?),
             Self::TurnClock(_) => Reply::Done,
@@ -207,7 +210,7 @@ impl Operation {
             | Self::ReadPayment(_)
             | Self::ListPayments(_)
             | Self::LookUpEntitlement(_)
-            | Self::ForgetExpiredRequests
+            | Self::ForgetExpiredIdempotency
             | Self::ForgetEvents(_)
             | Self::TurnClock(_) => return None,
         };

@@ -77,7 +77,7 @@ pub fn service_over(
     let clock = ManualClock::at(start);
     let build = |store: Arc<dyn Store>, seed| {
         let builder = SubscriptionService::builder(store);
-        builder.clock(clock.clone()).ids(SeededRandomness::new(seed)).build()
+        builder.clock(clock.clone()).randomness(SeededRandomness::new(seed)).build()
     };
     let rivals = build(Arc::clone(store), !seed);
     let wrapped = Arc::new(FaultyStore::new(Arc::clone(store), rivals));

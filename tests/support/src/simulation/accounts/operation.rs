@@ -173,7 +173,7 @@ impl Operation {
             }
             Self::ForgetEnded => Reply::Count(auth.forget_ended_sessions().await?),
             Self::Subscribe(user, plan) => {
-                service.create_subscription(NewSubscription::new(*user, *plan), None).await?;
+                service.create_subscription(NewSubscription::new(*user, *plan)).await?;
                 Reply::Done
             }
             Self::CreateClient(id) => {

@@ -69,10 +69,10 @@ impl AccountSimulation {
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let build = |store: Arc<dyn Store>, seed| {
             let builder = SubscriptionService::builder(store).check_users();
-            builder.clock(clock.clone()).ids(SeededRandomness::new(seed)).build()
+            builder.clock(clock.clone()).randomness(SeededRandomness::new(seed)).build()
         };
         let sound = build(Arc::clone(&store), !seed);
-        let plan = sound.create_plan(new_plan("pro"), None).await.expect("a plan").record.id;
+        let plan = sound.create_plan(new_plan("pro")).await.expect("a plan").id;
         let faults = Arc::new(FaultyStore::new(Arc::clone(&store), sound));
         let service = build(Arc::<FaultyStore>::clone(&faults), seed);
         let auth = authentication(&service);

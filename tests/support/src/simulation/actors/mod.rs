@@ -59,7 +59,7 @@ impl Actor {
             86..87 => Operation::ReadPayment(self.payment_id(records)),
             87..89 => Operation::ListPayments(self.payments_of(records)),
             89..92 => Operation::LookUpEntitlement(self.user()),
-            92..94 => Operation::ForgetExpiredRequests,
+            92..94 => Operation::ForgetExpiredIdempotency,
             94..95 => Operation::ForgetEvents(feed_end),
             _ => Operation::TurnClock(self.span()),
         };
@@ -118,7 +118,7 @@ impl Actor {
                 let paid = PaymentChanges::status(PaymentStatus::Succeeded);
                 Operation::UpdatePayment(*id, Box::new(paid), None)
             }
-            Operation::ForgetExpiredRequests => Operation::ForgetExpiredRequests,
+            Operation::ForgetExpiredIdempotency => Operation::ForgetExpiredIdempotency,
             Operation::ReadPlan(_)
             | Operation::ListPlans(_)
             | Operation::ReadSubscription(_)

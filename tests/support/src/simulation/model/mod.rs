@@ -165,7 +165,7 @@ impl Model {
             Operation::ListSubscriptions(query) => Ok(self.list_subscriptions(query, now)),
             Operation::ListPayments(query) => Ok(self.list_payments(query)),
             Operation::LookUpEntitlement(user) => Ok(self.entitlement(*user, now)),
-            Operation::ForgetExpiredRequests => Ok(Expected::Forget),
+            Operation::ForgetExpiredIdempotency => Ok(Expected::Forget),
             Operation::ForgetEvents(_) | Operation::TurnClock(_) => {
                 Ok(Expected::Answer(Ok(Reply::Done)))
             }

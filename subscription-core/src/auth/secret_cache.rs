@@ -1,4 +1,5 @@
-//! What was found out about secrets, by their hashes, for whoever sends one again.
+//! A bounded cache keyed by the SHA-256 of a token or credential, so that a repeated secret is not
+//! verified again.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,14 +8,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// How many may be in a part before the oldest of them goes. Hashes fall evenly, so that with twice the
-/// average as its limit hardly a part is ever full.
+/// Maximum number of entries in a part; one more evicts the oldest. Hashes are spread evenly, so with
+/// twice the average as its limit a part is hardly ever full.
 const PART_MAX: usize = 8;
 
-/// Parts, at the most: four million secrets are enough for one process.
+/// Maximum number of parts: four million secrets are enough for one process.
 const PARTS_MAX: usize = 1 << 20;
 
-/// The hash of a secret, which it is known by: secrets themselves are not kept.
+/// The hash of a secret; the secret itself is not stored.
 pub(super) type SecretHash = [u8; 32];
 
 pub(super) fn hash(secret: &SecretString) -> SecretHash {
@@ -25,20 +26,20 @@ fn is(known: &SecretHash, hash: &SecretHash) -> bool {
     known.ct_eq(hash).into()
 }
 
-/// Remembers something of at least about `most` secrets.
+/// Caches one value for each of about `most` secrets.
 ///
-/// Every request looks into one or two of these, so they do nothing but look: what is dropped when there are too
-/// many is the oldest of a part, however often it is asked for, and found out anew.
-pub(super) struct Known<V> {
+/// Every request reads one or two of these caches, so a read does no bookkeeping: eviction drops the
+/// oldest entry of a part, however often it was read.
+pub(super) struct SecretCache<V> {
     parts: Box<[Mutex<Part<V>>]>,
 }
 
-/// The oldest first.
+/// Entries, oldest first.
 type Part<V> = Vec<(SecretHash, V)>;
 
-impl<V: Clone> Known<V> {
+impl<V: Clone> SecretCache<V> {
     pub(super) fn of(most: usize) -> Self {
-        // None at all for none: nothing is remembered then.
+        // Zero parts for zero secrets: nothing is cached.
         let parts = most.div_ceil(PART_MAX / 2).min(PARTS_MAX);
         Self { parts: (0..parts).map(|_| Mutex::default()).collect() }
     }
@@ -65,9 +66,9 @@ impl<V: Clone> Known<V> {
     }
 }
 
-impl<V> fmt::Debug for Known<V> {
+impl<V> fmt::Debug for SecretCache<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Known")
+        f.write_str("SecretCache")
     }
 }
 
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_found_again_and_the_latest_of_it() {
-        let known = Known::of(1_000);
+        let known = SecretCache::of(1_000);
         for nth in 0..1_000 {
             known.put(numbered(nth), nth);
             known.put(numbered(nth), nth + 1);
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn with_room_for_none_it_remembers_none() {
-        let known = Known::of(0);
+        let known = SecretCache::of(0);
 
         known.put(numbered(0), 0);
 
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn it_never_remembers_more_than_it_has_room_for() {
-        let known = Known::of(100);
+        let known = SecretCache::of(100);
 
         for nth in 0..10_000 {
             known.put(numbered(nth), nth);

@@ -1,0 +1,112 @@
+//! Pure functions on a session: the decision on a refresh token (rotate, repeat or refuse), and the
+//! session after each change.
+
+use std::time::Duration;
+
+use crate::accounts::{Revocation, RevocationReason, Session};
+use crate::values::clock::Timestamp;
+
+/// How long the previous refresh token is still accepted; both may be zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefreshWindows {
+    /// The previous token is accepted for this long after the rotation: two tabs refresh at once.
+    pub overlap: Duration,
+    /// The previous token is accepted for this long if its successor was not used: the response was
+    /// lost.
+    pub lost_answer: Duration,
+}
+
+impl Default for RefreshWindows {
+    fn default() -> Self {
+        Self { overlap: Duration::from_secs(30), lost_answer: Duration::from_mins(10) }
+    }
+}
+
+/// The action for a genuine refresh token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refresh {
+    /// Start the next generation and issue new tokens.
+    Rotate,
+    /// Return the current refresh token again, with a new access token.
+    Repeat,
+}
+
+/// The reason why a genuine refresh token is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefreshRefused {
+    /// Its session was revoked.
+    Revoked,
+    /// Its session has expired.
+    Expired,
+    /// Its generation is ahead of the session: the database was restored from a backup.
+    Ahead,
+    /// It was used before: somebody else may have it too.
+    Reused,
+}
+
+/// Decides on a genuine refresh token of `generation`, presented at `now`.
+pub(super) fn decide(
+    session: &Session,
+    generation: u32,
+    now: Timestamp,
+    windows: RefreshWindows,
+) -> Result<Refresh, RefreshRefused> {
+    if session.revoked.is_some() {
+        return Err(RefreshRefused::Revoked);
+    }
+    if session.has_expired(now) {
+        return Err(RefreshRefused::Expired);
+    }
+    if generation > session.generation {
+        return Err(RefreshRefused::Ahead);
+    }
+    if generation == session.generation {
+        return Ok(Refresh::Rotate);
+    }
+    let rotated_within =
+        |window: Duration| !window.is_zero() && now < session.rotated_at.saturating_add(window);
+    let just_before = generation.checked_add(1) == Some(session.generation);
+    let lost = !session.successor_used && rotated_within(windows.lost_answer);
+    if just_before && (rotated_within(windows.overlap) || lost) {
+        Ok(Refresh::Repeat)
+    } else {
+        Err(RefreshRefused::Reused)
+    }
+}
+
+impl Session {
+    /// The session after it was revoked.
+    #[must_use]
+    pub(super) fn revoke(&self, reason: RevocationReason, now: Timestamp) -> Self {
+        Self { revoked: Some(Revocation { at: now, reason }), ..self.written(now) }
+    }
+
+    /// The session in its next generation.
+    #[must_use]
+    pub(super) fn rotate(&self, key_id: u8, idle: Duration, now: Timestamp) -> Self {
+        Self {
+            key_id,
+            generation: self.generation.saturating_add(1),
+            rotated_at: now,
+            successor_used: false,
+            last_seen_at: now,
+            idle_expires_at: now.saturating_add(idle),
+            ..self.written(now)
+        }
+    }
+
+    /// The session after a token of `generation` was used, or `None` if that need not be written yet.
+    pub(super) fn seen(&self, generation: u32, every: Duration, now: Timestamp) -> Option<Self> {
+        let used = generation == self.generation && !self.successor_used;
+        let long_ago = now >= self.last_seen_at.saturating_add(every);
+        (used || long_ago).then(|| Self {
+            successor_used: self.successor_used || used,
+            last_seen_at: now,
+            ..self.written(now)
+        })
+    }
+
+    fn written(&self, now: Timestamp) -> Self {
+        Self { updated_at: now, version: self.version.next(), ..self.clone() }
+    }
+}

@@ -1,0 +1,100 @@
+//! Idempotency: finds the result of an earlier create, and removes expired records.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::record::ServiceRecord;
+use super::{Created, SubscriptionService};
+use crate::error::Error;
+use crate::store::{
+    ChangeSet, Delete, Guard, Idempotency, IdempotencyKey, IdempotencyQuery, IdempotencyRecord,
+    Key, Operation, PageLimit, StoreExt as _,
+};
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
+
+/// A create under an idempotency key, and the hash of its input.
+pub(super) struct IdempotentRequest {
+    pub(super) key: IdempotencyKey,
+    pub(super) fingerprint: [u8; 32],
+}
+
+impl IdempotentRequest {
+    pub(super) fn new(
+        operation: Operation,
+        idempotency: Option<Idempotency>,
+        input: &impl Serialize,
+    ) -> Option<Self> {
+        let Idempotency { client, key } = idempotency?;
+        #[expect(clippy::expect_used, reason = "inputs are plain fields; writing them cannot fail")]
+        let input = serde_json::to_vec(input).expect("an input can be written as JSON");
+        let fingerprint = Sha256::digest(&input).into();
+        Some(Self { key: IdempotencyKey { operation, client, key }, fingerprint })
+    }
+}
+
+/// The state of an idempotency key.
+pub(super) enum IdempotencyLookup<T> {
+    /// An earlier request with the same input created this record.
+    Replay(Created<T>),
+    /// The key was never used, or its last use has expired. Holds the version of the stored
+    /// idempotency record, or [`Version::NEW`].
+    New(Version),
+}
+
+/// # Idempotency
+impl SubscriptionService {
+    /// Removes a batch of expired idempotency records and returns how many; call it regularly, each
+    /// time until it returns 0.
+    pub async fn forget_expired_idempotency(&self) -> Result<usize, Error> {
+        self.retrying(|| async {
+            let now = self.now();
+            let expired = self
+                .store()
+                .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired {
+                    by: now,
+                    limit: PageLimit::MAX,
+                })
+                .await?
+                .items;
+            // Another process may have deleted one, and a new request may have used its key since.
+            let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
+            let deletes = expired.iter().map(|record| Delete {
+                key: Key::Idempotency(record.key.clone()),
+                version: record.version,
+            });
+            let changes = ChangeSet { guards, deletes: deletes.collect(), ..ChangeSet::default() };
+            if !changes.deletes.is_empty() {
+                self.store().commit(changes).await?;
+            }
+            Ok(expired.len())
+        })
+        .await
+    }
+
+    /// Looks up the idempotency key of a request.
+    pub(super) async fn look_up<T: ServiceRecord>(
+        &self,
+        request: Option<&IdempotentRequest>,
+    ) -> Result<IdempotencyLookup<T>, Error> {
+        let Some(IdempotentRequest { key, fingerprint }) = request else {
+            return Ok(IdempotencyLookup::New(Version::NEW));
+        };
+        let found = self.store().get_as::<IdempotencyRecord>(key).await?;
+        let Some(found) = found else { return Ok(IdempotencyLookup::New(Version::NEW)) };
+        if found.expires_at <= self.now() {
+            return Ok(IdempotencyLookup::New(found.version));
+        }
+        match T::from_result(&found.result) {
+            Some(record) if found.fingerprint == *fingerprint => {
+                Ok(IdempotencyLookup::Replay(Created { record, replayed: true }))
+            }
+            Some(_) | None => Err(Error::KeyReused),
+        }
+    }
+}
+
+/// Guards against a newer record of the same key and version: the stored one must have expired.
+pub(super) fn still_expired(key: &IdempotencyKey, by: Timestamp) -> Guard {
+    Guard::Expired { key: key.clone(), by }
+}
