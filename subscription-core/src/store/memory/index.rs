@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
 
 /// A value that lists are sorted by, with the smallest and the largest of its kind.
@@ -35,12 +33,12 @@ impl SortValue for SortKey {
     const HIGHEST: Self = Self::NeverRenews;
 }
 
-/// A place in a list.
-pub(super) type Place<V> = (V, Uuid);
+/// A place in a list: a value, and the id of a record as a number, which compares faster than its bytes.
+pub(super) type Place<V> = (V, u128);
 
 /// Records in lists that are named by `L` and sorted by `V`.
 #[derive(Debug)]
-pub(super) struct Lists<L, V, T>(BTreeMap<(L, V, Uuid), Arc<T>>);
+pub(super) struct Lists<L, V, T>(BTreeMap<(L, V, u128), Arc<T>>);
 
 impl<L, V, T> Default for Lists<L, V, T> {
     fn default() -> Self {
@@ -59,30 +57,40 @@ impl<L: Ord + Clone, V: SortValue, T> Lists<L, V, T> {
 
     /// The records of one list, from its smallest place on.
     pub(super) fn all(&self, list: L) -> impl Iterator<Item = &Arc<T>> {
-        let from = (list.clone(), V::LOWEST, Uuid::nil());
-        self.0.range(from..=(list, V::HIGHEST, Uuid::max())).map(|(_, record)| record)
+        let from = (list.clone(), V::LOWEST, 0);
+        self.0.range(from..=(list, V::HIGHEST, u128::MAX)).map(|(_, record)| record)
     }
 
     /// The records of one list whose value is from `low` on and below `high`.
     pub(super) fn between(&self, list: L, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
         // A range must not end before it begins.
         let high = high.max(low.clone());
-        let from = (list.clone(), low, Uuid::nil());
-        self.0.range(from..(list, high, Uuid::nil())).map(|(_, record)| record)
+        let from = (list.clone(), low, 0);
+        self.0.range(from..(list, high, 0)).map(|(_, record)| record)
     }
 
     /// Walks from a place on along the records that satisfy every filter. A filter is several lists, and
     /// satisfied by the records that stand in any of them.
     pub(super) fn walk(
         &self,
-        filters: Vec<Vec<L>>,
+        filters: &[Vec<L>],
         direction: Direction,
         from: Option<Place<V>>,
-    ) -> Walk<'_, L, V, T> {
-        let open = |list| from.as_ref().map(|from| self.cursor(list, direction, from));
-        let filters = filters.into_iter();
-        let filters = filters.map(|lists| lists.into_iter().filter_map(open).collect()).collect();
-        Walk { filters, direction, from }
+    ) -> Box<dyn Iterator<Item = (&V, &Arc<T>)> + '_> {
+        let Some(from) = from else { return Box::new(std::iter::empty()) };
+        if let [only] = filters
+            && let [list] = only.as_slice()
+        {
+            let found = self.ahead(list, direction, &from);
+            let found = found.map(|((_, value, _), record)| (value, record));
+            return match direction {
+                Direction::Ascending => Box::new(found),
+                Direction::Descending => Box::new(found.rev()),
+            };
+        }
+        let open = |list: &L| self.cursor(list.clone(), direction, &from);
+        let filters = filters.iter().map(|lists| lists.iter().map(open).collect()).collect();
+        Box::new(Walk { filters, direction, from: Some(from) })
     }
 
     fn cursor(&self, list: L, direction: Direction, from: &Place<V>) -> Cursor<'_, L, V, T> {
@@ -97,11 +105,11 @@ impl<L: Ord + Clone, V: SortValue, T> Lists<L, V, T> {
         list: &L,
         direction: Direction,
         (value, id): &Place<V>,
-    ) -> Range<'_, (L, V, Uuid), Arc<T>> {
+    ) -> Range<'_, (L, V, u128), Arc<T>> {
         let from = (list.clone(), value.clone(), *id);
         match direction {
-            Direction::Ascending => self.0.range(from..=(list.clone(), V::HIGHEST, Uuid::max())),
-            Direction::Descending => self.0.range((list.clone(), V::LOWEST, Uuid::nil())..=from),
+            Direction::Ascending => self.0.range(from..=(list.clone(), V::HIGHEST, u128::MAX)),
+            Direction::Descending => self.0.range((list.clone(), V::LOWEST, 0)..=from),
         }
     }
 }
@@ -113,19 +121,19 @@ pub(super) fn after<V: SortValue>(
     value: impl Fn(&SortKey) -> V,
 ) -> Option<Place<V>> {
     match (position, direction) {
-        (Some(Position { key, id }), _) => successor(direction, &(value(key), *id)),
-        (None, Direction::Ascending) => Some((V::LOWEST, Uuid::nil())),
-        (None, Direction::Descending) => Some((V::HIGHEST, Uuid::max())),
+        (Some(Position { key, id }), _) => successor(direction, &(value(key), id.as_u128())),
+        (None, Direction::Ascending) => Some((V::LOWEST, 0)),
+        (None, Direction::Descending) => Some((V::HIGHEST, u128::MAX)),
     }
 }
 
 /// The place right after `place`: ids have neighbours.
 fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<Place<V>> {
     let id = match direction {
-        Direction::Ascending => id.as_u128().checked_add(1)?,
-        Direction::Descending => id.as_u128().checked_sub(1)?,
+        Direction::Ascending => id.checked_add(1)?,
+        Direction::Descending => id.checked_sub(1)?,
     };
-    Some((value.clone(), Uuid::from_u128(id)))
+    Some((value.clone(), id))
 }
 
 /// Steps that a cursor makes before it searches the map again instead.
@@ -136,8 +144,8 @@ struct Cursor<'a, L, V, T> {
     lists: &'a Lists<L, V, T>,
     list: L,
     direction: Direction,
-    ahead: Range<'a, (L, V, Uuid), Arc<T>>,
-    at: Option<(Place<V>, &'a Arc<T>)>,
+    ahead: Range<'a, (L, V, u128), Arc<T>>,
+    at: Option<(&'a V, u128, &'a Arc<T>)>,
 }
 
 impl<'a, L: Ord + Clone, V: SortValue, T> Cursor<'a, L, V, T> {
@@ -146,15 +154,15 @@ impl<'a, L: Ord + Clone, V: SortValue, T> Cursor<'a, L, V, T> {
             Direction::Ascending => self.ahead.next(),
             Direction::Descending => self.ahead.next_back(),
         };
-        self.at = entry.map(|((_, value, id), record)| ((value.clone(), *id), record));
+        self.at = entry.map(|((_, value, id), record)| (value, *id, record));
     }
 
     fn is_before(&self, place: &Place<V>) -> bool {
-        self.at.as_ref().is_some_and(|(at, _)| is_before(self.direction, at, place))
+        self.at.is_some_and(|(value, id, _)| is_before(self.direction, (value, id), of(place)))
     }
 
     /// Moves to the first record that is not before `place`.
-    fn seek(&mut self, place: &Place<V>) -> Option<(&Place<V>, &'a Arc<T>)> {
+    fn seek(&mut self, place: &Place<V>) -> Option<(&'a V, u128, &'a Arc<T>)> {
         for _ in 0..STEPS_MAX {
             if !self.is_before(place) {
                 break;
@@ -165,11 +173,15 @@ impl<'a, L: Ord + Clone, V: SortValue, T> Cursor<'a, L, V, T> {
             self.ahead = self.lists.ahead(&self.list, self.direction, place);
             self.step();
         }
-        self.at.as_ref().map(|(place, record)| (place, *record))
+        self.at
     }
 }
 
-fn is_before<V: Ord>(direction: Direction, a: &Place<V>, b: &Place<V>) -> bool {
+const fn of<V>((value, id): &Place<V>) -> (&V, u128) {
+    (value, *id)
+}
+
+fn is_before<V: Ord>(direction: Direction, a: (&V, u128), b: (&V, u128)) -> bool {
     match direction {
         Direction::Ascending => a < b,
         Direction::Descending => a > b,
@@ -178,14 +190,14 @@ fn is_before<V: Ord>(direction: Direction, a: &Place<V>, b: &Place<V>) -> bool {
 
 /// A walk along the records that satisfy every filter, each of which jumps to where the others are: the
 /// smallest one decides what the walk costs.
-pub(super) struct Walk<'a, L, V, T> {
+struct Walk<'a, L, V, T> {
     filters: Vec<Vec<Cursor<'a, L, V, T>>>,
     direction: Direction,
     from: Option<Place<V>>,
 }
 
 impl<'a, L: Ord + Clone, V: SortValue, T> Iterator for Walk<'a, L, V, T> {
-    type Item = (Place<V>, &'a Arc<T>);
+    type Item = (&'a V, &'a Arc<T>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (direction, count) = (self.direction, self.filters.len());
@@ -195,13 +207,14 @@ impl<'a, L: Ord + Clone, V: SortValue, T> Iterator for Walk<'a, L, V, T> {
         loop {
             let filter = self.filters.first_mut()?;
             let firsts = filter.iter_mut().filter_map(|cursor| cursor.seek(&place));
-            let (found, record) =
-                firsts.reduce(|a, b| if is_before(direction, b.0, a.0) { b } else { a })?;
-            agreed = if *found == place { agreed + 1 } else { 1 };
-            place = found.clone();
+            let first = firsts
+                .reduce(|a, b| if is_before(direction, (b.0, b.1), (a.0, a.1)) { b } else { a });
+            let (value, id, record) = first?;
+            agreed = if (value, id) == of(&place) { agreed + 1 } else { 1 };
+            place = (value.clone(), id);
             if agreed == count {
                 self.from = successor(direction, &place);
-                return Some((place, record));
+                return Some((value, record));
             }
             self.filters.rotate_left(1);
         }
@@ -231,12 +244,12 @@ mod tests {
         let mut lists: Lists<u128, (), u128> = Lists::default();
         for n in 1..500_u128 {
             for divisor in [2, 3, 5, 7].into_iter().filter(|divisor| n.is_multiple_of(*divisor)) {
-                lists.insert(divisor, ((), Uuid::from_u128(n)), &Arc::new(n));
+                lists.insert(divisor, ((), n), &Arc::new(n));
             }
         }
         let walked = |filters: &[&[u128]], direction| {
-            let filters = filters.iter().map(|lists| lists.to_vec()).collect();
-            let walk = lists.walk(filters, direction, after(None, direction, |_| ()));
+            let filters: Vec<_> = filters.iter().map(|lists| lists.to_vec()).collect();
+            let walk = lists.walk(&filters, direction, after(None, direction, |_| ()));
             walk.map(|(_, n)| **n).collect::<Vec<_>>()
         };
         for filters in [&[&[2][..]][..], &[&[2], &[3]], &[&[2, 3]], &[&[2, 3], &[5, 7]], &[]] {

@@ -28,7 +28,7 @@ impl PaymentTable {
 
     pub(super) fn put(&mut self, payment: Arc<Payment>) {
         self.delete(payment.id);
-        let place = ((), payment.id.uuid());
+        let place = ((), payment.id.uuid().as_u128());
         self.by_subscription.insert(payment.subscription_id, place, &payment);
         let external_id = payment.external_payment_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, payment.id)));
@@ -37,7 +37,7 @@ impl PaymentTable {
 
     pub(super) fn delete(&mut self, id: PaymentId) {
         let Some(payment) = self.records.remove(&id) else { return };
-        self.by_subscription.remove(payment.subscription_id, ((), id.uuid()));
+        self.by_subscription.remove(payment.subscription_id, ((), id.uuid().as_u128()));
         if let Some(id) = &payment.external_payment_id {
             self.by_external_id.remove(id);
         }
@@ -45,8 +45,8 @@ impl PaymentTable {
 
     pub(super) fn page(&self, query: &PaymentQuery) -> Page<Arc<Payment>> {
         let from = after(query.after.as_ref(), query.direction, |_| ());
-        let filters = vec![vec![query.subscription_id]];
-        let found = self.by_subscription.walk(filters, query.direction, from);
+        let filters = [vec![query.subscription_id]];
+        let found = self.by_subscription.walk(&filters, query.direction, from);
         page(found.map(|(_, payment)| payment), query.limit, PaymentQuery::position)
     }
 }

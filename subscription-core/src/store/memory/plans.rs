@@ -30,7 +30,7 @@ impl PlanTable {
     pub(super) fn put(&mut self, plan: Arc<Plan>) {
         self.delete(plan.id);
         for order in PlanOrder::ALL {
-            self.by_order.insert(order, (order.key(&plan), plan.id.uuid()), &plan);
+            self.by_order.insert(order, (order.key(&plan), plan.id.uuid().as_u128()), &plan);
         }
         self.by_slug.insert(plan.slug.clone(), plan.id);
         self.records.insert(plan.id, plan);
@@ -39,14 +39,14 @@ impl PlanTable {
     pub(super) fn delete(&mut self, id: PlanId) {
         let Some(plan) = self.records.remove(&id) else { return };
         for order in PlanOrder::ALL {
-            self.by_order.remove(order, (order.key(&plan), id.uuid()));
+            self.by_order.remove(order, (order.key(&plan), id.uuid().as_u128()));
         }
         self.by_slug.remove(&plan.slug);
     }
 
     pub(super) fn page(&self, query: &PlanQuery) -> Page<Arc<Plan>> {
         let from = after(query.after.as_ref(), query.direction, SortKey::clone);
-        let found = self.by_order.walk(vec![vec![query.order]], query.direction, from);
+        let found = self.by_order.walk(&[vec![query.order]], query.direction, from);
         let found = found.map(|(_, plan)| plan).filter(|plan| query.filter.admits(plan));
         page(found, query.limit, |plan| query.order.position(plan))
     }

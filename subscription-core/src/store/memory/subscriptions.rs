@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::ById;
 use super::access::{ClassChanges, Listed};
 use super::index::{Lists, Place, SortValue, after, page};
@@ -26,14 +24,23 @@ pub(super) struct SubscriptionTable {
     changes: ClassChanges,
 }
 
-/// A list that a subscription stands in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum List {
-    All,
-    /// In the order of creation only: a user has few.
-    User(UserId),
-    Plan(PlanId),
-    Class(AccessClass),
+/// The name of a list that a subscription stands in: its kind, and the user, plan or class that it is of.
+/// Plain numbers, because names are compared often.
+type List = (u8, u128);
+
+const ALL: List = (0, 0);
+
+/// In the order of creation only: a user has few.
+const fn of_user(id: UserId) -> List {
+    (1, id.uuid().as_u128())
+}
+
+const fn of_plan(id: PlanId) -> List {
+    (2, id.uuid().as_u128())
+}
+
+const fn of_class(class: AccessClass) -> List {
+    (3, (class.status as u128) << 8 | class.mark as u128)
 }
 
 /// The most subscriptions that move to a new class in one go: the lock must not be held for long.
@@ -46,14 +53,14 @@ fn renewal(key: &SortKey) -> i64 {
 
 impl Listed {
     fn places(&self) -> (Place<()>, Place<i64>) {
-        let id = self.record.id.uuid();
+        let id = self.record.id.uuid().as_u128();
         let renewal = self.record.renews_at.map_or(i64::HIGHEST, Timestamp::micros);
         (((), id), (renewal, id))
     }
 
     /// The lists in both orders.
     fn lists(&self) -> [List; 3] {
-        [List::All, List::Plan(self.record.subscription_plan_id), List::Class(self.class)]
+        [ALL, of_plan(self.record.subscription_plan_id), of_class(self.class)]
     }
 }
 
@@ -68,12 +75,12 @@ impl SubscriptionTable {
 
     /// The subscriptions to a plan.
     pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
-        self.by_creation.all(List::Plan(plan)).map(|found| found.id)
+        self.by_creation.all(of_plan(plan)).map(|found| found.id)
     }
 
     /// The subscriptions of a user that are not expired.
     pub(super) fn live_of_user(&self, user: UserId) -> impl Iterator<Item = SubscriptionId> {
-        let found = self.by_creation.all(List::User(user));
+        let found = self.by_creation.all(of_user(user));
         let live = found.filter(|found| found.status != SubscriptionStatus::Expired);
         live.map(|found| found.id)
     }
@@ -91,7 +98,7 @@ impl SubscriptionTable {
             self.by_creation.remove(list, created);
             self.by_renewal.remove(list, renews);
         }
-        self.by_creation.remove(List::User(old.record.user_id), created);
+        self.by_creation.remove(of_user(old.record.user_id), created);
         if let Some(id) = &old.record.external_subscription_id {
             self.by_external_id.remove(id);
         }
@@ -106,7 +113,7 @@ impl SubscriptionTable {
             self.by_creation.insert(list, created, record);
             self.by_renewal.insert(list, renews, record);
         }
-        self.by_creation.insert(List::User(record.user_id), created, record);
+        self.by_creation.insert(of_user(record.user_id), created, record);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
         self.records.insert(record.id, new);
@@ -143,21 +150,21 @@ impl SubscriptionTable {
         match query.order {
             SubscriptionOrder::CreatedAt => {
                 let from = after(after_position, direction, |_| ());
-                let found = self.by_creation.walk(filters, direction, from);
+                let found = self.by_creation.walk(&filters, direction, from);
                 page(found.map(|(_, found)| found).filter(admits), query.limit, position)
             }
             SubscriptionOrder::RenewsAt => {
                 let (low, high) = window(&query.filter).unwrap_or((i64::LOWEST, i64::HIGHEST));
                 let is_open = window(&query.filter).is_none();
                 let from = after(after_position, direction, renewal).map(|from| match direction {
-                    Direction::Ascending => from.max((low, Uuid::nil())),
+                    Direction::Ascending => from.max((low, 0)),
                     Direction::Descending if is_open => from,
-                    Direction::Descending => from.min((high, Uuid::nil())),
+                    Direction::Descending => from.min((high, 0)),
                 });
-                let found = self.by_renewal.walk(filters, direction, from);
-                let found = found.take_while(|((at, _), _)| match direction {
-                    Direction::Ascending => is_open || *at < high,
-                    Direction::Descending => *at >= low,
+                let found = self.by_renewal.walk(&filters, direction, from);
+                let found = found.take_while(|(at, _)| match direction {
+                    Direction::Ascending => is_open || **at < high,
+                    Direction::Descending => **at >= low,
                 });
                 page(found.map(|(_, found)| found).filter(admits), query.limit, position)
             }
@@ -172,13 +179,13 @@ impl SubscriptionTable {
         }
         match (filter.user_id, order) {
             (Some(user), SubscriptionOrder::RenewsAt) => {
-                Some(self.by_creation.all(List::User(user)).collect())
+                Some(self.by_creation.all(of_user(user)).collect())
             }
             (None, SubscriptionOrder::CreatedAt) => {
                 // To sort the renewals of a window costs less than to pass by all other subscriptions.
                 let (low, high) = window(filter)?;
                 let few = self.records.len().saturating_mul(query.limit.get()).isqrt();
-                let found = self.by_renewal.between(List::All, low, high);
+                let found = self.by_renewal.between(ALL, low, high);
                 Some(found.take(few + 1).collect::<Vec<_>>()).filter(|found| found.len() <= few)
             }
             (None, SubscriptionOrder::RenewsAt) | (Some(_), SubscriptionOrder::CreatedAt) => None,
@@ -189,16 +196,16 @@ impl SubscriptionTable {
     fn filters(&self, query: &SubscriptionQuery) -> Vec<Vec<List>> {
         let filter = &query.filter;
         if let Some(user) = filter.user_id {
-            return vec![vec![List::User(user)]];
+            return vec![vec![of_user(user)]];
         }
         let mut filters = Vec::new();
-        filters.extend(filter.subscription_plan_id.map(|plan| vec![List::Plan(plan)]));
+        filters.extend(filter.subscription_plan_id.map(|plan| vec![of_plan(plan)]));
         if filter.is_active.is_some() || !filter.statuses.is_empty() {
             let held = classes(filter).filter(|(_, holds)| self.changes.allow(*holds, query.now));
-            filters.push(held.map(|(class, _)| List::Class(class)).collect());
+            filters.push(held.map(|(class, _)| of_class(class)).collect());
         }
         if filters.is_empty() {
-            filters.push(vec![List::All]);
+            filters.push(vec![ALL]);
         }
         filters
     }
