@@ -113,7 +113,7 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// # Events
 ///
-/// - The events of a set enter the feed with it, in their order. [`RecordedEvent::sequence`] rises
+/// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence) rises
 ///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
