@@ -127,34 +127,39 @@ impl<S: Store, M: StoreMeter> TimedStore<S, M> {
         Self { inner, meter }
     }
 
-    async fn timed<T>(
-        &self,
-        call: StoreCall,
-        done: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
-        let begun = Instant::now();
-        let done = done.await;
+    fn report<T>(&self, call: StoreCall, begun: Instant, done: &Result<T, StoreError>) {
         self.meter.called(call, begun.elapsed(), done.as_ref().err());
-        done
     }
 }
 
 #[async_trait]
 impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        self.timed(StoreCall::get(key), self.inner.get(key)).await
+        let begun = Instant::now();
+        let done = self.inner.get(key).await;
+        self.report(StoreCall::get(key), begun, &done);
+        done
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
-        self.timed(StoreCall::find(value), self.inner.find(value)).await
+        let begun = Instant::now();
+        let done = self.inner.find(value).await;
+        self.report(StoreCall::find(value), begun, &done);
+        done
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        self.timed(StoreCall::list(query), self.inner.list(query)).await
+        let begun = Instant::now();
+        let done = self.inner.list(query).await;
+        self.report(StoreCall::list(query), begun, &done);
+        done
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        self.timed(StoreCall::Events, self.inner.events(query)).await
+        let begun = Instant::now();
+        let done = self.inner.events(query).await;
+        self.report(StoreCall::Events, begun, &done);
+        done
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
@@ -165,8 +170,12 @@ impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
                 revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
             }
         }
-        self.timed(StoreCall::Commit, self.inner.commit(changes)).await?;
-        self.meter.sessions(opened, revoked);
-        Ok(())
+        let begun = Instant::now();
+        let done = self.inner.commit(changes).await;
+        self.report(StoreCall::Commit, begun, &done);
+        if done.is_ok() {
+            self.meter.sessions(opened, revoked);
+        }
+        done
     }
 }

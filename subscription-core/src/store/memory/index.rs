@@ -1,8 +1,9 @@
 //! Ordered lists of records, and walks along several of them at once.
 //!
-//! A record stands in each list that it belongs to: that of its user, that of its plan, and so on. All lists of
-//! one order are one ordered map, so a list is a range of it.
+//! A record stands in each list that it belongs to: that of its user, that of its plan, and so on. The lists of
+//! all users in one order are one ordered map, and the list of a user is a range of it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::sync::Arc;
@@ -36,82 +37,108 @@ impl SortValue for SortKey {
 /// A place in a list: a value, and the id of a record as a number, which compares faster than its bytes.
 pub(super) type Place<V> = (V, u128);
 
-/// Records in lists that are named by `L` and sorted by `V`.
+/// Records in lists that are named by numbers (the id of a user, say) and sorted by `V`.
 #[derive(Debug)]
-pub(super) struct Lists<L, V, T>(BTreeMap<(L, V, u128), Arc<T>>);
+pub(super) struct Lists<V, T>(BTreeMap<Entry<V>, Arc<T>>);
 
-impl<L, V, T> Default for Lists<L, V, T> {
+/// A place in a named list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry<V> {
+    list: u128,
+    value: V,
+    id: u128,
+}
+
+/// Written by hand, because lists compare their entries often and the derived order costs twice as much.
+impl<V: Ord> Ord for Entry<V> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.list != other.list {
+            return if self.list < other.list { Ordering::Less } else { Ordering::Greater };
+        }
+        match self.value.cmp(&other.value) {
+            Ordering::Equal => self.id.cmp(&other.id),
+            differ => differ,
+        }
+    }
+}
+
+impl<V: Ord> PartialOrd for Entry<V> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Some lists of a [`Lists`], by their names.
+pub(super) type Filter<'a, V, T> = (&'a Lists<V, T>, Vec<u128>);
+
+impl<V, T> Default for Lists<V, T> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<L: Ord + Clone, V: SortValue, T> Lists<L, V, T> {
-    pub(super) fn insert(&mut self, list: L, (value, id): Place<V>, record: &Arc<T>) {
-        self.0.insert((list, value, id), Arc::clone(record));
+impl<V: SortValue, T> Lists<V, T> {
+    pub(super) fn insert(&mut self, list: u128, (value, id): Place<V>, record: &Arc<T>) {
+        self.0.insert(Entry { list, value, id }, Arc::clone(record));
     }
 
-    pub(super) fn remove(&mut self, list: L, (value, id): Place<V>) {
-        self.0.remove(&(list, value, id));
+    pub(super) fn remove(&mut self, list: u128, (value, id): Place<V>) {
+        self.0.remove(&Entry { list, value, id });
     }
 
     /// The records of one list, from its smallest place on.
-    pub(super) fn all(&self, list: L) -> impl Iterator<Item = &Arc<T>> {
-        let from = (list.clone(), V::LOWEST, 0);
-        self.0.range(from..=(list, V::HIGHEST, u128::MAX)).map(|(_, record)| record)
+    pub(super) fn all(&self, list: u128) -> impl Iterator<Item = &Arc<T>> {
+        self.ahead(list, Direction::Ascending, &(V::LOWEST, 0)).map(|(_, record)| record)
     }
 
     /// The records of one list whose value is from `low` on and below `high`.
-    pub(super) fn between(&self, list: L, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
+    pub(super) fn between(&self, list: u128, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
         // A range must not end before it begins.
         let high = high.max(low.clone());
-        let from = (list.clone(), low, 0);
-        self.0.range(from..(list, high, 0)).map(|(_, record)| record)
-    }
-
-    /// Walks from a place on along the records that satisfy every filter. A filter is several lists, and
-    /// satisfied by the records that stand in any of them.
-    pub(super) fn walk(
-        &self,
-        filters: &[Vec<L>],
-        direction: Direction,
-        from: Option<Place<V>>,
-    ) -> Box<dyn Iterator<Item = (&V, &Arc<T>)> + '_> {
-        let Some(from) = from else { return Box::new(std::iter::empty()) };
-        if let [only] = filters
-            && let [list] = only.as_slice()
-        {
-            let found = self.ahead(list, direction, &from);
-            let found = found.map(|((_, value, _), record)| (value, record));
-            return match direction {
-                Direction::Ascending => Box::new(found),
-                Direction::Descending => Box::new(found.rev()),
-            };
-        }
-        let open = |list: &L| self.cursor(list.clone(), direction, &from);
-        let filters = filters.iter().map(|lists| lists.iter().map(open).collect()).collect();
-        Box::new(Walk { filters, direction, from: Some(from) })
-    }
-
-    fn cursor(&self, list: L, direction: Direction, from: &Place<V>) -> Cursor<'_, L, V, T> {
-        let ahead = self.ahead(&list, direction, from);
-        let mut cursor = Cursor { lists: self, list, direction, ahead, at: None };
-        cursor.step();
-        cursor
+        let [from, to] = [low, high].map(|value| Entry { list, value, id: 0 });
+        self.0.range(from..to).map(|(_, record)| record)
     }
 
     fn ahead(
         &self,
-        list: &L,
+        list: u128,
         direction: Direction,
         (value, id): &Place<V>,
-    ) -> Range<'_, (L, V, u128), Arc<T>> {
-        let from = (list.clone(), value.clone(), *id);
+    ) -> Range<'_, Entry<V>, Arc<T>> {
+        let from = Entry { list, value: value.clone(), id: *id };
         match direction {
-            Direction::Ascending => self.0.range(from..=(list.clone(), V::HIGHEST, u128::MAX)),
-            Direction::Descending => self.0.range((list.clone(), V::LOWEST, 0)..=from),
+            Direction::Ascending => {
+                self.0.range(from..=Entry { list, value: V::HIGHEST, id: u128::MAX })
+            }
+            Direction::Descending => self.0.range(Entry { list, value: V::LOWEST, id: 0 }..=from),
         }
     }
+}
+
+/// Walks from a place on along the records that satisfy every filter. A filter is several lists, and
+/// satisfied by the records that stand in any of them.
+pub(super) fn walk<'a, V: SortValue, T>(
+    filters: &[Filter<'a, V, T>],
+    direction: Direction,
+    from: Option<Place<V>>,
+) -> Box<dyn Iterator<Item = (&'a V, &'a Arc<T>)> + 'a> {
+    let Some(from) = from else { return Box::new(std::iter::empty()) };
+    if let [(lists, names)] = filters
+        && let [list] = names.as_slice()
+    {
+        let found = lists.ahead(*list, direction, &from);
+        let found = found.map(|(entry, record)| (&entry.value, record));
+        return match direction {
+            Direction::Ascending => Box::new(found),
+            Direction::Descending => Box::new(found.rev()),
+        };
+    }
+    let cursors = |(lists, names): &Filter<'a, V, T>| {
+        let lists = *lists;
+        names.iter().map(|list| Cursor::new(lists, *list, direction, &from)).collect()
+    };
+    let filters = filters.iter().map(cursors).collect();
+    Box::new(Walk { filters, direction, from: Some(from) })
 }
 
 /// The place from which a walk goes on after `position`; `None` if there is none after it.
@@ -140,21 +167,28 @@ fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<P
 const STEPS_MAX: usize = 4;
 
 /// A place in one list, which moves in one direction.
-struct Cursor<'a, L, V, T> {
-    lists: &'a Lists<L, V, T>,
-    list: L,
+struct Cursor<'a, V, T> {
+    lists: &'a Lists<V, T>,
+    list: u128,
     direction: Direction,
-    ahead: Range<'a, (L, V, u128), Arc<T>>,
+    ahead: Range<'a, Entry<V>, Arc<T>>,
     at: Option<(&'a V, u128, &'a Arc<T>)>,
 }
 
-impl<'a, L: Ord + Clone, V: SortValue, T> Cursor<'a, L, V, T> {
+impl<'a, V: SortValue, T> Cursor<'a, V, T> {
+    fn new(lists: &'a Lists<V, T>, list: u128, direction: Direction, from: &Place<V>) -> Self {
+        let ahead = lists.ahead(list, direction, from);
+        let mut cursor = Self { lists, list, direction, ahead, at: None };
+        cursor.step();
+        cursor
+    }
+
     fn step(&mut self) {
         let entry = match self.direction {
             Direction::Ascending => self.ahead.next(),
             Direction::Descending => self.ahead.next_back(),
         };
-        self.at = entry.map(|((_, value, id), record)| (value, *id, record));
+        self.at = entry.map(|(entry, record)| (&entry.value, entry.id, record));
     }
 
     fn is_before(&self, place: &Place<V>) -> bool {
@@ -170,7 +204,7 @@ impl<'a, L: Ord + Clone, V: SortValue, T> Cursor<'a, L, V, T> {
             self.step();
         }
         if self.is_before(place) {
-            self.ahead = self.lists.ahead(&self.list, self.direction, place);
+            self.ahead = self.lists.ahead(self.list, self.direction, place);
             self.step();
         }
         self.at
@@ -190,13 +224,13 @@ fn is_before<V: Ord>(direction: Direction, a: (&V, u128), b: (&V, u128)) -> bool
 
 /// A walk along the records that satisfy every filter, each of which jumps to where the others are: the
 /// smallest one decides what the walk costs.
-struct Walk<'a, L, V, T> {
-    filters: Vec<Vec<Cursor<'a, L, V, T>>>,
+struct Walk<'a, V, T> {
+    filters: Vec<Vec<Cursor<'a, V, T>>>,
     direction: Direction,
     from: Option<Place<V>>,
 }
 
-impl<'a, L: Ord + Clone, V: SortValue, T> Iterator for Walk<'a, L, V, T> {
+impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
     type Item = (&'a V, &'a Arc<T>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -241,15 +275,15 @@ mod tests {
 
     #[test]
     fn a_walk_agrees_with_sets_in_both_directions() {
-        let mut lists: Lists<u128, (), u128> = Lists::default();
+        let mut lists: Lists<(), u128> = Lists::default();
         for n in 1..500_u128 {
             for divisor in [2, 3, 5, 7].into_iter().filter(|divisor| n.is_multiple_of(*divisor)) {
                 lists.insert(divisor, ((), n), &Arc::new(n));
             }
         }
         let walked = |filters: &[&[u128]], direction| {
-            let filters: Vec<_> = filters.iter().map(|lists| lists.to_vec()).collect();
-            let walk = lists.walk(&filters, direction, after(None, direction, |_| ()));
+            let filters: Vec<_> = filters.iter().map(|names| (&lists, names.to_vec())).collect();
+            let walk = walk(&filters, direction, after(None, direction, |_| ()));
             walk.map(|(_, n)| **n).collect::<Vec<_>>()
         };
         for filters in [&[&[2][..]][..], &[&[2], &[3]], &[&[2, 3]], &[&[2, 3], &[5, 7]], &[]] {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ById;
-use super::index::{Lists, after, page};
+use super::index::{Lists, after, page, walk};
 use crate::plans::Plan;
 use crate::store::query::{Page, PlanOrder, PlanQuery, SortKey};
 use crate::values::id::PlanId;
@@ -15,7 +15,7 @@ pub(super) struct PlanTable {
     records: ById<PlanId, Arc<Plan>>,
     by_slug: HashMap<Slug, PlanId>,
     /// Plans are few: a list by a filter looks at all of them in its order.
-    by_order: Lists<PlanOrder, SortKey, Plan>,
+    by_order: Lists<SortKey, Plan>,
 }
 
 impl PlanTable {
@@ -30,7 +30,11 @@ impl PlanTable {
     pub(super) fn put(&mut self, plan: Arc<Plan>) {
         self.delete(plan.id);
         for order in PlanOrder::ALL {
-            self.by_order.insert(order, (order.key(&plan), plan.id.uuid().as_u128()), &plan);
+            self.by_order.insert(
+                order as u128,
+                (order.key(&plan), plan.id.uuid().as_u128()),
+                &plan,
+            );
         }
         self.by_slug.insert(plan.slug.clone(), plan.id);
         self.records.insert(plan.id, plan);
@@ -39,14 +43,14 @@ impl PlanTable {
     pub(super) fn delete(&mut self, id: PlanId) {
         let Some(plan) = self.records.remove(&id) else { return };
         for order in PlanOrder::ALL {
-            self.by_order.remove(order, (order.key(&plan), id.uuid().as_u128()));
+            self.by_order.remove(order as u128, (order.key(&plan), id.uuid().as_u128()));
         }
         self.by_slug.remove(&plan.slug);
     }
 
     pub(super) fn page(&self, query: &PlanQuery) -> Page<Arc<Plan>> {
         let from = after(query.after.as_ref(), query.direction, SortKey::clone);
-        let found = self.by_order.walk(&[vec![query.order]], query.direction, from);
+        let found = walk(&[(&self.by_order, vec![query.order as u128])], query.direction, from);
         let found = found.map(|(_, plan)| plan).filter(|plan| query.filter.admits(plan));
         page(found, query.limit, |plan| query.order.position(plan))
     }

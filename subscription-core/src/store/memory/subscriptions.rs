@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ById;
 use super::access::{ClassChanges, Listed};
-use super::index::{Lists, Place, SortValue, after, page};
+use super::index::{Filter, Lists, Place, SortValue, after, page, walk};
 use crate::store::access_class::{AccessClass, classes};
 use crate::store::query::{
     Direction, Page, SortKey, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
@@ -19,28 +19,63 @@ use crate::values::text::ExternalId;
 pub(super) struct SubscriptionTable {
     records: ById<SubscriptionId, Listed>,
     by_external_id: HashMap<ExternalId, SubscriptionId>,
-    by_creation: Lists<List, (), Subscription>,
-    by_renewal: Lists<List, i64, Subscription>,
+    by_creation: Order<()>,
+    by_renewal: Order<i64>,
+    /// In the order of creation only: a user has few.
+    by_user: Lists<(), Subscription>,
     changes: ClassChanges,
 }
 
-/// The name of a list that a subscription stands in: its kind, and the user, plan or class that it is of.
-/// Plain numbers, because names are compared often.
-type List = (u8, u128);
-
-const ALL: List = (0, 0);
-
-/// In the order of creation only: a user has few.
-const fn of_user(id: UserId) -> List {
-    (1, id.uuid().as_u128())
+/// The lists of one order.
+#[derive(Debug, Default)]
+struct Order<V: SortValue> {
+    all: Lists<V, Subscription>,
+    by_plan: Lists<V, Subscription>,
+    by_class: Lists<V, Subscription>,
 }
 
-const fn of_plan(id: PlanId) -> List {
-    (2, id.uuid().as_u128())
+/// The name of the list of all.
+const ALL: u128 = 0;
+
+const fn class_name(class: AccessClass) -> u128 {
+    (class.status as u128) << 8 | class.mark as u128
 }
 
-const fn of_class(class: AccessClass) -> List {
-    (3, (class.status as u128) << 8 | class.mark as u128)
+impl<V: SortValue> Order<V> {
+    fn insert(&mut self, listed: &Listed, place: &Place<V>) {
+        let Listed { record, class } = listed;
+        self.all.insert(ALL, place.clone(), record);
+        let plan = record.subscription_plan_id.uuid().as_u128();
+        self.by_plan.insert(plan, place.clone(), record);
+        self.by_class.insert(class_name(*class), place.clone(), record);
+    }
+
+    fn remove(&mut self, listed: &Listed, place: &Place<V>) {
+        self.all.remove(ALL, place.clone());
+        let plan = listed.record.subscription_plan_id.uuid().as_u128();
+        self.by_plan.remove(plan, place.clone());
+        self.by_class.remove(class_name(listed.class), place.clone());
+    }
+
+    /// The lists for each filter that has lists; that of all if none has.
+    fn filters(
+        &self,
+        query: &SubscriptionQuery,
+        changes: &ClassChanges,
+    ) -> Vec<Filter<'_, V, Subscription>> {
+        let (filter, mut filters) = (&query.filter, Vec::new());
+        let plan = filter.subscription_plan_id.map(|plan| vec![plan.uuid().as_u128()]);
+        filters.extend(plan.map(|plan| (&self.by_plan, plan)));
+        if filter.is_active.is_some() || !filter.statuses.is_empty() {
+            let held = classes(filter).filter(|(_, holds)| changes.allow(*holds, query.now));
+            let names = held.map(|(class, _)| class_name(class)).collect();
+            filters.push((&self.by_class, names));
+        }
+        if filters.is_empty() {
+            filters.push((&self.all, vec![ALL]));
+        }
+        filters
+    }
 }
 
 /// The most subscriptions that move to a new class in one go: the lock must not be held for long.
@@ -57,11 +92,6 @@ impl Listed {
         let renewal = self.record.renews_at.map_or(i64::HIGHEST, Timestamp::micros);
         (((), id), (renewal, id))
     }
-
-    /// The lists in both orders.
-    fn lists(&self) -> [List; 3] {
-        [ALL, of_plan(self.record.subscription_plan_id), of_class(self.class)]
-    }
 }
 
 impl SubscriptionTable {
@@ -75,12 +105,12 @@ impl SubscriptionTable {
 
     /// The subscriptions to a plan.
     pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
-        self.by_creation.all(of_plan(plan)).map(|found| found.id)
+        self.by_creation.by_plan.all(plan.uuid().as_u128()).map(|found| found.id)
     }
 
     /// The subscriptions of a user that are not expired.
     pub(super) fn live_of_user(&self, user: UserId) -> impl Iterator<Item = SubscriptionId> {
-        let found = self.by_creation.all(of_user(user));
+        let found = self.by_user.all(user.uuid().as_u128());
         let live = found.filter(|found| found.status != SubscriptionStatus::Expired);
         live.map(|found| found.id)
     }
@@ -94,11 +124,9 @@ impl SubscriptionTable {
         let Some(old) = self.records.remove(&id) else { return };
         self.changes.replace(Some(&old), None);
         let (created, renews) = old.places();
-        for list in old.lists() {
-            self.by_creation.remove(list, created);
-            self.by_renewal.remove(list, renews);
-        }
-        self.by_creation.remove(of_user(old.record.user_id), created);
+        self.by_creation.remove(&old, &created);
+        self.by_renewal.remove(&old, &renews);
+        self.by_user.remove(old.record.user_id.uuid().as_u128(), created);
         if let Some(id) = &old.record.external_subscription_id {
             self.by_external_id.remove(id);
         }
@@ -109,11 +137,9 @@ impl SubscriptionTable {
         self.delete(record.id);
         self.changes.replace(None, Some(&new));
         let (created, renews) = new.places();
-        for list in new.lists() {
-            self.by_creation.insert(list, created, record);
-            self.by_renewal.insert(list, renews, record);
-        }
-        self.by_creation.insert(of_user(record.user_id), created, record);
+        self.by_creation.insert(&new, &created);
+        self.by_renewal.insert(&new, &renews);
+        self.by_user.insert(record.user_id.uuid().as_u128(), created, record);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
         self.records.insert(record.id, new);
@@ -146,11 +172,15 @@ impl SubscriptionTable {
             }
             return page(few.into_iter(), query.limit, position);
         }
-        let (filters, after_position) = (self.filters(query), query.after.as_ref());
+        let after_position = query.after.as_ref();
         match query.order {
             SubscriptionOrder::CreatedAt => {
                 let from = after(after_position, direction, |_| ());
-                let found = self.by_creation.walk(&filters, direction, from);
+                let filters = match query.filter.user_id {
+                    Some(user) => vec![(&self.by_user, vec![user.uuid().as_u128()])],
+                    None => self.by_creation.filters(query, &self.changes),
+                };
+                let found = walk(&filters, direction, from);
                 page(found.map(|(_, found)| found).filter(admits), query.limit, position)
             }
             SubscriptionOrder::RenewsAt => {
@@ -161,7 +191,8 @@ impl SubscriptionTable {
                     Direction::Descending if is_open => from,
                     Direction::Descending => from.min((high, 0)),
                 });
-                let found = self.by_renewal.walk(&filters, direction, from);
+                let filters = self.by_renewal.filters(query, &self.changes);
+                let found = walk(&filters, direction, from);
                 let found = found.take_while(|(at, _)| match direction {
                     Direction::Ascending => is_open || **at < high,
                     Direction::Descending => **at >= low,
@@ -179,35 +210,17 @@ impl SubscriptionTable {
         }
         match (filter.user_id, order) {
             (Some(user), SubscriptionOrder::RenewsAt) => {
-                Some(self.by_creation.all(of_user(user)).collect())
+                Some(self.by_user.all(user.uuid().as_u128()).collect())
             }
             (None, SubscriptionOrder::CreatedAt) => {
                 // To sort the renewals of a window costs less than to pass by all other subscriptions.
                 let (low, high) = window(filter)?;
                 let few = self.records.len().saturating_mul(query.limit.get()).isqrt();
-                let found = self.by_renewal.between(ALL, low, high);
+                let found = self.by_renewal.all.between(ALL, low, high);
                 Some(found.take(few + 1).collect::<Vec<_>>()).filter(|found| found.len() <= few)
             }
             (None, SubscriptionOrder::RenewsAt) | (Some(_), SubscriptionOrder::CreatedAt) => None,
         }
-    }
-
-    /// The lists for each filter that has lists; that of all if none has.
-    fn filters(&self, query: &SubscriptionQuery) -> Vec<Vec<List>> {
-        let filter = &query.filter;
-        if let Some(user) = filter.user_id {
-            return vec![vec![of_user(user)]];
-        }
-        let mut filters = Vec::new();
-        filters.extend(filter.subscription_plan_id.map(|plan| vec![of_plan(plan)]));
-        if filter.is_active.is_some() || !filter.statuses.is_empty() {
-            let held = classes(filter).filter(|(_, holds)| self.changes.allow(*holds, query.now));
-            filters.push(held.map(|(class, _)| of_class(class)).collect());
-        }
-        if filters.is_empty() {
-            filters.push(vec![ALL]);
-        }
-        filters
     }
 }
 
