@@ -32,7 +32,7 @@ struct Place {
     auth: Authentication,
 }
 
-/// What the file and the log are searched for.
+/// The texts that the file and the log are searched for.
 const EMAIL: &str = "marked-person";
 const AGENT: &str = "Marked-Agent";
 const ADDRESS: &str = "198.51.100.77";
@@ -104,7 +104,7 @@ async fn reading(reader: &mut SqliteConnection) -> Transaction<'_, sqlx::Sqlite>
     reading
 }
 
-/// What is found in the file and its log, and how often.
+/// The number of times that each text is found in the file and its log.
 fn traces(file: &Path) -> Vec<(&'static str, &'static str, usize)> {
     let mut found = Vec::new();
     for end in ["", "-wal"] {

@@ -76,7 +76,7 @@ async fn what_is_no_database_is_refused() {
     assert_eq!(files(file.parent().unwrap()), ["store.db"]);
 }
 
-/// What is written to a file without a name is gone with the process.
+/// A file without a name is gone with the process.
 async fn a_file_that_was_removed_takes_no_writes_until_it_is_back() {
     let file = folder().join("store.db");
     let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());

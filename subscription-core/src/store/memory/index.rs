@@ -57,7 +57,7 @@ impl<V: Ord> Ord for Entry<V> {
         }
         match self.value.cmp(&other.value) {
             Ordering::Equal => self.id.cmp(&other.id),
-            differ => differ,
+            differ @ (Ordering::Less | Ordering::Greater) => differ,
         }
     }
 }
@@ -284,7 +284,7 @@ mod tests {
         let walked = |filters: &[&[u128]], direction| {
             let filters: Vec<_> = filters.iter().map(|names| (&lists, names.to_vec())).collect();
             let walk = walk(&filters, direction, after(None, direction, |_| ()));
-            walk.map(|(_, n)| **n).collect::<Vec<_>>()
+            walk.map(|((), n)| **n).collect::<Vec<_>>()
         };
         for filters in [&[&[2][..]][..], &[&[2], &[3]], &[&[2, 3]], &[&[2, 3], &[5, 7]], &[]] {
             let fits =

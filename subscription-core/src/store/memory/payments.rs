@@ -48,6 +48,6 @@ impl PaymentTable {
         let from = after(query.after.as_ref(), query.direction, |_| ());
         let list = query.subscription_id.uuid().as_u128();
         let found = walk(&[(&self.by_subscription, vec![list])], query.direction, from);
-        page(found.map(|(_, payment)| payment), query.limit, PaymentQuery::position)
+        page(found.map(|((), payment)| payment), query.limit, PaymentQuery::position)
     }
 }

@@ -181,7 +181,7 @@ impl SubscriptionTable {
                     None => self.by_creation.filters(query, &self.changes),
                 };
                 let found = walk(&filters, direction, from);
-                page(found.map(|(_, found)| found).filter(admits), query.limit, position)
+                page(found.map(|((), found)| found).filter(admits), query.limit, position)
             }
             SubscriptionOrder::RenewsAt => {
                 let (low, high) = window(&query.filter).unwrap_or((i64::LOWEST, i64::HIGHEST));
