@@ -29,7 +29,7 @@ pub struct Event {
     pub subject: Subject,
     /// The version that the record has since; for a deletion, one more than its last.
     pub version: Version,
-    /// What happened to it.
+    /// The change of the record.
     #[serde(flatten)]
     pub change: Change,
     /// The actor that changed it; `None` only for events of releases that did not store it.
@@ -151,7 +151,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What happened to a record.
+/// A change of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -248,6 +248,6 @@ changed_fields! {
 pub struct RecordedEvent {
     /// Rises from event to event, in the order in which they can be read; gaps mean nothing.
     pub sequence: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }

@@ -191,7 +191,7 @@ impl Authentication {
         Ok(self.store().list_as::<Client>(ClientQuery::All).await?.items)
     }
 
-    /// Who calls with `credential`. One answer for what is unknown, wrong or shut out.
+    /// The client of a credential. Unknown, wrong and revoked credentials get the same error.
     pub async fn authenticate_client(
         &self,
         credential: &SecretString,

@@ -1,4 +1,4 @@
-//! What a caller says to make or change a payment.
+//! The inputs that create or change a payment.
 
 use serde::Serialize;
 

@@ -27,7 +27,7 @@ use crate::values::version::Version;
 pub struct Payment {
     /// Names the payment for ever.
     pub id: PaymentId,
-    /// What it is for; the subscription may have been deleted since.
+    /// The subscription that it pays for, which may have been deleted since.
     pub subscription_id: SubscriptionId,
     /// How much; more than nothing, with no more digits than its currency has.
     pub amount: Amount,
@@ -35,7 +35,7 @@ pub struct Payment {
     pub currency: Currency,
     /// Its id at the payment provider; unique where set.
     pub external_payment_id: Option<ExternalId>,
-    /// What became of it.
+    /// Its status.
     pub status: PaymentStatus,
     /// When the record was made.
     pub created_at: Timestamp,
@@ -102,7 +102,7 @@ impl Payment {
             settled: self.settled || status.is_settled(),
             ..self.clone()
         };
-        // What is settled cannot change, so there is nothing to check: another currency is refused for
+        // A settled payment cannot change, so there is nothing to check: another currency is refused for
         // that, not because the amount that stays has too many digits for it.
         if !self.settled {
             check(next.amount, next.currency)?;

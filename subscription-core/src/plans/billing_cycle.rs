@@ -147,7 +147,7 @@ fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // What does not fit is out of range as well.
+    // A number that does not fit is out of range as well.
     Some(BillingCycle::every(digits.parse().unwrap_or(u16::MAX), unit))
 }
 

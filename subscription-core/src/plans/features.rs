@@ -1,4 +1,4 @@
-//! What a plan gives access to, as one comma-separated text.
+//! The features of a plan, as one comma-separated text.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What a caller says to make or change a plan.
+//! The inputs that create or change a plan.
 
 use serde::Serialize;
 

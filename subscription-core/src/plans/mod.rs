@@ -28,7 +28,7 @@ pub type Tier = Bounded<10_000>;
 pub struct Plan {
     /// Names the plan for ever.
     pub id: PlanId,
-    /// What people read.
+    /// The name that people read.
     pub name: Name,
     /// The product at the payment provider.
     pub product_id: Option<ExternalId>,
@@ -36,7 +36,7 @@ pub struct Plan {
     pub variants: Vec<ExternalId>,
     /// Names the plan in paths; unique among the plans that exist.
     pub slug: Slug,
-    /// What one cycle costs.
+    /// The price of one billing cycle.
     pub price: Amount,
     /// Where the plan is bought or described.
     pub href: Option<Href>,
@@ -46,7 +46,7 @@ pub struct Plan {
     pub description: Description,
     /// How many nodes it allows.
     pub node_quota: NodeQuota,
-    /// What it gives access to.
+    /// The features that it gives access to.
     pub features: Features,
     /// Shown as the one that most people take.
     pub most_popular: bool,

@@ -1,4 +1,4 @@
-//! What is written at once: guards, writes, deletes, events.
+//! Change sets: guards, writes, deletes and events that are committed together.
 
 use std::collections::HashSet;
 
@@ -14,14 +14,14 @@ use crate::values::version::Version;
 /// A change that a store takes whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSet {
-    /// What must still hold, though it is not changed.
+    /// Conditions on records that the set does not change.
     pub guards: Vec<Guard>,
     /// Records as they will be. The version of each is one more than the version that was read; a new record
     /// has [`Version::FIRST`].
     pub writes: Vec<Record>,
     /// Records that will be gone.
     pub deletes: Vec<Delete>,
-    /// What happened, at the end of the feed in this order.
+    /// Events, which enter the feed in this order.
     pub events: Vec<Event>,
     /// Events up to and with this sequence are gone from the feed.
     pub forget_events: Option<u64>,
@@ -78,7 +78,7 @@ impl ChangeSet {
     }
 }
 
-/// What must hold for a change set to be taken.
+/// A condition under which a change set is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guard {
     /// The record still has this version; with [`Version::NEW`], there is none.

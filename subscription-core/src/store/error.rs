@@ -5,7 +5,7 @@ use std::fmt;
 use super::record::Key;
 use crate::values::id::PlanId;
 
-/// What must be unique among the records that exist, the same on every store.
+/// A rule of uniqueness among the records that exist, the same on every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unique {
     /// [`Plan::slug`](crate::plans::Plan::slug).
@@ -56,7 +56,7 @@ pub enum StoreError {
     Damaged(#[source] Source),
 }
 
-/// What a store's own library said.
+/// The error of a store's own library.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// How a change set breaks the rules for change sets.

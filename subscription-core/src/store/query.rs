@@ -68,13 +68,13 @@ pub struct Page<T> {
 /// A place in an order: what a record is sorted by, and its id among those with the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
-    /// What the record is sorted by.
+    /// The value that the record is sorted by.
     pub key: SortKey,
     /// The record's id.
     pub id: Uuid,
 }
 
-/// What a record is sorted by.
+/// A value that a record is sorted by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortKey {
@@ -114,7 +114,7 @@ mod rust_decimal_text {
     }
 }
 
-/// What plans are sorted by; plans alike in it are sorted by id.
+/// The order of a list of plans; plans with the same value are sorted by id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlanOrder {
     /// [`Plan::tier`].
@@ -132,7 +132,7 @@ impl PlanOrder {
     /// Every order.
     pub const ALL: [Self; 4] = [Self::Tier, Self::Price, Self::Name, Self::CreatedAt];
 
-    /// What this order sorts `plan` by.
+    /// The value that this order sorts `plan` by.
     pub fn key(self, plan: &Plan) -> SortKey {
         match self {
             Self::Tier => SortKey::Tier(plan.tier),
@@ -200,7 +200,7 @@ pub struct PlanQuery {
     pub limit: PageLimit,
 }
 
-/// What subscriptions are sorted by; subscriptions alike in it are sorted by id.
+/// The order of a list of subscriptions; subscriptions with the same value are sorted by id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubscriptionOrder {
     /// [`Subscription::created_at`].
@@ -214,7 +214,7 @@ impl SubscriptionOrder {
     /// Every order.
     pub const ALL: [Self; 2] = [Self::CreatedAt, Self::RenewsAt];
 
-    /// What this order sorts `subscription` by.
+    /// The value that this order sorts `subscription` by.
     pub const fn key(self, subscription: &Subscription) -> SortKey {
         match self {
             Self::CreatedAt => SortKey::CreatedAt,

@@ -1,4 +1,4 @@
-//! What a caller says to make or change a subscription.
+//! The inputs that create or change a subscription.
 
 use serde::Serialize;
 

@@ -31,7 +31,7 @@ use crate::values::version::Version;
 pub struct Subscription {
     /// Names the subscription for ever.
     pub id: SubscriptionId,
-    /// Who has it.
+    /// The user who has it.
     pub user_id: UserId,
     /// The plan it is for.
     pub subscription_plan_id: PlanId,
@@ -39,7 +39,7 @@ pub struct Subscription {
     pub external_subscription_id: Option<ExternalId>,
     /// How often it is paid.
     pub billing_cycle: BillingCycle,
-    /// What it is at the moment.
+    /// Its status.
     pub status: SubscriptionStatus,
     /// Does it grant access? True at the time of reading; see [`Subscription::as_of`].
     pub is_active: bool,
@@ -208,7 +208,7 @@ impl Subscription {
     }
 
     fn set_end_by_status(&mut self, now: Timestamp) {
-        // What never began ends as it begins.
+        // A subscription that never began ends as it begins.
         let now = now.max(self.starts_at);
         match self.status {
             SubscriptionStatus::Cancelled => {

@@ -173,7 +173,7 @@ impl<const MAX: u64> FromStr for Bounded<MAX> {
         if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
             return Err(InvalidValue::new(FaultCode::WrongType, "must be a whole number"));
         }
-        // What does not fit into 64 bits is out of range as well.
+        // A number that does not fit into 64 bits is out of range as well.
         text.parse().ok().and_then(|number| Self::new(number).ok()).ok_or_else(Self::out_of_range)
     }
 }

@@ -186,7 +186,7 @@ pub async fn sequences_go_on_rising_after_events_are_forgotten(store: Arc<dyn St
     }
 }
 
-/// What a set tells is not among what it forgets.
+/// The events of a set are not among those that it forgets.
 pub async fn a_set_may_forget_old_events_and_tell_new_ones(store: Arc<dyn Store>) {
     store.commit(telling([event(1), event(2)])).await.unwrap();
     let forget_events = feed(&store).await.last().map(|recorded| recorded.sequence);

@@ -1,4 +1,4 @@
-//! What must still hold, though it is not changed.
+//! Guards: conditions on records that a set does not change.
 
 use std::sync::Arc;
 

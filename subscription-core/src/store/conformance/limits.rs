@@ -1,4 +1,4 @@
-//! What every store refuses alike, before it looks at its records.
+//! Change sets that every store refuses, whatever its records are.
 
 use crate::payments::Payment;
 use crate::store::StoreExt as _;

@@ -1,4 +1,4 @@
-//! What every store must do, as one list of cases.
+//! The conformance suite: the cases that every store must pass.
 //!
 //! Each sentence of the contract at [`Store`] has cases here, and each case is a test of its own on a
 //! fresh store. A store's whole test is
@@ -43,7 +43,7 @@ pub use records::at_version;
 /// One case of the suite.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What a store must do, as a sentence.
+    /// The duty of a store, as a sentence.
     pub name: &'static str,
     /// Panics if the store, which must be fresh, does not do so.
     pub run: fn(Arc<dyn Store>) -> CaseRun,

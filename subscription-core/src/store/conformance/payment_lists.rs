@@ -41,7 +41,7 @@ pub async fn payments_are_listed_by_their_subscription(store: Arc<dyn Store>) {
     }
 }
 
-/// What was paid stays known.
+/// Payments are listed after their subscription was deleted.
 pub async fn payments_outlive_their_subscription(store: Arc<dyn Store>) {
     let record = Record::from(subscription(1));
     store.commit(writing([record.clone(), Record::from(payment_for(1, 1))])).await.unwrap();

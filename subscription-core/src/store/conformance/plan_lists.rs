@@ -42,7 +42,7 @@ async fn with_varied_plans(store: &Arc<dyn Store>) -> Vec<Plan> {
     plans
 }
 
-/// What a list must be: all that the filter admits, sorted.
+/// The expected list: all plans that the filter admits, sorted.
 fn expected(plans: &[Plan], query: &PlanQuery) -> Vec<Uuid> {
     let mut admitted: Vec<_> = plans.iter().filter(|plan| query.filter.admits(plan)).collect();
     admitted.sort_by_key(|plan| (query.order.key(plan), plan.id));
@@ -85,7 +85,7 @@ fn single_filters() -> Vec<PlanFilter> {
     filters
 }
 
-/// What both filters ask for; the first where both ask for the same field.
+/// Both filters in one; the first where both name the same field.
 fn both(a: &PlanFilter, b: &PlanFilter) -> PlanFilter {
     PlanFilter {
         is_active: a.is_active.or(b.is_active),

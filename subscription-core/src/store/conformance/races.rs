@@ -149,7 +149,7 @@ pub async fn of_racing_twins_the_second_is_told_of_its_key(store: Arc<dyn Store>
     }
 }
 
-/// Whoever is refused holds nobody up, in whatever order each goes about its records.
+/// A refused set blocks no other, in whatever order each locks its records.
 pub async fn of_racing_sets_with_crossed_values_exactly_one_is_taken(store: Arc<dyn Store>) {
     for round in 0..ROUNDS {
         let sets = (0..RACERS).map(|racer| {
@@ -166,7 +166,7 @@ pub async fn of_racing_sets_with_crossed_values_exactly_one_is_taken(store: Arc<
     }
 }
 
-/// Whoever is refused reads again and tries again; in the end all are counted.
+/// A refused writer reads again and tries again; in the end all are counted.
 pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>) {
     let id = plan(1).id;
     store.commit(writing([Record::from(plan(1))])).await.unwrap();
@@ -319,7 +319,7 @@ pub async fn no_page_shows_a_part_of_a_commit(store: Arc<dyn Store>) {
     .await;
 }
 
-/// Whoever has seen one record of a commit sees the others too, of whatever kind, and its event.
+/// A reader who has seen one record of a commit sees the others too, of whatever kind, and its event.
 pub async fn what_was_committed_together_is_seen_together(store: Arc<dyn Store>) {
     let commit = |version| {
         let events = vec![event(version)];

@@ -1,4 +1,4 @@
-//! What was written reads back equal.
+//! Records read back as they were written.
 
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What cases do with a store, and what they expect of its answers.
+//! Steps that cases share: change sets, reads and expected errors.
 
 use crate::store::{EventQuery, IdempotencyQuery, StoreExt as _};
 use std::sync::Arc;

@@ -46,7 +46,7 @@ async fn with_varied_subscriptions(store: &Arc<dyn Store>) -> Vec<Subscription> 
     subscriptions
 }
 
-/// What a list must be: all that the filter admits, sorted.
+/// The expected list: all subscriptions that the filter admits, sorted.
 fn expected(subscriptions: &[Subscription], query: &SubscriptionQuery) -> Vec<Uuid> {
     let admits = |found: &&Subscription| query.filter.admits(found, query.now);
     let mut admitted: Vec<_> = subscriptions.iter().filter(admits).collect();
@@ -102,7 +102,7 @@ fn single_filters() -> Vec<SubscriptionFilter> {
     filters
 }
 
-/// What both filters ask for; the first where both ask for the same field.
+/// Both filters in one; the first where both name the same field.
 fn both(a: &SubscriptionFilter, b: &SubscriptionFilter) -> SubscriptionFilter {
     SubscriptionFilter {
         user_id: a.user_id.or(b.user_id),

@@ -26,7 +26,7 @@ pub async fn a_write_of_the_next_version_replaces_the_record(store: Arc<dyn Stor
     }
 }
 
-/// Whoever read version one comes too late once version two is there.
+/// A writer who read version one is refused once there is version two.
 pub async fn a_stale_write_is_refused_and_names_the_record(store: Arc<dyn Store>) {
     for record in one_of_each(1) {
         let second = at_version(record.clone(), 2);
@@ -142,7 +142,7 @@ pub async fn a_delete_takes_no_other_record_along(store: Arc<dyn Store>) {
     assert_eq!(payments.items, [payment(0), payment(2)].map(Arc::new));
 }
 
-/// Whoever read an older version, or one that never was, deletes nothing.
+/// A writer who read an older version, or one that never was, deletes nothing.
 pub async fn a_delete_at_another_version_is_refused(store: Arc<dyn Store>) {
     for record in one_of_each(1) {
         let second = at_version(record.clone(), 2);
@@ -185,7 +185,7 @@ pub async fn a_write_of_a_deleted_record_is_refused(store: Arc<dyn Store>) {
     }
 }
 
-/// What was deleted leaves no trace: there is no such record, so a first version is taken.
+/// A deleted record leaves no trace: there is no such record, so a first version is taken.
 pub async fn a_deleted_record_may_be_made_again_at_version_one(store: Arc<dyn Store>) {
     for record in one_of_each(1) {
         store.commit(writing([record.clone()])).await.unwrap();
@@ -211,7 +211,7 @@ pub async fn an_empty_change_set_is_taken_and_changes_nothing(store: Arc<dyn Sto
     assert_eq!(feed(&store).await, []);
 }
 
-/// Who is told that a value is taken had read the latest.
+/// A writer whose value is taken had read the latest versions.
 pub async fn versions_are_checked_before_values(store: Arc<dyn Store>) {
     let [taken, mine] = [Record::from(plan(1)), Record::from(plan(2))];
     store.commit(writing([taken, mine])).await.unwrap();
