@@ -208,7 +208,7 @@ impl Change {
 pub struct ChangedFields(Vec<Cow<'static, str>>);
 
 impl ChangedFields {
-    /// The names.
+    /// Iterates over the names of the changed fields.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(AsRef::as_ref)
     }

@@ -29,8 +29,8 @@ pub enum BadKey {
 
 /// The server's secret keys, by number: one makes MACs, several check them.
 ///
-/// They protect refresh tokens and the stored hashes of client keys. Whoever has the database but not
-/// these can neither forge nor guess any of them.
+/// They protect refresh tokens and the stored hashes of client keys. An attacker who has the database but
+/// not the server's keys can neither forge nor guess a refresh token or a client key.
 #[derive(Debug, Clone)]
 pub struct ServerKeys {
     current: u8,

@@ -19,7 +19,7 @@ const SECRET_BYTES: usize = 32;
 const KEYS_MAX: usize = 2;
 
 impl Client {
-    /// Gives the client a key; the one before the last stops working.
+    /// Creates a new key for the client. The previous key stays valid; the key before it stops working.
     pub(crate) fn add_key(
         &mut self,
         keys: &ServerKeys,

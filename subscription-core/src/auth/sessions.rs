@@ -109,7 +109,8 @@ impl Authentication {
         Ok(Authenticated { claims, session })
     }
 
-    /// The claims of a token, if it is ours and this client's; of an expired one only if asked for.
+    /// The claims of an access token, if this service issued it for this client. An expired token is
+    /// accepted only if `even_expired` is true.
     fn claims(
         &self,
         client_id: &Slug,

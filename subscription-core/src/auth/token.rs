@@ -50,7 +50,7 @@ pub struct AccessClaims {
     pub exp: u64,
     /// When the person proved who they are, in seconds since 1970.
     pub auth_time: u64,
-    /// The generation of the session that it was issued in.
+    /// The generation that the session had when the token was issued.
     #[serde(rename = "gen")]
     pub generation: u32,
 }

@@ -82,7 +82,7 @@ impl PaymentChanges {
     }
 }
 
-/// Notes what is wrong with an amount that can be seen from the input alone, beside its other faults.
+/// Adds the fault of an invalid amount to the other faults of the input, if the input alone shows it.
 fn note_amount(fields: &mut Fields<'_>, amount: Option<Amount>, currency: Option<Currency>) {
     let Some(amount) = amount else { return };
     let digits = currency.map_or(Ok(()), |currency| check_digits(amount, currency));

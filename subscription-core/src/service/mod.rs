@@ -150,7 +150,7 @@ impl SubscriptionService {
 
 /// # Events and upkeep
 impl SubscriptionService {
-    /// Checks that the store accepts writes, by an empty one: for a server's readiness probe.
+    /// Checks with an empty commit that the store accepts writes; for the readiness probe of a server.
     pub async fn check_store(&self) -> Result<(), Error> {
         self.store().commit(ChangeSet::default()).await.map_err(Error::Store)
     }

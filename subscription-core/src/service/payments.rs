@@ -58,7 +58,7 @@ impl SubscriptionService {
         self.store().list_as::<Payment>(query).await.map_err(Error::Store)
     }
 
-    /// Changes a payment. Changes that change nothing write nothing.
+    /// Changes a payment. If no field would get a different value, nothing is written.
     pub async fn update_payment(
         &self,
         id: PaymentId,

@@ -18,12 +18,12 @@ use crate::values::version::Version;
 /// The largest number of records in the cache.
 const RECORDS_MAX: u64 = 20_000;
 
-/// A store that keeps plans and clients in memory: every request reads them, and few change them.
+/// A store that caches plans and clients in memory: every request reads them, and few requests change them.
 ///
-/// A commit through it is seen through it at once. A commit of another process is seen as soon as
-/// [`CacheInvalidator::forget`] is called for it, and after `lag` at the latest. A record never goes back
-/// to an earlier version. Sessions and users are always read from the store itself: a revocation holds at
-/// once.
+/// Reads through the cached store see a commit through the cached store at once. They see a commit of
+/// another process as soon as [`CacheInvalidator::forget`] is called for it, and after `lag` at the latest.
+/// A record never goes back to an earlier version. Sessions and users are always read from the inner store,
+/// so a revocation takes effect at once.
 #[derive(Debug)]
 pub struct CachedStore<S> {
     inner: S,

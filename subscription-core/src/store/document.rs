@@ -142,7 +142,7 @@ pub struct DocumentQuery {
 pub enum DocumentFilter {
     /// All of them.
     All,
-    /// Those of this owner.
+    /// The documents of this owner.
     Owner(Uuid),
     /// Those with this label.
     Label(Label),

@@ -55,7 +55,7 @@ pub struct Idempotency {
     pub key: IdempotencyToken,
 }
 
-/// An operation that takes an idempotency key.
+/// An operation that accepts an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Creates a plan.

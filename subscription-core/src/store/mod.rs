@@ -1,9 +1,9 @@
-//! The storage contract: what the service asks of a store.
+//! The storage contract: the requirements of the service on a store.
 //!
-//! A store keeps records and finds them again. It knows none of the rules of the domain: what may
-//! change into what is decided by the service, which loads, decides, and then commits. What a store
-//! must get right is stated at [`Store`], and `store_conformance!` (feature `conformance`) shows
-//! whether it does.
+//! A store saves records and finds them again. It knows none of the rules of the domain: the service
+//! loads records, decides which changes are allowed, and then commits the changes. The rules that a
+//! store must follow are stated at [`Store`], and `store_conformance!` (feature `conformance`) tests
+//! whether a store follows them.
 
 mod access_class;
 mod cached;
@@ -126,7 +126,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// A page of records. A query whose result depends on the time carries the time.
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError>;
 
-    /// A part of the feed of events.
+    /// Returns the part of the event feed that the query selects.
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError>;
 
     /// Takes all of a change set or none of it.

@@ -249,7 +249,7 @@ pub struct SubscriptionFilter {
     pub subscription_plan_id: Option<PlanId>,
     /// In one of these states; in any if empty.
     pub statuses: Vec<SubscriptionStatus>,
-    /// Granting access or not, at [`SubscriptionQuery::now`].
+    /// Whether the subscription grants access at [`SubscriptionQuery::now`].
     pub is_active: Option<bool>,
     /// With this id at the payment provider.
     pub external_subscription_id: Option<ExternalId>,

@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         Ok(Self { untaken, faults: Faults::default() })
     }
 
-    /// Takes a field that must be there.
+    /// Reads a field that is required; if it is absent, a fault is recorded.
     pub(crate) fn required<T>(
         &mut self,
         name: &'static str,

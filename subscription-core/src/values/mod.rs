@@ -1,4 +1,4 @@
-//! Small types that check themselves, and the ports for time and randomness.
+//! Small types that validate their values, and the interfaces to the clock and to randomness.
 
 pub(crate) mod clock;
 pub(crate) mod decimal;

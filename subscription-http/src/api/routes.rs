@@ -125,7 +125,7 @@ impl Route {
         Self { method, pattern, needs, reads_query: false, body_bytes_max, limit: None, handler }
     }
 
-    /// True if a request carries an access token.
+    /// True if requests to this route carry an access token.
     pub(crate) fn takes_token(&self) -> bool {
         matches!(self.needs, Needs::Bearer | Needs::BearerEvenExpired)
     }

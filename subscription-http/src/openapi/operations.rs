@@ -35,7 +35,7 @@ pub(super) struct Operation {
     pub(super) body: Option<String>,
     /// The responses that are not problems.
     pub(super) responses: Vec<Response>,
-    /// The problem codes beside those that follow from the route.
+    /// The problem codes of the operation, in addition to those that follow from its route.
     #[serde(default)]
     pub(super) codes: Vec<String>,
 }

@@ -24,11 +24,11 @@ pub(super) struct SniffedStream {
     activity: Arc<Activity>,
 }
 
-/// The headers found in the lines since the last empty one.
+/// The headers found in the lines since the last empty line.
 ///
-/// The end of a body is not known here, nor needed: a head has no empty line in it, so nothing before it
-/// can hide one of the two headers. A body with both at the beginning of lines is mistaken for a head;
-/// JSON has neither.
+/// The end of a body is not known here and is not needed: a request head contains no empty line, so no
+/// bytes before the head can hide one of its two headers. A body that has both header names at the
+/// beginning of lines is mistaken for a head; a JSON body has no such lines.
 #[derive(Debug, Default)]
 struct Lines {
     /// The beginning of a line that has not ended yet.

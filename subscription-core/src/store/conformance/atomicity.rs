@@ -59,7 +59,7 @@ async fn refused(
     answer
 }
 
-/// Records of every kind, made, changed and deleted, with their events.
+/// One change set creates, changes and deletes records of every kind, and adds an event.
 pub async fn all_parts_of_a_change_set_are_taken_together(store: Arc<dyn Store>) {
     store.commit(writing(one_of_each(0))).await.unwrap();
     store.commit(writing(one_of_each(1))).await.unwrap();

@@ -53,7 +53,7 @@ pub async fn an_expired_answer_still_reads_back(store: Arc<dyn Store>) {
     );
 }
 
-/// Those that expire at the moment itself among them.
+/// A record that expires exactly at the time of the query is listed too.
 pub async fn answers_that_have_expired_are_listed_and_no_other(store: Arc<dyn Store>) {
     store.commit(writing(keeping(1..=5))).await.unwrap();
 

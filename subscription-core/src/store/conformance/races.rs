@@ -221,7 +221,8 @@ pub async fn of_two_sets_that_guard_each_others_record_one_wins(store: Arc<dyn S
     }
 }
 
-/// Subscribing under a guard of the plan races the deletion of the unused plan.
+/// Two commits run at the same time: one creates a subscription if its plan is unchanged, the other deletes
+/// the plan if it is unused.
 pub async fn no_subscription_is_left_without_its_plan(store: Arc<dyn Store>) {
     for n in 0..2 * ROUNDS {
         let made = Record::from(plan(n));

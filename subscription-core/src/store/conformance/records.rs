@@ -67,7 +67,7 @@ pub(super) fn user(n: u64) -> UserId {
     UserId::new(at(n), &SeededRandomness::new(n)).unwrap()
 }
 
-/// A subscription to the plan of the same number.
+/// The subscription with number `n`, to the plan with number `n`.
 pub(super) fn subscription(n: u64) -> Subscription {
     Subscription {
         id: SubscriptionId::new(at(n), &SeededRandomness::new(n)).unwrap(),

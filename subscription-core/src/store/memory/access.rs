@@ -36,7 +36,7 @@ impl Listed {
         }
     }
 
-    /// When the class changed since the record was written.
+    /// The time at which the access class changed after the record was written, if it did.
     fn changed_at(&self) -> Option<Timestamp> {
         let written = self.record.phase_at(self.record.updated_at);
         match self.class.phase().filter(|phase| *phase != written)? {

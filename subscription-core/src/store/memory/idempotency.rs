@@ -1,4 +1,4 @@
-//! The kept answers in memory: by key, and by when they expire.
+//! Idempotency records in memory: by key, and by the time at which they expire.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

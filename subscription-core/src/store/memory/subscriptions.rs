@@ -21,12 +21,12 @@ pub(super) struct SubscriptionTable {
     by_external_id: HashMap<ExternalId, SubscriptionId>,
     by_creation: Order<()>,
     by_renewal: Order<i64>,
-    /// In the order of creation only: a user has few.
+    /// The subscriptions of each user, in the order of creation only: a user has few subscriptions.
     by_user: Lists<(), Subscription>,
     changes: ClassChanges,
 }
 
-/// The lists of one order.
+/// The lists in one sort order: of all subscriptions, of each plan, and of each access class.
 #[derive(Debug, Default)]
 struct Order<V: SortValue> {
     all: Lists<V, Subscription>,

@@ -40,8 +40,8 @@ pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -
     }
 }
 
-/// The condition for a subscription that was last seen in a phase to have access if that phase grants
-/// none, and to have none if it grants some.
+/// The SQL condition under which a subscription that was last seen in `phase` has access at `now` although
+/// that phase grants none, or has no access although that phase grants it.
 fn misplaced(phase: Phase, now: &str) -> String {
     match phase {
         Phase::Current => format!("(access_changes_at <= {now} OR access_changed_at > {now})"),

@@ -10,7 +10,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The store that should take the file holds something.
+    /// The store into which the file should be imported is not empty.
     #[error("the store is not empty: it holds {0}")]
     NotEmpty(Kind),
     /// The file does not begin as an export does.

@@ -349,7 +349,8 @@ impl Batch {
     }
 }
 
-/// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`
+/// The statement that inserts `rows` rows into a table, such as
+/// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`.
 fn insert(table: &Table, rows: usize) -> String {
     let columns = table.columns().len();
     let row = |number: usize| format!("({})", placeholders(1 + number * columns, columns));

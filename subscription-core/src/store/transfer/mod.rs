@@ -1,5 +1,5 @@
-//! Export and import: all records of a store as one file, and from it into an empty store, also in the other
-//! database.
+//! Export of all records of a store to one file, and import of such a file into an empty store, which may
+//! be in the other database.
 //!
 //! A store that has imported a file exports the same file again, byte for byte.
 //!
@@ -20,8 +20,8 @@
 //! {"kind":"end","counts":{"plans":1,"subscriptions":1,…,"events":1},"sha256":"9f86d081…"}
 //! ```
 //!
-//! - The first line names the format, its version, and the sequence that the feed has reached: readers of
-//!   the feed go on from their position, even if all events were deleted.
+//! - The first line has the name of the format, its version, and the last sequence given in the event feed.
+//!   Thus readers of the feed can continue from their position, even if all events were deleted.
 //! - Then each record is a line: plans, subscriptions, payments, users, sessions, clients, idempotency
 //!   records and documents, in this order, and each [`Kind`] in the order of its keys, byte by byte. Last
 //!   come the events by their sequence. A line has all fields of its record, also those that callers never
@@ -31,13 +31,14 @@
 //!   is text.
 //! - The last line has the number of lines of each kind, and the SHA-256 of all lines before it in
 //!   hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
-//! - The records must fit each other as those of a service do: a subscription that is not expired has its
-//!   plan, and, where the file has users, its user; a session has its user; no end lies before a start.
+//! - The records must be consistent, as they are in the store of a service: the file has the plan of every
+//!   subscription that is not expired, and, if it has users, also the user of that subscription; it has the
+//!   user of every session; no end is before its start.
 //!   Versions and sequences are at most 2^53. A file with any fault is refused as a whole, and every fault
 //!   is reported with its line.
 //! - A field that was added by a later release may be missing from a record. It has its default then.
 //!
-//! Nothing in it depends on the database that it came from or on the time of the export.
+//! Nothing in the file depends on the database that it came from or on the time of the export.
 
 mod check;
 mod error;
@@ -243,8 +244,8 @@ pub(super) trait Transfer: Dialect {
 /// See [`transfer`](crate::store::transfer) for the file.
 #[expect(private_bounds, reason = "callers name the two stores, not the trait that they share")]
 impl<D: Transfer> SqlStore<D> {
-    /// Writes every record that the store holds at this moment. Readers and writers go on beside it; the
-    /// log of an SQLite file grows by their changes until the export is done.
+    /// Writes every record that the store holds when the export starts. Other readers and writers continue
+    /// during the export; the log of an SQLite file grows by their changes until the export is done.
     ///
     /// The file holds personal data and hashes: see [`transfer`](crate::store::transfer).
     pub async fn export<W, P>(&self, to: W, progress: P) -> Result<Counts, TransferError>

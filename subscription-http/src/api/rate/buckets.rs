@@ -18,7 +18,7 @@ const SHARDS: usize = 64;
 /// The most keys of a shard. All shards of one limit together stay under a few megabytes.
 const KEYS_PER_SHARD: usize = 1_024;
 
-/// The clock of the buckets.
+/// The clock that the token buckets of the rate limits use.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
     /// The monotonic clock, since this instant.

@@ -103,7 +103,8 @@ impl Ready {
     }
 }
 
-/// The settings that production mode lacks, as far as is known before the database is open.
+/// The settings that production mode needs and that are missing, as far as this is known before the
+/// database is open.
 fn missing(settings: &Settings, has_verifier: bool, has_keys: bool) -> Vec<&'static str> {
     let database = settings.database();
     let lacks_clients = settings.mode == Mode::Production

@@ -136,11 +136,13 @@ impl Dialect for Sqlite {
         self.writer.move_due(now).await
     }
 
-    /// SQLite evaluates a condition on no row for each row, but a limit of 0 before any. A position with
-    /// more columns than the order has would not be found in an index.
+    /// Writes the tests into the limit: SQLite evaluates a condition that depends on no row again for each
+    /// row, but it evaluates a limit once, and with a limit of 0 it reads no row. A position with more
+    /// columns than the sort order would not be found in an index.
     ///
-    /// SQLite has no statistics here: it takes a condition on any other indexed column for as selective as
-    /// `user_id = $1`, and might read a third of the table. So the index of few rows is named.
+    /// SQLite has no statistics here: it assumes that a condition on any other indexed column is as
+    /// selective as `user_id = $1`, and might read a third of the table. So the statement names the index
+    /// that finds few rows.
     fn fit(branch: &mut Branch, tests: &[String]) {
         if let Some(index) = branch.index {
             branch.hint = format!(" INDEXED BY {index}");

@@ -47,7 +47,7 @@ impl Traces {
         traces
     }
 
-    /// Notes that something was written or deleted that should not stay in the log.
+    /// Schedules the truncation of the log after a write or a deletion of data that should not stay in it.
     pub(super) fn in_log(&mut self) {
         self.log_due.get_or_insert_with(|| Instant::now() + LOG_CUT_AFTER);
     }
