@@ -3,7 +3,9 @@
 //! `SUBSCRIPTION_TEST_SEED=n` repeats one run, `SUBSCRIPTION_TEST_STEPS=n` makes runs longer or shorter.
 //! A run of any length is sound, and one of twice as many steps takes twice as long:
 //!
-//!     SUBSCRIPTION_TEST_SEED=7 SUBSCRIPTION_TEST_STEPS=20000 cargo test --test it simulation
+//! ```sh
+//! SUBSCRIPTION_TEST_SEED=7 SUBSCRIPTION_TEST_STEPS=20000 cargo test --test it simulation
+//! ```
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a simulation that fails panics")]
 
