@@ -121,26 +121,3 @@ impl Randomness for SeededRandomness {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn random_bytes_are_given_away_once_and_all_of_them_are_random() {
-        let mut seen = std::collections::HashSet::new();
-        let mut bits = 0;
-        for length in (8..=600).step_by(7).cycle().take(10_000) {
-            let mut bytes = vec![0; length];
-
-            SystemRandomness.fill_id(&mut bytes).unwrap();
-
-            bits += bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
-            assert!(seen.insert(bytes[..8].to_vec()), "eight bytes came twice");
-        }
-        // Half of some 24 million, give or take eight times what chance does.
-        let all = (8..=600).step_by(7).cycle().take(10_000).sum::<usize>() * 8;
-        let half = u32::try_from(all / 2).unwrap();
-        assert!(bits.abs_diff(half) < 20_000, "{bits} of {all} bits are set");
-    }
-}
