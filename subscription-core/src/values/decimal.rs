@@ -1,7 +1,7 @@
 //! Exact numbers: amounts of money digit for digit, and whole numbers in a range.
 //!
-//! A JSON number is read from its text and written as that text, never through a float, and the text
-//! is checked before it is parsed: `1e999999` or a million digits cost nothing.
+//! A JSON number is read from its text and written as that text, never through a float. The text is checked
+//! before it is parsed, so `1e999999` or a million digits cost nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,9 +14,9 @@ use crate::values::faults::{FaultCode, InvalidValue};
 
 /// An exact decimal, not negative, of at most 15 digits before the point and 6 after it.
 ///
-/// Two amounts are equal if they are written alike: `0.1` and `0.10` are of the same
-/// [value](Amount::value), but not the same amount. In JSON it is a number with those very digits
-/// (a string that holds one is read too). Formats for machines get the text.
+/// Two amounts are equal if they have the same digits: `0.1` and `0.10` have the same
+/// [value](Amount::value), but are different amounts. In JSON an amount is a number with these digits; a
+/// string with a number is read too. Binary formats get the text.
 ///
 /// ```
 /// use subscription_core::Amount;
@@ -29,18 +29,18 @@ use crate::values::faults::{FaultCode, InvalidValue};
 pub struct Amount(Decimal);
 
 impl Amount {
-    /// Nothing at all.
+    /// The amount 0.
     pub const ZERO: Self = Self(Decimal::ZERO);
 
     const INTEGER_DIGITS_MAX: usize = 15;
     const FRACTION_DIGITS_MAX: usize = 6;
 
-    /// The number to reckon with.
+    /// The number, for calculations and comparisons by value.
     pub const fn value(self) -> Decimal {
         self.0
     }
 
-    /// How many digits stand after the point, zeros at the end among them.
+    /// The number of digits after the point, with zeros at the end.
     pub const fn fraction_digits(self) -> u32 {
         self.0.scale()
     }
@@ -51,18 +51,14 @@ impl FromStr for Amount {
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let bad_format = || {
-            InvalidValue::new(
-                FaultCode::BadFormat,
-                "must be a decimal number such as 19.99, without sign or exponent",
-            )
+            let message = "must be a decimal number such as 19.99, without sign or exponent";
+            InvalidValue::bad_format(message)
         };
         let out_of_range = || {
-            InvalidValue::new(
-                FaultCode::OutOfRange,
-                "must be a number of at most 15 digits before the point and 6 after it, not negative",
-            )
+            let message = "must be a number of at most 15 digits before the point and 6 after it, not negative";
+            InvalidValue::new(FaultCode::OutOfRange, message)
         };
-        // Longer than any that is allowed: the rest of the text is not even looked at.
+        // A text longer than any allowed one is refused without a look at the rest of it.
         if text.len() > Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX + 2 {
             return Err(out_of_range());
         }
@@ -146,15 +142,15 @@ impl<'de> Deserialize<'de> for Amount {
 pub struct Bounded<const MAX: u64>(u64);
 
 impl<const MAX: u64> Bounded<MAX> {
-    /// The greatest number allowed.
+    /// The greatest allowed number.
     pub const MAX: u64 = MAX;
 
-    /// Takes a number that lies in the range.
+    /// The number, if it lies in the range.
     pub fn new(number: u64) -> Result<Self, InvalidValue> {
         if number <= MAX { Ok(Self(number)) } else { Err(Self::out_of_range()) }
     }
 
-    /// The bare number.
+    /// The number as a plain integer.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -167,7 +163,7 @@ impl<const MAX: u64> Bounded<MAX> {
 impl<const MAX: u64> FromStr for Bounded<MAX> {
     type Err = InvalidValue;
 
-    /// Reads the text of a JSON number without fraction and exponent.
+    /// Parses the text of a JSON number without fraction and exponent.
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
