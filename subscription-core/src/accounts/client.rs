@@ -28,6 +28,12 @@ named_enum! {
         PaymentsRead = "payments:read",
         /// Create, change and delete payments.
         PaymentsWrite = "payments:write",
+        /// Read users and their sessions.
+        UsersRead = "users:read",
+        /// Revoke the sessions of users.
+        UsersWrite = "users:write",
+        /// Read the feed of events.
+        EventsRead = "events:read",
         /// Send the IP address of the user for whom the client acts.
         AssertIp = "assert-ip",
     }

@@ -106,6 +106,7 @@ impl fmt::Display for Collection {
 
 /// A page of the documents of one collection, sorted by id. Due documents are sorted by due time, then by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DocumentQuery {
     /// The collection.
     pub collection: Collection,
@@ -144,5 +145,12 @@ impl DocumentQuery {
         };
         let key = SortKey::Document { due_at, id: document.key.id.clone() };
         Position { key, id: Uuid::nil() }
+    }
+}
+
+crate::with_fields! {
+    DocumentQuery {
+        with_after(impl Into<Option<Position>>) => after,
+        with_limit(PageLimit) => limit,
     }
 }
