@@ -295,6 +295,10 @@ async fn payment(client: &mut Client, subscription: &str, run: &str) -> Result<(
     client.refused(undo, "invalid_transition").await?;
     assert_eq!(client.call(get(&path)).await?.text("status"), "succeeded");
     client.call(ask(Method::DELETE, &path)).await?;
+    // The feed has every change. With `wait` a request waits for the next one.
+    let history = path.replace("/subscription-payments/", "/events?wait=1&subject_id=");
+    let history = client.call(get(history)).await?.body;
+    assert_eq!(history.get("data").and_then(Value::as_array).map(Vec::len), Some(3), "{history}");
     println!("payment: created, paid, deleted");
     Ok(())
 }

@@ -53,6 +53,7 @@ mod server;
 
 pub use api::Api;
 pub use api::hosts::{AllowedHost, BadHost};
+pub use api::long_polls::EventSignal;
 pub use api::rate::{Quota, RateLimits};
 pub use api::state::{ApiBuilder, Timeouts};
 pub use http_client::{FetchSettings, HttpFetch};

@@ -31,20 +31,6 @@ impl EventQuery {
         Self { after, limit, subject: None, types: Vec::new() }
     }
 
-    /// The same, of one record alone.
-    #[must_use]
-    pub const fn with_subject(mut self, id: Uuid) -> Self {
-        self.subject = Some(id);
-        self
-    }
-
-    /// The same, of these types alone.
-    #[must_use]
-    pub fn with_types(mut self, types: impl IntoIterator<Item = TypePattern>) -> Self {
-        self.types = types.into_iter().collect();
-        self
-    }
-
     /// True if the query asks for this event.
     pub fn admits(&self, event: &Event) -> bool {
         (self.subject.is_none() || event.subject.uuid() == self.subject)
@@ -52,8 +38,17 @@ impl EventQuery {
     }
 }
 
+crate::with_fields! {
+    EventQuery {
+        with_after(u64) => after,
+        with_limit(PageLimit) => limit,
+        with_subject(impl Into<Option<Uuid>>) => subject,
+        with_types(impl Into<Vec<TypePattern>>) => types,
+    }
+}
+
 /// Events of the feed, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventPage {
     /// The events.

@@ -47,6 +47,9 @@ pub(crate) enum Refusal {
     ContentCoding,
     RateLimited(RateStatus),
     Overloaded,
+    TooManyWaiting,
+    /// Events are deleted that the caller has not read; this is the first that is kept.
+    EventsForgotten(u64),
 }
 
 impl ApiError {
@@ -110,7 +113,10 @@ impl Refusal {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type_unsupported")
             }
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-            Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            Self::Overloaded | Self::TooManyWaiting => {
+                (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
+            }
+            Self::EventsForgotten(_) => (StatusCode::GONE, "events_forgotten"),
         }
     }
 
@@ -147,6 +153,12 @@ impl Refusal {
                 format!("too many requests; try again in {} s", status.retry_after()).into()
             }
             Self::Overloaded => "the server took too long; try again".into(),
+            Self::TooManyWaiting => "too many requests wait for events; try again".into(),
+            Self::EventsForgotten(first) => format!(
+                "events after this sequence are deleted; the first kept one is {first}: read the records \
+                 anew, and go on from the newest event"
+            )
+            .into(),
         }
     }
 }

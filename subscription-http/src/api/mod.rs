@@ -11,6 +11,7 @@ pub(crate) mod cursor;
 pub(crate) mod error;
 pub(crate) mod hosts;
 pub(crate) mod json_cache;
+pub(crate) mod long_polls;
 pub(crate) mod query;
 pub(crate) mod rate;
 pub(crate) mod readiness;
@@ -82,6 +83,11 @@ impl Api {
     /// Notes an address where a server listens.
     pub(crate) fn listens_at(&self, ip: IpAddr) {
         self.state.hosts.listen(ip);
+    }
+
+    /// Answers requests that wait for events, at once: the server stops.
+    pub(crate) fn stop_waiting(&self) {
+        self.state.long_polls.stop();
     }
 
     /// Answers a request that came from `peer`. It never fails: an error is a response too.

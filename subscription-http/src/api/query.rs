@@ -18,7 +18,7 @@ const NAME_CHARS_SHOWN: usize = 100;
 pub(crate) struct Query(Vec<(String, String)>);
 
 /// The error of a parameter.
-fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
+pub(crate) fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
     ApiError::Query { parameter: parameter.into(), message: message.into() }
 }
 
@@ -93,6 +93,13 @@ impl Query {
     pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         let value = self.value(name).map(str::parse).transpose();
         value.map_err(|_| wrong(name, "must be true or false"))
+    }
+
+    /// A parameter that is a whole number from 0 to `most`.
+    pub(crate) fn number(&self, name: &str, most: u64) -> Result<Option<u64>, ApiError> {
+        let Some(text) = self.value(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| *number <= most);
+        number.map(Some).ok_or_else(|| wrong(name, format!("must be from 0 to {most}")))
     }
 
     /// The size of the page.

@@ -17,16 +17,17 @@ use super::error::ApiError;
 use super::rate::RouteLimit;
 use super::reply::Reply;
 use crate::handlers::{
-    authentication, documents, entitlement, operations, payments, plans, subscriptions,
+    authentication, documents, entitlement, events, operations, payments, plans, subscriptions,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 8] = [
+pub(crate) static AREAS: [&Area; 9] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
     &entitlement::AREA,
+    &events::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,

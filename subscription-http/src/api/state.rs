@@ -13,6 +13,7 @@ use super::clients::Clients;
 use super::cors::Origins;
 use super::hosts::{AllowedHost, Hosts};
 use super::json_cache::JsonCaches;
+use super::long_polls::{EventSignal, LongPolls};
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
 use super::{Api, Surface};
@@ -57,6 +58,7 @@ pub(crate) struct State {
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) json_caches: JsonCaches,
+    pub(crate) long_polls: LongPolls,
 }
 
 impl State {
@@ -77,6 +79,7 @@ impl ApiBuilder {
         auth: Authentication,
         cursor_key: SecretSlice<u8>,
     ) -> Self {
+        let long_polls = LongPolls::default();
         Self(State {
             service,
             auth,
@@ -87,9 +90,10 @@ impl ApiBuilder {
             limiters: Limiters::new(&RateLimits::NONE),
             hosts: Hosts::default(),
             origins: Origins::default(),
-            metrics: Metrics::new(),
+            metrics: Metrics::new(&long_polls.gauge),
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
+            long_polls,
         })
     }
 
@@ -141,9 +145,23 @@ impl ApiBuilder {
         self
     }
 
+    /// Answers requests that wait for events as soon as the signal is given; without this, within a second.
+    pub fn event_signal(mut self, signal: &EventSignal) -> Self {
+        self.0.long_polls.signal = signal.clone();
+        self
+    }
+
+    /// Shows the number of events that were deleted because of their age at `/metrics`.
+    pub fn forgotten_events(mut self, forgotten: Arc<AtomicU64>) -> Self {
+        let help = "Events deleted because of their age";
+        self.0.metrics = self.0.metrics.with_count("events_forgotten", help, forgotten);
+        self
+    }
+
     /// Shows the number of lost log lines at `/metrics`, as their writer counts them.
     pub fn lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
-        self.0.metrics = self.0.metrics.with_lost_log_lines(lost);
+        let help = "Log lines dropped because standard error took no more";
+        self.0.metrics = self.0.metrics.with_count("log_lines_lost", help, lost);
         self
     }
 

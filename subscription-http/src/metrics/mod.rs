@@ -13,6 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -56,15 +57,18 @@ struct Limited {
     policy: &'static str,
 }
 
-/// The number of lost log lines.
+/// A number that another part of the program counts.
 #[derive(Debug)]
-struct LostLogLines(Arc<AtomicU64>);
+struct Count {
+    name: &'static str,
+    help: &'static str,
+    number: Arc<AtomicU64>,
+}
 
-impl Collector for LostLogLines {
+impl Collector for Count {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Log lines dropped because standard error took no more";
-        let lost = encoder.encode_descriptor("log_lines_lost", help, None, MetricType::Counter)?;
-        ConstCounter::new(self.0.load(Ordering::Relaxed)).encode(lost)
+        let count = encoder.encode_descriptor(self.name, self.help, None, MetricType::Counter)?;
+        ConstCounter::new(self.number.load(Ordering::Relaxed)).encode(count)
     }
 }
 
@@ -73,8 +77,9 @@ const BUCKETS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(feed_waiters: &Gauge) -> Self {
         let mut registry = Registry::with_prefix("subscription_http");
+        registry.register("feed_waiters", "Requests that wait for events", feed_waiters.clone());
         let requests = Family::default();
         let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register(
@@ -95,9 +100,14 @@ impl Metrics {
         self
     }
 
-    /// Adds the number of lost log lines.
-    pub(crate) fn with_lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
-        self.registry.register_collector(Box::new(LostLogLines(lost)));
+    /// Adds a number that another part of the program counts.
+    pub(crate) fn with_count(
+        mut self,
+        name: &'static str,
+        help: &'static str,
+        number: Arc<AtomicU64>,
+    ) -> Self {
+        self.registry.register_collector(Box::new(Count { name, help, number }));
         self
     }
 

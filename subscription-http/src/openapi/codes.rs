@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// The codes by status, as in the contract.
-pub(super) static CODES: [Code; 47] = [
+pub(super) static CODES: [Code; 48] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),
     (
@@ -49,6 +49,7 @@ pub(super) static CODES: [Code; 47] = [
     (409, "invalid_transition", "The lifecycle does not allow the step."),
     (409, "payment_settled", "Money has changed hands: the fields are fixed."),
     (409, "idempotency_in_progress", "A request with this key is under way: try again."),
+    (410, "events_forgotten", "Events that were not read are deleted: read the records anew."),
     (412, "precondition_failed", "The record is no longer at the version of If-Match."),
     (413, "body_too_large", "A body has at most {{body_bytes}} bytes."),
     (414, "uri_too_long", "A URI has at most {{uri_bytes}} bytes."),

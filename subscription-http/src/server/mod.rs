@@ -170,6 +170,7 @@ impl Server {
             }
         }
         stopping.send_replace(true);
+        api.stop_waiting();
         drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
         let drained = tokio::time::timeout(limits.drain_timeout, drained).await.is_ok();

@@ -48,6 +48,7 @@ async fn answers_of(route: &str) -> Option<Shown> {
         "subscriptions" => about_subscriptions(&world, route).await,
         "subscription-payments" => about_payments(&world, route).await,
         "users" => about_access(&world, route).await,
+        "events" => Some(about_events(&world).await),
         _ => about_the_service(&world, route).await,
     }
 }
@@ -200,6 +201,24 @@ async fn about_access(world: &HttpWorld, route: &str) -> Option<Shown> {
         }
         _ => return None,
     })
+}
+
+async fn about_events(world: &HttpWorld) -> Shown {
+    let plan = world.server("POST", PLANS, &[], PLAN).await.json();
+    world.server("PUT", PRO, &[], r#"{"tier":3}"#).await;
+    let ann = world.sign_up("ann").await;
+    let body = json!({ "user_id": ann.id, "subscription_plan_id": plan["id"] });
+    let subscription = world.made("/subscriptions", &body).await;
+    let path = format!("/subscriptions/{}", text(&subscription["id"]));
+    world.server("PUT", &path, &[], r#"{"status":"cancelled"}"#).await;
+    let get = async |query: &str| world.server("GET", &format!("/events{query}"), &[], "").await;
+    let history = format!("?subject_id={}", text(&plan["id"]));
+    vec![
+        ("The oldest events.", get("?limit=4").await),
+        ("Those of one record.", get(&history).await),
+        ("Those of one type.", get("?type=subscription.status_changed.cancelled&limit=1").await),
+        ("None of this type up to the end.", get("?after=5&type=payment.*&wait=0").await),
+    ]
 }
 
 async fn about_the_service(world: &HttpWorld, route: &str) -> Option<Shown> {

@@ -15,7 +15,7 @@ use super::world::{Answer, HttpWorld, WEB, plan_body, problem, text};
 use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 47] = [
+pub(super) const CODES: [(u16, &str); 48] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -52,6 +52,7 @@ pub(super) const CODES: [(u16, &str); 47] = [
     (409, "invalid_transition"),
     (409, "payment_settled"),
     (409, "idempotency_in_progress"),
+    (410, "events_forgotten"),
     (412, "precondition_failed"),
     (413, "body_too_large"),
     (414, "uri_too_long"),
@@ -74,6 +75,11 @@ async fn answer_of(code: &str) -> Option<Answer> {
     let plan = plan_body("pro").to_string();
     let key = [("idempotency-key", "k")];
     Some(match code {
+        "events_forgotten" => {
+            world.server("POST", PLANS, &[], plan).await;
+            world.auth.service.forget_events(u64::MAX).await.unwrap();
+            world.server("GET", "/events?after=0", &[], "").await
+        }
         "malformed_json" => world.server("POST", PLANS, &[], "{").await,
         "header_invalid" => world.server("GET", PLANS, &[("client-id", "x")], "").await,
         "host_invalid" => world.server("GET", PLANS, &[("host", "")], "").await,

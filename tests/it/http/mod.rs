@@ -10,6 +10,7 @@ mod documented;
 mod endpoints;
 mod entitlement;
 mod errors;
+mod events;
 mod forwarded;
 mod hosts;
 mod lists;

@@ -35,6 +35,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     ("PUT", "/subscription-payments/x", Scope::PaymentsWrite, false),
     ("DELETE", "/subscription-payments/x", Scope::PaymentsWrite, false),
     ("GET", "/users/x/entitlement", Scope::SubscriptionsRead, false),
+    ("GET", "/events", Scope::EventsRead, false),
 ];
 
 /// True if answers to a path must not be stored by caches.

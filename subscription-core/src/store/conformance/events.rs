@@ -256,7 +256,8 @@ pub async fn events_are_read_by_their_types(store: Arc<dyn Store>) {
     ] {
         let expected: Vec<_> = admitted.into_iter().filter_map(|n| all.get::<usize>(n)).collect();
         for size in [1, 200] {
-            let query = EventQuery::after(0, limit(size)).with_types(types.iter().map(parsed));
+            let query = EventQuery::after(0, limit(size))
+                .with_types(types.iter().map(parsed).collect::<Vec<_>>());
             let found = walked(&store, query).await;
             assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{types:?}, {size} a page");
         }

@@ -125,6 +125,12 @@ pub(crate) struct RateStatus {
 }
 
 impl RateStatus {
+    /// A client has as many requests waiting for events as it may.
+    pub(crate) const fn waiting(most: u32) -> Self {
+        let wait = Duration::from_secs(1);
+        Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
+    }
+
     /// Whole seconds until the next request is allowed.
     pub(crate) fn retry_after(&self) -> u64 {
         let wait = self.wait.unwrap_or_default();

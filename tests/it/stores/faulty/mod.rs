@@ -171,7 +171,7 @@ impl Store for FaultyStore {
                 page.items = items(after, PageLimit::MAX).await?
             }
             Some(Fault::IgnoresTheSubjectOfEvents) => {
-                let types = query.types.iter().copied();
+                let types = query.types.clone();
                 let query = EventQuery::after(after, limit).with_types(types);
                 page = self.inner.events(&query).await?;
             }

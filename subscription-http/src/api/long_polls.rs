@@ -1,0 +1,351 @@
+//! Requests that wait for events.
+//!
+//! All of them together read the feed once after a commit of this process, and once a second for the commits
+//! of other processes. One of the waiting requests reads for all, while it waits itself: no task and no
+//! thread is needed, and another request takes over when it ends.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex as Lock, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::gauge::Gauge;
+use subscription_core::events::RecordedEvent;
+use subscription_core::store::{EventPage, EventQuery, PageLimit};
+use subscription_core::{Slug, SubscriptionService};
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::error::{ApiError, Refusal};
+use super::rate::RateStatus;
+
+/// The requests of one client that may wait.
+pub(crate) const WAITING_PER_CLIENT: u32 = 8;
+/// The requests of all clients that may wait.
+const WAITING_MAX: usize = 1_000;
+/// The time after which the feed is read though this process committed no event.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Wakes the requests that wait for events. A [`FeedSignal`](subscription_core::store::FeedSignal) calls
+/// [`notify`](Self::notify) after each commit; give a clone to
+/// [`ApiBuilder::event_signal`](crate::ApiBuilder::event_signal).
+#[derive(Debug, Clone, Default)]
+pub struct EventSignal(Arc<watch::Sender<u64>>);
+
+impl EventSignal {
+    /// Tells that events may have been written.
+    pub fn notify(&self) {
+        self.0.send_modify(|commits| *commits = commits.wrapping_add(1));
+    }
+}
+
+/// The requests that wait for events.
+#[derive(Debug)]
+pub(crate) struct LongPolls {
+    pub(crate) signal: EventSignal,
+    /// The number of waiting requests, for `/metrics`.
+    pub(crate) gauge: Gauge,
+    /// Waits until the feed is to be read for the commits of other processes, given when it was read last.
+    due: fn(Instant) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    waiting: Lock<Waiting>,
+    /// Held by the request that reads for all.
+    reader: Mutex<Reader>,
+    news: watch::Sender<News>,
+    stopping: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_client: HashMap<Slug, u32>,
+    total: usize,
+    /// The sequence up to which the feed was read for all.
+    reached: u64,
+}
+
+#[derive(Debug)]
+struct Reader {
+    /// The commit of this process up to which the feed was read.
+    commit: u64,
+    read_at: Instant,
+    /// More events follow than one page has.
+    is_behind: bool,
+}
+
+/// The events that were last read for all.
+#[derive(Debug, Clone)]
+struct News {
+    /// The sequence after which they begin.
+    after: u64,
+    page: Arc<EventPage>,
+}
+
+/// A place among the waiting requests, free again once it is dropped.
+struct Place<'p> {
+    polls: &'p LongPolls,
+    client: &'p Slug,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.polls.waiting();
+        waiting.total -= 1;
+        self.polls.gauge.dec();
+        if let Some(count) = waiting.by_client.get_mut(self.client) {
+            *count -= 1;
+            if *count == 0 {
+                waiting.by_client.remove(self.client);
+            }
+        }
+    }
+}
+
+impl Default for LongPolls {
+    fn default() -> Self {
+        Self {
+            signal: EventSignal::default(),
+            gauge: Gauge::default(),
+            due: |read_at| Box::pin(sleep_until(read_at + READ_EVERY)),
+            waiting: Lock::default(),
+            reader: Mutex::new(Reader { commit: 0, read_at: Instant::now(), is_behind: false }),
+            news: watch::Sender::new(News { after: 0, page: Arc::default() }),
+            stopping: watch::Sender::default(),
+        }
+    }
+}
+
+impl LongPolls {
+    /// Answers all waiting requests with what they have, and lets no other wait.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Reads a page of events, and waits for so long while there is none.
+    pub(crate) async fn read(
+        &self,
+        service: &SubscriptionService,
+        client: &Slug,
+        mut query: EventQuery,
+        wait: Duration,
+    ) -> Result<EventPage, ApiError> {
+        // Subscribed before the feed is read, so that no event falls between the two.
+        let (mut news, mut stopping) = (self.news.subscribe(), self.stopping.subscribe());
+        let mut page = service.event_page(&query).await?;
+        if wait.is_zero() || !is_at_end(&page) {
+            return Ok(page);
+        }
+        let _place = self.enter(client, page.last)?;
+        let mut end = std::pin::pin!(sleep_until(Instant::now() + wait));
+        while is_at_end(&page) {
+            tokio::select! {
+                biased;
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => break,
+                _ = news.changed() => {}
+                () = &mut end => break,
+                () = self.read_for_all(service) => {}
+            }
+            let News { after, page: read } = news.borrow_and_update().clone();
+            let is_new = |event: &&RecordedEvent| event.sequence > page.reached;
+            let mut new = read.items.iter().filter(is_new);
+            // Events before these are missing if this request was not polled in time.
+            if after > page.reached || new.any(|event| query.admits(&event.event)) {
+                query.after = page.reached;
+                page = service.event_page(&query).await?;
+            } else {
+                page.reached = page.reached.max(read.reached);
+                page.last = page.last.max(read.last);
+            }
+        }
+        Ok(page)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a request that has read the feed up to `last`.
+    fn enter<'p>(&'p self, client: &'p Slug, last: u64) -> Result<Place<'p>, Refusal> {
+        let mut waiting = self.waiting();
+        let of_client = waiting.by_client.get(client).copied().unwrap_or_default();
+        if of_client >= WAITING_PER_CLIENT {
+            return Err(Refusal::RateLimited(RateStatus::waiting(WAITING_PER_CLIENT)));
+        }
+        if waiting.total >= WAITING_MAX {
+            return Err(Refusal::TooManyWaiting);
+        }
+        if waiting.total == 0 {
+            waiting.reached = last;
+        }
+        waiting.total += 1;
+        waiting.by_client.insert(client.clone(), of_client + 1);
+        self.gauge.inc();
+        Ok(Place { polls: self, client })
+    }
+
+    /// Waits for the turn to read for all, and then reads the feed after each commit and each second.
+    async fn read_for_all(&self, service: &SubscriptionService) {
+        let mut reader = self.reader.lock().await;
+        let mut commits = self.signal.0.subscribe();
+        loop {
+            if !reader.is_behind {
+                tokio::select! {
+                    _ = commits.wait_for(|commit| *commit != reader.commit) => {}
+                    () = (self.due)(reader.read_at) => {}
+                }
+            }
+            let commit = *commits.borrow();
+            let after = self.waiting().reached;
+            let read = service.event_page(&EventQuery::after(after, PageLimit::MAX)).await;
+            // Noted once it is read: another request that takes over meanwhile reads again.
+            *reader = Reader { commit, read_at: Instant::now(), is_behind: false };
+            match read {
+                Ok(page) if page.reached > after => {
+                    reader.is_behind = page.reached < page.last;
+                    self.waiting().reached = page.reached;
+                    self.news.send_replace(News { after, page: Arc::new(page) });
+                }
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "waiting requests could not read the feed"),
+            }
+        }
+    }
+}
+
+/// True if there is no event to answer with, and none follows.
+fn is_at_end(page: &EventPage) -> bool {
+    page.items.is_empty() && page.reached >= page.last
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use subscription_core::store::{FeedSignal, StoreCall, StoreError, StoreMeter, TimedStore};
+    use subscription_core::{BillingCycle, MemoryStore, NewPlan};
+    use tokio::sync::Semaphore;
+    use tokio::task::{JoinSet, yield_now};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    /// Counts the reads of the feed.
+    #[derive(Debug, Clone, Default)]
+    struct Reads(Arc<AtomicUsize>);
+
+    impl StoreMeter for Reads {
+        fn called(&self, call: StoreCall, _: Duration, _: Option<&StoreError>) {
+            self.0.fetch_add(usize::from(call == StoreCall::Events), Ordering::SeqCst);
+        }
+    }
+
+    impl Reads {
+        /// Waits until the feed was read so often, and all tasks wait again.
+        async fn are(&self, expected: usize) {
+            while self.0.load(Ordering::SeqCst) < expected {
+                yield_now().await;
+            }
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+            assert_eq!(self.0.swap(0, Ordering::SeqCst), expected);
+        }
+    }
+
+    struct World {
+        polls: Arc<LongPolls>,
+        service: SubscriptionService,
+        reads: Reads,
+        waiting: JoinSet<Result<EventPage, ApiError>>,
+    }
+
+    impl World {
+        fn new(due: fn(Instant) -> Pin<Box<dyn Future<Output = ()> + Send>>) -> Self {
+            let polls = LongPolls { due, ..LongPolls::default() };
+            let (reads, signal) = (Reads::default(), polls.signal.clone());
+            let store = TimedStore::new(MemoryStore::default(), reads.clone());
+            let service = SubscriptionService::new(FeedSignal::new(store, move || signal.notify()));
+            Self { polls: Arc::new(polls), service, reads, waiting: JoinSet::new() }
+        }
+
+        /// Lets so many requests of a pattern wait, and returns once they do.
+        async fn wait(&mut self, count: i64, pattern: &str) {
+            let begun = self.polls.gauge.get();
+            for nth in 0..count {
+                let (polls, service) = (Arc::clone(&self.polls), self.service.clone());
+                let client: Slug = format!("client-{}", (begun + nth) / 8).parse().unwrap();
+                let query = EventQuery::default().with_types([pattern.parse().unwrap()]);
+                self.waiting.spawn(async move { polls.read(&service, &client, query, HOUR).await });
+            }
+            while self.polls.gauge.get() < begun + count {
+                yield_now().await;
+            }
+            self.reads.are(count.try_into().unwrap()).await;
+        }
+
+        async fn create_plan(&self, slug: &str) {
+            let (name, price) = ("Pro".parse().unwrap(), "1".parse().unwrap());
+            let new = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
+            self.service.create_plan(new).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hundred_waiting_requests_read_the_feed_once_a_second_together() {
+        static SECONDS: Semaphore = Semaphore::const_new(0);
+        let mut world =
+            World::new(|_| Box::pin(async { SECONDS.acquire().await.unwrap().forget() }));
+        world.wait(100, "*").await;
+
+        for _ in 0..10 {
+            SECONDS.add_permits(1);
+            world.reads.are(1).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_wakes_those_who_want_its_event_and_costs_the_others_nothing() {
+        let mut world = World::new(|_| Box::pin(std::future::pending()));
+        world.wait(40, "subscription.*").await;
+        world.wait(2, "plan.created").await;
+
+        world.create_plan("pro").await;
+
+        // One for all, and one of each that is answered.
+        world.reads.are(3).await;
+        for _ in 0..2 {
+            let page = world.waiting.join_next().await.unwrap().unwrap().unwrap();
+            assert_eq!((page.items.len(), page.reached), (1, 1));
+        }
+        assert_eq!(world.polls.gauge.get(), 40);
+    }
+
+    #[tokio::test]
+    async fn others_read_on_when_the_request_that_reads_for_all_is_cut_off() {
+        let mut world = World::new(|_| Box::pin(std::future::pending()));
+        world.wait(1, "plan.*").await;
+        let mut first = std::mem::take(&mut world.waiting);
+        world.wait(2, "plan.*").await;
+
+        first.shutdown().await;
+        world.create_plan("pro").await;
+
+        for _ in 0..2 {
+            let page = world.waiting.join_next().await.unwrap().unwrap().unwrap();
+            assert_eq!(page.items.len(), 1);
+        }
+        assert_eq!(world.polls.gauge.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_stop_answers_all_with_an_empty_page() {
+        let mut world = World::new(|_| Box::pin(std::future::pending()));
+        world.wait(20, "payment.*").await;
+
+        world.polls.stop();
+
+        while let Some(page) = world.waiting.join_next().await {
+            let page = page.unwrap().unwrap();
+            assert_eq!((page.items.len(), page.reached, page.last), (0, 0, 0));
+        }
+    }
+}

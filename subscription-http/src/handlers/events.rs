@@ -1,0 +1,106 @@
+//! `/events`: the feed of changes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use subscription_core::auth::Scope::{EventsRead, UsersRead};
+use subscription_core::events::{Actor, RecordedEvent, Subject, TypePattern};
+use subscription_core::store::{EventPage, EventQuery};
+use subscription_core::{EventId, Timestamp, Version};
+
+use crate::api::call::Call;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::query::wrong;
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, list, scope};
+
+pub(crate) static AREA: Area =
+    Area::new("/events", &[list("/events", scope(EventsRead), |call| Box::pin(read(call)))]);
+
+const PARAMETERS: [&str; 5] = ["after", "limit", "type", "subject_id", "wait"];
+/// The most patterns of one request.
+const TYPES_MAX: usize = 50;
+/// The longest wait for an event, in seconds.
+const WAIT_MAX: u64 = 25;
+
+#[derive(Serialize)]
+struct Shown<'p> {
+    data: Vec<ShownEvent<'p>>,
+    has_more: bool,
+    next_after: u64,
+    last: u64,
+}
+
+#[derive(Serialize)]
+struct ShownEvent<'p> {
+    id: EventId,
+    sequence: u64,
+    at: Timestamp,
+    #[serde(rename = "type")]
+    name: String,
+    subject: &'p Subject,
+    version: Version,
+    actor: Option<&'p Actor>,
+    change: Value,
+}
+
+async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&PARAMETERS, &["type"])?;
+    let after = query.number("after", i64::MAX.unsigned_abs())?;
+    let wait = Duration::from_secs(query.number("wait", WAIT_MAX)?.unwrap_or(0));
+    let asked = EventQuery::after(after.unwrap_or(0), query.limit()?)
+        // The ids of all kinds of records are written alike.
+        .with_subject(query.read::<EventId>("subject_id")?.map(EventId::uuid))
+        .with_types(types(&call)?);
+    let Call { state, .. } = &*call;
+    // The answer must be sent before the time of the handler is over.
+    let wait = wait.min(state.timeouts.handler * 5 / 6);
+    let page = state.long_polls.read(call.service(), &call.client()?.id, asked, wait).await?;
+    if after.is_some_and(|after| after.saturating_add(1) < page.first_kept) {
+        return Err(Refusal::EventsForgotten(page.first_kept).into());
+    }
+    show(&page)
+}
+
+/// The types that are asked for. Events of users, sessions and clients need a scope of their own.
+fn types(call: &Call) -> Result<Vec<TypePattern>, ApiError> {
+    let mut types: Vec<TypePattern> = call.query.read_all("type")?;
+    if types.len() > TYPES_MAX {
+        return Err(wrong("type", format!("may be given {TYPES_MAX} times at the most")));
+    }
+    let client = call.client()?;
+    if types.iter().any(TypePattern::is_of_accounts) {
+        client.require(UsersRead)?;
+    }
+    if types.is_empty() && !client.scopes.contains(&UsersRead) {
+        types.push(TypePattern::LEDGER);
+    }
+    Ok(types)
+}
+
+fn show(page: &EventPage) -> Result<Reply, ApiError> {
+    let data = page.items.iter().map(shown).collect::<Result<_, _>>()?;
+    let has_more = page.reached < page.last;
+    Reply::ok(&Shown { data, has_more, next_after: page.reached, last: page.last })
+}
+
+fn shown(recorded: &RecordedEvent) -> Result<ShownEvent<'_>, ApiError> {
+    let RecordedEvent { sequence, event } = recorded;
+    let mut change = serde_json::to_value(&event.change).map_err(ApiError::unforeseen)?;
+    // Its name is a part of the type already.
+    if let Value::Object(members) = &mut change {
+        members.remove("change");
+    }
+    Ok(ShownEvent {
+        id: event.id,
+        sequence: *sequence,
+        at: event.at,
+        name: event.name(),
+        subject: &event.subject,
+        version: event.version,
+        actor: event.actor.as_ref(),
+        change,
+    })
+}
