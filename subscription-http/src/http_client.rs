@@ -1,4 +1,4 @@
-//! The client for outgoing HTTP: fetches documents of identity providers over HTTPS.
+//! The client for outgoing HTTP: fetches documents of identity providers over HTTPS, and calls this API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -79,16 +80,46 @@ impl HttpFetch {
         check(url).map_err(|error| FetchFailed(error.into()))
     }
 
-    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Vec<u8>, NotFetched> {
-        let answer = self.client.request(request).await.map_err(NotFetched::broken)?;
-        if answer.status() != StatusCode::OK {
-            return Err(NotFetched::Status(answer.status()));
-        }
-        match Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await {
-            Ok(body) => Ok(body.to_bytes().into()),
-            Err(error) if error.is::<LengthLimitError>() => Err(NotFetched::TooLarge),
-            Err(error) => Err(NotFetched::Broken(error)),
-        }
+    /// Calls a server of this API as a client, and returns the status and the body.
+    pub async fn get(
+        &self,
+        url: &Url,
+        client_id: &SecretString,
+    ) -> Result<(u16, Vec<u8>), FetchFailed> {
+        let answer = async {
+            check(url)?;
+            let mut client_id = HeaderValue::try_from(client_id.expose_secret())
+                .map_err(|_| NotFetched::ClientId)?;
+            client_id.set_sensitive(true);
+            let request = Request::builder().uri(url.as_str()).header("client-id", client_id);
+            let request = request.body(Full::default()).map_err(NotFetched::broken)?;
+            let answer = self.answer(request).await?;
+            Ok((answer.status().as_u16(), body(answer).await?))
+        };
+        self.in_time(answer).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, NotFetched>> + Send,
+    ) -> Result<T, FetchFailed> {
+        let answer = tokio::time::timeout(self.timeout, answer).await;
+        answer.unwrap_or(Err(NotFetched::TooSlow)).map_err(|error| FetchFailed(error.into()))
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, NotFetched> {
+        self.client.request(request).await.map_err(NotFetched::broken)
+    }
+}
+
+async fn body(answer: Response<Incoming>) -> Result<Vec<u8>, NotFetched> {
+    match Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes().into()),
+        Err(error) if error.is::<LengthLimitError>() => Err(NotFetched::TooLarge),
+        Err(error) => Err(NotFetched::Broken(error)),
     }
 }
 
@@ -112,13 +143,15 @@ fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
 enum NotFetched {
     #[error("only https is asked, or http on this machine, without a user in the URL")]
     Unsafe,
-    #[error("the provider answered {0}")]
+    #[error("the client-id must be visible ASCII characters")]
+    ClientId,
+    #[error("the server answered {0}")]
     Status(StatusCode),
     #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
-    #[error("the provider took too long")]
+    #[error("the server took too long")]
     TooSlow,
-    #[error("the provider cannot be asked")]
+    #[error("the server cannot be reached")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -133,12 +166,13 @@ impl Fetch for HttpFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<Vec<u8>, FetchFailed> {
         let answer = async {
             check(&request.url)?;
-            self.answer(to_http(request)?).await
+            let answer = self.answer(to_http(request)?).await?;
+            match answer.status() {
+                StatusCode::OK => body(answer).await,
+                status => Err(NotFetched::Status(status)),
+            }
         };
-        tokio::time::timeout(self.timeout, answer)
-            .await
-            .unwrap_or(Err(NotFetched::TooSlow))
-            .map_err(|error| FetchFailed(error.into()))
+        self.in_time(answer).await
     }
 }
 

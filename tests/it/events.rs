@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use subscription_core::auth::{ClientKind, NewClient, Scope};
-use subscription_core::events::{Actor, Change, Event};
-use subscription_core::store::PageLimit;
+use subscription_core::events::{Actor, Change, Event, TypePattern};
+use subscription_core::store::{EventQuery, PageLimit};
 use subscription_core::{
     Field, PaymentChanges, PaymentStatus, PlanChanges, SubscriptionChanges, SubscriptionService,
 };
@@ -44,6 +44,54 @@ fn actors_are_read_as_they_are_written() {
     for text in ["", "client", "client:", "client:A", "user:1", "clock:1", "nobody", "shop:1"] {
         assert!(text.parse::<Actor>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn patterns_of_types_are_read_as_they_are_written_and_others_are_refused() {
+    for text in [
+        "*",
+        "plan.*",
+        "client.updated",
+        "session.revoked",
+        "subscription.status_changed",
+        "subscription.status_changed.past_due",
+        "payment.status_changed.partially_refunded",
+    ] {
+        assert_eq!(of::<TypePattern>(text).to_string(), text);
+    }
+    for (text, told) in [
+        ("", "plan, subscription, payment, user, session, client"),
+        ("*.created", "must be *"),
+        ("invoice.*", "must be *"),
+        ("plan", "created, updated, deleted"),
+        ("plan.*.x", "created, updated, deleted"),
+        ("plan. created", "created, updated, deleted"),
+        ("client.deleted", "created, updated"),
+        ("subscription.status_changed.canceled", "the new status"),
+        ("subscription.updated.active", "the new status"),
+        ("payment.status_changed.", "the new status"),
+    ] {
+        let refused = text.parse::<TypePattern>().unwrap_err().to_string();
+        assert!(refused.contains(told), "{text}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn old_events_are_deleted_a_thousand_at_a_time() {
+    let world = ServiceWorld::new();
+    for n in 0..1_100 {
+        world.plan(&format!("plan-{n}")).await;
+    }
+    world.clock.advance(Duration::from_hours(24));
+    let moment = world.service.now();
+    world.plan("new").await;
+
+    for deleted in [1_000, 100, 0, 0] {
+        assert_eq!(world.service.forget_events_before(moment).await.unwrap(), deleted);
+    }
+
+    let kept = world.service.event_page(&EventQuery::default()).await.unwrap();
+    assert_eq!((kept.items.len(), kept.first_kept, kept.last), (1, 1_101, 1_101));
 }
 
 #[test]

@@ -347,10 +347,7 @@ impl Authentication {
         self.service()
             .retrying(|| async {
                 let now = self.service().now();
-                let kept =
-                    i64::try_from(self.0.settings.ended_kept.as_micros()).unwrap_or(i64::MAX);
-                let before = Timestamp::from_micros(now.micros().saturating_sub(kept));
-                let before = before.unwrap_or(Timestamp::MIN);
+                let before = now.saturating_sub(self.0.settings.ended_kept);
                 let ended = self
                     .store()
                     .list_as::<Session>(SessionQuery::Ended { by: before, limit: PageLimit::MAX })

@@ -165,6 +165,28 @@ impl SubscriptionService {
         Ok(self.store().events(query).await?)
     }
 
+    /// Deletes up to 1,000 events from the start of the feed that happened before a moment, and returns their
+    /// number; call it regularly, each time until it returns 0.
+    pub async fn forget_events_before(&self, moment: Timestamp) -> Result<usize, Error> {
+        let (mut count, mut last) = (0, 0);
+        let mut query = EventQuery::after(0, PageLimit::MAX);
+        while count < ChangeSet::RECORDS_MAX {
+            let page = self.event_page(&query).await?;
+            let old = page.items.iter().take_while(|recorded| recorded.event.at < moment);
+            let old: Vec<_> = old.map(|recorded| recorded.sequence).collect();
+            count += old.len();
+            last = old.last().copied().unwrap_or(last);
+            query.after = page.reached;
+            if old.len() < query.limit.get() {
+                break;
+            }
+        }
+        if count > 0 {
+            self.forget_events(last).await?;
+        }
+        Ok(count)
+    }
+
     /// Removes the events up to and including this sequence from the feed, once every reader has read them.
     pub async fn forget_events(&self, up_to: u64) -> Result<(), Error> {
         let changes = ChangeSet { forget_events: Some(up_to), ..ChangeSet::default() };

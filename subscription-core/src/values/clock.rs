@@ -56,6 +56,13 @@ impl Timestamp {
         let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(span).min(Self::MAX.0))
     }
+
+    /// The moment `span` earlier, at least [`Timestamp::MIN`].
+    #[must_use]
+    pub fn saturating_sub(self, span: Duration) -> Self {
+        let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(span).max(Self::MIN.0))
+    }
 }
 
 impl TryFrom<DateTime<Utc>> for Timestamp {

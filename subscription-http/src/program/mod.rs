@@ -2,6 +2,7 @@
 
 mod clients;
 mod demo;
+mod events;
 mod keys;
 mod log;
 mod open;
@@ -18,6 +19,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::clients::ClientCommand;
 use self::demo::Demo;
+use self::events::EventsCommand;
 use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
@@ -62,6 +64,8 @@ enum Command {
         /// The exported file.
         file: PathBuf,
     },
+    /// Print the events of a running server, one JSON object a line.
+    Events(EventsCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
     /// Print the OpenAPI document.
@@ -137,6 +141,7 @@ impl Program {
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
             Command::Export { file } => transfer::export(&settings, &file).await,
             Command::Import { file } => transfer::import(&settings, &file).await,
+            Command::Events(command) => events::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 print(subscription_http::openapi_json());

@@ -1,10 +1,12 @@
 //! Serves requests until a signal stops it, and deletes expired records meanwhile.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use subscription_core::SubscriptionService;
 use subscription_core::auth::Authentication;
+use subscription_core::{Error, SubscriptionService};
 use subscription_http::{Api, Limits, Server};
 
 use super::log::Log;
@@ -22,11 +24,14 @@ const FILES_PER_WORKER: usize = 4;
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
     let Ready { opened, service, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
+    let forgotten = Arc::new(AtomicU64::new(0));
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
         .rate_limits(&settings.rate_limits())
         .store_metrics(&opened.metrics)
+        .event_signal(&opened.event_signal)
+        .forgotten_events(Arc::clone(&forgotten))
         .lost_log_lines(log.lost());
     if settings.mode == Mode::Development {
         api = api.believe_every_client();
@@ -41,7 +46,8 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!(address = %metrics.address()?, "metrics are served");
     }
     print(&format!("listening on http://{}", server.address()?));
-    let deleting = tokio::spawn(delete_expired(service, auth));
+    let events = OldEvents { kept: settings.keep_events.0, forgotten };
+    let deleting = tokio::spawn(delete_expired(service, auth, events));
     let (stopping, mut stopped) = tokio::sync::watch::channel(());
     let stop = async {
         signals.recv().await;
@@ -103,22 +109,52 @@ fn log_start(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finishes account deletions that were interrupted, and deletes sessions that ended long ago and expired
-/// idempotency records: at the start, and every minute.
-async fn delete_expired(service: SubscriptionService, auth: Authentication) {
+/// Finishes account deletions that were interrupted, and deletes sessions that ended long ago, expired
+/// idempotency records and old events: at the start, and every minute.
+async fn delete_expired(service: SubscriptionService, auth: Authentication, events: OldEvents) {
     let mut turn = tokio::time::interval(Duration::from_mins(1));
     loop {
         turn.tick().await;
         let accounts = auth.finish_deletions().await;
         let sessions = auth.forget_ended_sessions().await;
         let requests = service.forget_expired_idempotency().await;
-        match (accounts, sessions, requests) {
-            (Ok(0), Ok(0), Ok(0)) => {}
-            (Ok(accounts), Ok(sessions), Ok(requests)) => {
-                tracing::debug!(accounts, sessions, requests, "expired records deleted");
+        let events = events.delete(&service).await;
+        match (accounts, sessions, requests, events) {
+            (Ok(0), Ok(0), Ok(0), Ok(0)) => {}
+            (Ok(accounts), Ok(sessions), Ok(requests), Ok(events)) => {
+                tracing::debug!(accounts, sessions, requests, events, "expired records deleted");
             }
-            (Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error)) => {
+            (Err(error), _, _, _)
+            | (_, Err(error), _, _)
+            | (_, _, Err(error), _)
+            | (_, _, _, Err(error)) => {
                 tracing::warn!(%error, "expired records could not be deleted");
+            }
+        }
+    }
+}
+
+/// The retention of events.
+struct OldEvents {
+    /// How long they are kept; `None` is for ever.
+    kept: Option<Duration>,
+    /// The number of deleted events, for `/metrics`.
+    forgotten: Arc<AtomicU64>,
+}
+
+impl OldEvents {
+    /// Deletes all that are too old, a batch in each commit.
+    async fn delete(&self, service: &SubscriptionService) -> Result<u64, Error> {
+        let (Some(kept), mut deleted) = (self.kept, 0) else { return Ok(0) };
+        let before = service.now().saturating_sub(kept);
+        loop {
+            let batch = service.forget_events_before(before).await? as u64;
+            if batch == 0 {
+                return Ok(deleted);
+            }
+            deleted += batch;
+            if self.forgotten.fetch_add(batch, Ordering::Relaxed) == 0 {
+                tracing::warn!(%before, "events before this time are deleted, as --keep-events says");
             }
         }
     }

@@ -4,6 +4,7 @@
 
 mod commands;
 mod demo;
+mod events;
 mod listeners;
 mod log;
 mod memory;

@@ -67,8 +67,16 @@ impl Running {
         Self::start_as(command_in(folder), change)
     }
 
-    pub(crate) fn start_as(mut command: Command, change: impl FnOnce(&mut Command)) -> Self {
-        command.args(["--listen", "127.0.0.1:0"]);
+    pub(crate) fn start_as(command: Command, change: impl FnOnce(&mut Command)) -> Self {
+        Self::start_at("127.0.0.1:0", command, change)
+    }
+
+    pub(crate) fn start_at(
+        listen: &str,
+        mut command: Command,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        command.args(["--listen", listen]);
         change(&mut command);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -29,7 +29,7 @@ async fn a_redirect_is_not_followed() {
         let location = format!("location: {}\r\n", elsewhere.url("/keys"));
         provider.plays(Script::body(status, &location, ""));
         let why = refusal(&fetch(), &provider.url("/keys")).await;
-        assert!(why.starts_with(&format!("the provider answered {status}")), "{why}");
+        assert!(why.starts_with(&format!("the server answered {status}")), "{why}");
     }
 
     let world = provider.world(&FetchSettings::default()).await;
@@ -77,7 +77,7 @@ async fn a_provider_that_takes_its_time_is_not_waited_for() {
         provider.plays(Script::Hold(begun.into()));
         let since = Instant::now();
         let why = refusal(&fetch, &provider.url("/keys")).await;
-        assert_eq!(why, "the provider took too long", "{begun}");
+        assert_eq!(why, "the server took too long", "{begun}");
         assert!(since.elapsed() < Duration::from_secs(5), "{begun}");
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use subscription_core::store::transfer::{Counts, Progress, TransferError};
 use subscription_core::store::{
-    CacheInvalidator, CachedStore, OpenError, PostgresOptions, PostgresStore, SqliteOptions,
-    SqliteStore, TimedStore,
+    CacheInvalidator, CachedStore, FeedSignal, OpenError, PostgresOptions, PostgresStore,
+    SqliteOptions, SqliteStore, TimedStore,
 };
 use subscription_core::{MemoryStore, Store};
-use subscription_http::StoreMetrics;
+use subscription_http::{EventSignal, StoreMetrics};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::program::Failure;
@@ -21,6 +21,8 @@ pub(crate) struct Opened {
     /// The store as the service uses it: cached and measured.
     pub(crate) store: Arc<dyn Store>,
     pub(crate) metrics: StoreMetrics,
+    /// Given after each commit of events.
+    pub(crate) event_signal: EventSignal,
     inner: Inner,
 }
 
@@ -40,13 +42,13 @@ impl Opened {
             Database::Memory => {
                 let metrics = StoreMetrics::default();
                 let store = TimedStore::new(MemoryStore::default(), metrics.clone());
-                Ok(Self { store: Arc::new(store), metrics, inner: Inner::Memory })
+                Ok(Self::over(store, metrics, Inner::Memory))
             }
             Database::Sqlite(path) => {
                 let opened = SqliteOptions::file(&path).open().await;
                 let inner = Arc::new(opened.map_err(|error| not_opened(&path, error))?);
                 let (store, metrics) = cached(Arc::clone(&inner));
-                Ok(Self { store: Arc::new(store), metrics, inner: Inner::Sqlite(inner) })
+                Ok(Self::over(store, metrics, Inner::Sqlite(inner)))
             }
             Database::Postgres(url) => {
                 // The error does not show the URL, which may hold a password.
@@ -65,9 +67,17 @@ impl Opened {
                 if is_server {
                     inner.listen(store.cache());
                 }
-                Ok(Self { store: Arc::new(store), metrics, inner: Inner::Postgres(inner) })
+                Ok(Self::over(store, metrics, Inner::Postgres(inner)))
             }
         }
+    }
+
+    /// Signals the events that are committed to a store.
+    fn over(store: impl Store + 'static, metrics: StoreMetrics, inner: Inner) -> Self {
+        let event_signal = EventSignal::default();
+        let signal = event_signal.clone();
+        let store = Arc::new(FeedSignal::new(store, move || signal.notify()));
+        Self { store, metrics, event_signal, inner }
     }
 
     /// Writes all records to a file. A store in memory has none.

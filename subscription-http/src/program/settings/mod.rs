@@ -18,7 +18,7 @@ use subscription_http::{AllowedHost, Limits, RateLimits};
 
 pub(crate) use self::file::{ConfiguredClient, help};
 use self::values::{Connections, DatabaseConnections, Level, Limit};
-pub(crate) use self::values::{Database, Listen, Mode, Users};
+pub(crate) use self::values::{Database, KeepEvents, Listen, Mode, Users};
 use super::Failure;
 
 /// The key file, unless another is named.
@@ -83,6 +83,11 @@ pub(crate) struct Settings {
     /// that has users of its own. [default: accounts]
     #[arg(long, env = "SUBSCRIPTION_USERS")]
     pub(crate) users: Users,
+
+    /// How long events are kept: an ISO 8601 duration such as P400D or P2Y, or forever. Readers of the feed
+    /// that come later get 410. [default: P400D]
+    #[arg(long, env = "SUBSCRIPTION_KEEP_EVENTS", value_name = "DURATION")]
+    pub(crate) keep_events: KeepEvents,
 
     /// The issuer and audience of our access tokens. [default: subscription]
     #[arg(long, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]

@@ -46,7 +46,7 @@ macro_rules! deserialize_from_text {
     )+};
 }
 
-deserialize_from_text!(Listen, Level, Limit);
+deserialize_from_text!(Listen, Level, Limit, KeepEvents);
 
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -208,6 +208,49 @@ impl FromStr for Limit {
         };
         quota().map(|quota| Self(Some(quota))).ok_or_else(|| {
             format!("must be a number of requests in a time, such as 30/5m, or off; not {text:?}")
+        })
+    }
+}
+
+/// How long events are kept; `None` is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct KeepEvents(pub(crate) Option<Duration>);
+
+impl Default for KeepEvents {
+    fn default() -> Self {
+        Self(Some(Duration::from_hours(400 * 24)))
+    }
+}
+
+impl FromStr for KeepEvents {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const DAY: u64 = 24 * 3_600;
+        if text == "forever" {
+            return Ok(Self(None));
+        }
+        let time = || {
+            let (unit, digits) = (text.chars().last()?, text.get(..text.len().checked_sub(1)?)?);
+            let (digits, unit) = match (digits.strip_prefix("PT"), unit) {
+                (Some(digits), 'S') => (digits, 1),
+                (Some(digits), 'M') => (digits, 60),
+                (Some(digits), 'H') => (digits, 3_600),
+                (None, 'D') => (digits.strip_prefix('P')?, DAY),
+                (None, 'W') => (digits.strip_prefix('P')?, 7 * DAY),
+                // The longest month and year: no event is deleted too early.
+                (None, 'M') => (digits.strip_prefix('P')?, 31 * DAY),
+                (None, 'Y') => (digits.strip_prefix('P')?, 366 * DAY),
+                _ => return None,
+            };
+            let count = digits.parse::<u32>().ok().filter(|count| *count > 0)?;
+            Some(Self(Some(Duration::from_secs(unit * u64::from(count)))))
+        };
+        time().ok_or_else(|| {
+            format!(
+                "must be an ISO 8601 duration of one unit, such as P400D, or forever; not {text:?}"
+            )
         })
     }
 }

@@ -1,0 +1,174 @@
+//! The command `events`: prints the feed of a running server as JSON lines.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscription_http::{FetchSettings, HttpFetch};
+use url::Url;
+
+use super::Failure;
+use super::signals::Signals;
+
+/// The seconds that a request waits for an event.
+const WAIT: u64 = 25;
+/// The most time of a request, which is more than it waits.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause before a request is repeated that was not answered.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsCommand {
+    /// Begin after this sequence. [default: the oldest event; with --follow the newest]
+    #[arg(long, value_name = "SEQUENCE")]
+    after: Option<u64>,
+    /// Only events of a type, such as subscription.* or payment.status_changed.failed; can be given
+    /// several times.
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only events of the record with this id.
+    #[arg(long, value_name = "ID")]
+    subject: Option<String>,
+    /// Go on with each event that is written from now on, until the command is stopped.
+    #[arg(long)]
+    follow: bool,
+    /// The URL of the server.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    api: Url,
+    /// A file with the client-id of a client that may read events (`events:read`); a server in development
+    /// needs none.
+    #[arg(long, value_name = "FILE")]
+    client_id_file: Option<PathBuf>,
+}
+
+/// An answer of `GET /events`.
+#[derive(Deserialize)]
+struct Page {
+    data: Vec<Box<RawValue>>,
+    has_more: bool,
+    next_after: u64,
+    last: u64,
+}
+
+/// The reason why a request has no page.
+enum Refused {
+    /// Another attempt may succeed.
+    ForNow(String),
+    ForEver(Failure),
+}
+
+/// Reads the feed of one server.
+struct Reader {
+    http: HttpFetch,
+    url: Url,
+    client_id: SecretString,
+}
+
+pub(crate) async fn run(command: EventsCommand) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = print_events(command) => done,
+        () = signals.recv() => Ok(()),
+    }
+}
+
+async fn print_events(command: EventsCommand) -> Result<(), Failure> {
+    let reader = Reader::new(&command)?;
+    let mut after = command.after;
+    if command.follow && after.is_none() {
+        // After the end of the feed there is nothing but the answer where that is.
+        after = Some(reader.page(Some(i64::MAX.unsigned_abs()), 0, true).await?.last);
+    }
+    loop {
+        let wait = if command.follow { WAIT } else { 0 };
+        let page = reader.page(after, wait, command.follow).await?;
+        if !print_lines(&page.data)? || !(page.has_more || command.follow) {
+            return Ok(());
+        }
+        after = Some(page.next_after);
+    }
+}
+
+/// Prints each event as a line; false if nobody reads them any more.
+fn print_lines(events: &[Box<RawValue>]) -> Result<bool, Failure> {
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    let mut output = std::io::stdout().lock();
+    match output.write_all(lines.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Reader {
+    fn new(command: &EventsCommand) -> Result<Self, Failure> {
+        let mut url = command.api.clone();
+        HttpFetch::check(&url)
+            .map_err(|error| Failure::new(format!("--api {url}: {}", Failure::from(error))))?;
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("events");
+        }
+        let mut query = url.query_pairs_mut();
+        query.extend_pairs(command.types.iter().map(|one| ("type", one)));
+        query.extend_pairs(command.subject.iter().map(|id| ("subject_id", id)));
+        drop(query);
+        let file = command.client_id_file.as_deref().map(read_client_id).transpose()?;
+        let settings = FetchSettings::default().with_timeout(TIMEOUT);
+        let client_id = file.unwrap_or_else(|| "events-command".into());
+        Ok(Self { http: HttpFetch::new(&settings)?, url, client_id })
+    }
+
+    /// A page of events. A reader who follows the feed waits until the server can be reached again.
+    async fn page(&self, after: Option<u64>, wait: u64, follows: bool) -> Result<Page, Failure> {
+        loop {
+            match self.request(after, wait).await {
+                Ok(page) => return Ok(page),
+                Err(Refused::ForNow(reason)) if follows => {
+                    tracing::warn!(reason, "the feed cannot be read; trying again");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(Refused::ForNow(reason)) => return Err(Failure::new(reason)),
+                Err(Refused::ForEver(failure)) => return Err(failure),
+            }
+        }
+    }
+
+    async fn request(&self, after: Option<u64>, wait: u64) -> Result<Page, Refused> {
+        let mut url = self.url.clone();
+        url.query_pairs_mut().append_pair("wait", &wait.to_string());
+        if let Some(after) = after {
+            url.query_pairs_mut().append_pair("after", &after.to_string());
+        }
+        let answer = self.http.get(&url, &self.client_id).await;
+        let not_fetched =
+            |error| Refused::ForNow(format!("{}: {}", self.url, Failure::from(error)));
+        let (status, body) = answer.map_err(not_fetched)?;
+        if status == 200 {
+            let foreign = |_| Failure::new("the server at --api is no subscription server");
+            return serde_json::from_slice(&body).map_err(|error| Refused::ForEver(foreign(error)));
+        }
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let text = |name: &str| problem.get(name).and_then(serde_json::Value::as_str);
+        let shown = match (text("code"), text("detail")) {
+            (Some(code), Some(detail)) => format!("the server answered {status} {code}: {detail}"),
+            _ => format!("the server answered {status}"),
+        };
+        Err(match status {
+            408 | 429 | 500.. => Refused::ForNow(shown),
+            _ => Refused::ForEver(Failure::new(shown)),
+        })
+    }
+}
+
+fn read_client_id(path: &Path) -> Result<SecretString, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("--client-id-file {}: {error}", path.display())))?;
+    match text.trim() {
+        "" => Err(Failure::new(format!("--client-id-file {} is empty", path.display()))),
+        client_id => Ok(client_id.into()),
+    }
+}
