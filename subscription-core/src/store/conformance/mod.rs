@@ -185,6 +185,10 @@ macro_rules! store_conformance {
                 events_are_forgotten_up_to_a_sequence,
                 sequences_go_on_rising_after_events_are_forgotten,
                 a_set_may_forget_old_events_and_tell_new_ones,
+                events_are_read_by_their_subject,
+                events_are_read_by_their_types,
+                a_page_without_wanted_events_moves_on,
+                a_page_of_events_tells_the_bounds_of_the_feed,
                 events_outlive_the_record_that_they_tell_of,
             }
             accounts on "current_thread" {
