@@ -27,13 +27,19 @@ pub enum Scope {
     PaymentsRead,
     /// Make, change and delete payments.
     PaymentsWrite,
+    /// Read users and their sessions.
+    UsersRead,
+    /// End the sessions of users.
+    UsersWrite,
+    /// Read the feed of events.
+    EventsRead,
     /// Send the address of the user that the client acts for.
     AssertIp,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Auth,
         Self::PlansRead,
         Self::PlansWrite,
@@ -41,6 +47,9 @@ impl Scope {
         Self::SubscriptionsWrite,
         Self::PaymentsRead,
         Self::PaymentsWrite,
+        Self::UsersRead,
+        Self::UsersWrite,
+        Self::EventsRead,
         Self::AssertIp,
     ];
 
@@ -54,6 +63,9 @@ impl Scope {
             Self::SubscriptionsWrite => "subscriptions:write",
             Self::PaymentsRead => "payments:read",
             Self::PaymentsWrite => "payments:write",
+            Self::UsersRead => "users:read",
+            Self::UsersWrite => "users:write",
+            Self::EventsRead => "events:read",
             Self::AssertIp => "assert-ip",
         }
     }

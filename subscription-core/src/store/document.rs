@@ -126,6 +126,7 @@ impl fmt::Display for Collection {
 
 /// A page of the documents of one collection, sorted by id; those that are due by due time first.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DocumentQuery {
     /// The collection.
     pub collection: Collection,
@@ -164,6 +165,13 @@ impl DocumentQuery {
         };
         let key = SortKey::Document { due_at, id: document.key.id.clone() };
         Position { key, id: Uuid::nil() }
+    }
+}
+
+crate::with_fields! {
+    DocumentQuery {
+        with_after(impl Into<Option<Position>>) => after,
+        with_limit(PageLimit) => limit,
     }
 }
 

@@ -9,3 +9,4 @@ pub(crate) mod randomness;
 pub(crate) mod states;
 pub(crate) mod text;
 pub(crate) mod version;
+mod with_fields;
