@@ -274,7 +274,7 @@ fn challenge(status: u16, code: &str) -> Option<&'static str> {
 
 #[tokio::test]
 async fn every_code_is_told_as_its_snapshot_has_it() {
-    let meanings = DOCUMENT["x-problem-codes"].as_array().unwrap();
+    let meanings = DOCUMENT["x-codes"].as_array().unwrap();
     let mut snapshots = Snapshots::of("errors");
     for (status, code) in CODES {
         let row = meanings.iter().find(|row| row["code"] == code).unwrap();
