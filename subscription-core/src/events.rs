@@ -357,13 +357,14 @@ macro_rules! changed_fields {
 changed_fields! {
     Plan {
         name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
-        features, most_popular, tier, is_active,
+        features, most_popular, tier, is_active, metadata,
     }
     Subscription {
         user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
         blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
+        metadata,
     }
-    Payment { subscription_id, amount, currency, external_payment_id, status }
+    Payment { subscription_id, amount, currency, external_payment_id, status, metadata }
     User { identity, email, closing }
     Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }
 }

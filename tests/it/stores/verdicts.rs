@@ -169,6 +169,10 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (LosesBlocked, &["every_field_of_a_subscription_reads_back"]),
     (LosesSettled, &["every_field_of_a_payment_reads_back"]),
+    (
+        SortsTheKeysOfMetadata,
+        &["every_field_of_a_subscription_reads_back", "metadata_is_replaced_whole_and_cleared"],
+    ),
     (NormalizesPrices, &["amounts_read_back_digit_for_digit"]),
     (CutsTimesToMilliseconds, &["times_read_back_to_the_microsecond"]),
     (

@@ -73,6 +73,7 @@ macro_rules! store_conformance {
                 every_field_of_a_subscription_reads_back,
                 every_field_of_a_payment_reads_back,
                 every_field_of_a_kept_answer_reads_back,
+                metadata_is_replaced_whole_and_cleared,
                 times_read_back_to_the_microsecond,
                 amounts_read_back_digit_for_digit,
                 text_reads_back_character_for_character,

@@ -37,6 +37,7 @@ pub(in crate::stores) enum Fault {
     // Faults of reads.
     LosesBlocked,
     LosesSettled,
+    SortsTheKeysOfMetadata,
     NormalizesPrices,
     CutsTimesToMilliseconds,
     ServesPlansFromAStaleCache,
