@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document::{DocumentId, DocumentQuery};
+use super::user_query::UserQuery;
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
@@ -90,6 +91,8 @@ pub enum SortKey {
     RenewsAt(Timestamp),
     /// A subscription without a renewal: after all that have one.
     NeverRenews,
+    /// A user's e-mail address, by its [key](crate::Email::key).
+    Email(String),
     /// A document's id, after its due time where that is what the list is about. The id of the
     /// [`Position`] is nil: documents are named by text.
     Document {
@@ -338,17 +341,6 @@ impl PaymentQuery {
     pub const fn fits(position: &Position) -> bool {
         matches!(position.key, SortKey::CreatedAt)
     }
-}
-
-/// A list of users, by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UserQuery {
-    /// Users whose account is [closing](crate::accounts::User::closing).
-    Closing {
-        /// The largest number of users.
-        limit: PageLimit,
-    },
 }
 
 /// A list of sessions.
