@@ -23,6 +23,7 @@ mod sql;
 mod timed;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod transfer;
+mod user_query;
 
 use std::fmt;
 use std::pin::Pin;
@@ -45,10 +46,11 @@ pub use memory::MemoryStore;
 pub use query::{
     ClientQuery, Direction, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
     PlanQuery, Position, Query, SessionQuery, SortKey, SubscriptionFilter, SubscriptionOrder,
-    SubscriptionQuery, UserQuery,
+    SubscriptionQuery,
 };
 pub use record::{Key, Kind, Record, UniqueValue};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
+pub use user_query::{EmailPrefix, UserFilter, UserQuery};
 
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{PostgresOptions, PostgresStore};
@@ -110,7 +112,7 @@ pub use sql::{SqlStore, error::OpenError};
 /// - Records alike in what they are sorted by are sorted by id, in the same direction. Ids order as
 ///   their bytes do, which is the order of creation.
 /// - A position need not be that of a record that exists still.
-/// - Names sort byte by byte, prices by value, renewals that are not set after all others;
+/// - Names and the keys of e-mail addresses sort byte by byte, prices by value, renewals that are not set after all others;
 ///   descending is the exact reverse.
 /// - Going on from [`Page::next`] gives every record that was there all the while exactly once,
 ///   whatever is made, changed elsewhere or deleted meanwhile.

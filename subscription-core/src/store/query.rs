@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document::{DocumentId, DocumentQuery};
+use super::user_query::UserQuery;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -90,6 +91,8 @@ pub enum SortKey {
     RenewsAt(Timestamp),
     /// A subscription without a renewal: after all that have one.
     NeverRenews,
+    /// A user's e-mail address, by its [key](crate::Email::key).
+    Email(String),
     /// A document's id, after its due time where that is what the list is about. The id of the
     /// [`Position`] is nil: documents are named by text.
     Document {
@@ -382,17 +385,6 @@ with_fields! {
         with_after(impl Into<Option<Position>>) => after,
         with_limit(PageLimit) => limit,
     }
-}
-
-/// A list of users, by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UserQuery {
-    /// Users whose account is [closing](crate::accounts::User::closing).
-    Closing {
-        /// The largest number of users.
-        limit: PageLimit,
-    },
 }
 
 /// A list of sessions.

@@ -98,6 +98,16 @@ const TABLE: &[(Fault, &[&str])] = &[
     (ListsEndedSessionsAsLive, &["the_live_sessions_of_a_user_are_listed_newest_first"]),
     (SkipsNoEndedSessions, &["the_ended_sessions_of_a_user_are_listed_latest_first"]),
     (HidesClosingUsers, &["users_whose_account_is_closing_are_listed"]),
+    (
+        ListsClosingUsersAsOpen,
+        &[
+            "users_are_listed_by_every_filter_in_its_order",
+            "a_changed_user_is_listed_by_what_it_is_now",
+        ],
+    ),
+    (ListsUsersBackwards, &["users_are_listed_by_every_filter_in_its_order"]),
+    (NeedsTheUserOfThePosition, &["a_place_among_users_need_not_be_that_of_a_user"]),
+    (TakesEmailPrefixesAsPatterns, &["the_beginning_of_an_address_is_compared_byte_by_byte"]),
     (ListsEndedSessionsTooLate, &["ended_sessions_are_listed_by_their_end"]),
     (LosesRevocations, &["every_field_of_a_session_reads_back"]),
     (LosesOwners, &["every_field_of_a_document_reads_back"]),

@@ -31,6 +31,7 @@ mod records;
 mod steps;
 pub mod subscription_lists;
 pub mod uniqueness;
+pub mod user_lists;
 pub mod versions;
 mod walk;
 
@@ -164,6 +165,12 @@ macro_rules! store_conformance {
                 payments_are_listed_by_their_subscription,
                 payments_outlive_their_subscription,
                 a_changed_payment_is_listed_by_what_it_is_now,
+            }
+            user_lists on "current_thread" {
+                users_are_listed_by_every_filter_in_its_order,
+                the_beginning_of_an_address_is_compared_byte_by_byte,
+                a_changed_user_is_listed_by_what_it_is_now,
+                a_place_among_users_need_not_be_that_of_a_user,
             }
             paging on "current_thread" {
                 an_empty_list_is_one_empty_page,

@@ -5,6 +5,7 @@
 mod commits;
 mod fault;
 mod lists;
+mod users;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
