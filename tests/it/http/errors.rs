@@ -232,7 +232,7 @@ async fn without_body() -> Answer {
 /// The answer to the second sign-in where one in ten seconds is allowed.
 async fn rate_limited() -> Answer {
     let sign_in = Some(Quota::new(1, Duration::from_secs(10)));
-    let world = limited(&RateLimits { sign_in, ..RateLimits::NONE }).await;
+    let world = limited(&RateLimits::NONE.with_sign_in(sign_in)).await;
     world.call("POST", "/authentication/sign-in", &WEB_ONLY, "{}").await;
     world.call("POST", "/authentication/sign-in", &WEB_ONLY, "{}").await
 }
