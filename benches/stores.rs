@@ -31,7 +31,7 @@ const SIZES: [u64; 3] = [1_000, 100_000, 1_000_000];
 const COMMITS: u64 = 64;
 
 fn newest() -> SubscriptionQuery {
-    SubscriptionQuery { now: million::now(), ..SubscriptionQuery::default() }
+    SubscriptionQuery::default().with_now(million::now())
 }
 
 /// The first page of the newest, one from the middle, and the last.
@@ -39,8 +39,8 @@ fn pages(size: u64) -> [(&'static str, SubscriptionQuery); 3] {
     let after = |nth| Some(SubscriptionOrder::CreatedAt.position(&subscription(nth)));
     [
         ("first page of 50", newest()),
-        ("middle page of 50", SubscriptionQuery { after: after(size / 2), ..newest() }),
-        ("last page of 50", SubscriptionQuery { after: after(50), ..newest() }),
+        ("middle page of 50", newest().with_after(after(size / 2))),
+        ("last page of 50", newest().with_after(after(50))),
     ]
 }
 
@@ -93,34 +93,28 @@ fn page(
 
 /// Every kind of list.
 fn lists() -> Vec<(&'static str, SubscriptionQuery)> {
-    let filter = |filter: SubscriptionFilter| SubscriptionQuery { filter, ..newest() };
-    let of_plan = SubscriptionFilter {
-        subscription_plan_id: Some(records::plan(0)),
-        ..SubscriptionFilter::default()
-    };
-    let active = SubscriptionFilter { is_active: Some(true), ..SubscriptionFilter::default() };
+    let filter = |filter: SubscriptionFilter| newest().with_filter(filter);
+    let of_plan = SubscriptionFilter::default().with_subscription_plan_id(records::plan(0));
+    let active = SubscriptionFilter::default().with_is_active(true);
     let (order, direction) = (SubscriptionOrder::RenewsAt, Direction::Ascending);
     vec![
-        ("by renewal", SubscriptionQuery { order, direction, ..newest() }),
+        ("by renewal", newest().with_order(order).with_direction(direction)),
         ("of a plan", filter(of_plan.clone())),
-        ("of a plan and active", filter(SubscriptionFilter { is_active: Some(true), ..of_plan })),
-        (
-            "active once a sixth has ended",
-            SubscriptionQuery { now: Timestamp::MAX, ..filter(active) },
-        ),
+        ("of a plan and active", filter(of_plan.with_is_active(true))),
+        ("active once a sixth has ended", filter(active).with_now(Timestamp::MAX)),
         (
             "renewing in a quarter",
-            filter(SubscriptionFilter {
-                renews_before: Some(records::at("2026-09-01T00:00:00Z")),
-                ..SubscriptionFilter::default()
-            }),
+            filter(
+                SubscriptionFilter::default()
+                    .with_renews_before(records::at("2026-09-01T00:00:00Z")),
+            ),
         ),
         (
             "in two states",
-            filter(SubscriptionFilter {
-                statuses: vec![SubscriptionStatus::PastDue, SubscriptionStatus::Unpaid],
-                ..SubscriptionFilter::default()
-            }),
+            filter(
+                SubscriptionFilter::default()
+                    .with_statuses(vec![SubscriptionStatus::PastDue, SubscriptionStatus::Unpaid]),
+            ),
         ),
     ]
 }
@@ -157,14 +151,13 @@ fn plans_in_memory(c: &mut Criterion, runtime: &Runtime) {
             let writes = writes.by_ref().take(ChangeSet::RECORDS_MAX).collect();
             runtime.block_on(store.commit(ChangeSet { writes, ..ChangeSet::default() })).unwrap();
         }
-        let yearly =
-            PlanFilter { billing_cycle: Some(BillingCycle::YEARLY), ..PlanFilter::default() };
+        let yearly = PlanFilter::default().with_billing_cycle(BillingCycle::YEARLY);
         let queries = [
             ("by tier", PlanQuery::default()),
-            ("by name", PlanQuery { order: PlanOrder::Name, ..PlanQuery::default() }),
+            ("by name", PlanQuery::default().with_order(PlanOrder::Name)),
             (
                 "yearly by price",
-                PlanQuery { filter: yearly, order: PlanOrder::Price, ..PlanQuery::default() },
+                PlanQuery::default().with_filter(yearly).with_order(PlanOrder::Price),
             ),
         ];
         for (name, query) in queries {

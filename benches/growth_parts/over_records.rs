@@ -53,8 +53,8 @@ async fn costs(store: &(impl Store + 'static), size: u64) -> [f64; 4] {
     })
     .await;
     let query = |user_id| {
-        let filter = SubscriptionFilter { user_id, ..SubscriptionFilter::default() };
-        SubscriptionQuery { filter, now: million::now(), ..SubscriptionQuery::default() }
+        let filter = SubscriptionFilter::default().with_user_id(user_id);
+        SubscriptionQuery::default().with_filter(filter).with_now(million::now())
     };
     let newest = query(None);
     let page = each(|| async {

@@ -80,7 +80,7 @@ impl ApiWorld {
         }
         // Limits that count and never refuse.
         let much = Quota::new(u32::MAX, Duration::from_secs(1));
-        let limits = RateLimits { client: Some(much), address: Some(much), ..RateLimits::NONE };
+        let limits = RateLimits::NONE.with_client(much).with_address(much);
         let api = Api::builder(service, auth, vec![3; 32].into())
             .rate_limits(&limits)
             .store_metrics(&metrics)

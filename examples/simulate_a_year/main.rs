@@ -66,9 +66,8 @@ impl MemoryGateway {
 
 /// All subscriptions with this status, page by page.
 async fn all(service: &SubscriptionService, status: Status) -> Result<Vec<Arc<Subscription>>> {
-    let filter = SubscriptionFilter { statuses: vec![status], ..SubscriptionFilter::default() };
-    let mut query =
-        SubscriptionQuery { filter, limit: PageLimit::MAX, ..SubscriptionQuery::default() };
+    let filter = SubscriptionFilter::default().with_statuses(vec![status]);
+    let mut query = SubscriptionQuery::default().with_filter(filter).with_limit(PageLimit::MAX);
     let mut all = Vec::new();
     loop {
         let page = service.subscriptions(query.clone()).await?;

@@ -98,13 +98,9 @@ pub(crate) async fn due(
     statuses: &[Status],
     now: Timestamp,
 ) -> Result<Vec<Arc<Subscription>>> {
-    let filter = SubscriptionFilter {
-        statuses: statuses.to_vec(),
-        renews_before: Some(now),
-        ..SubscriptionFilter::default()
-    };
-    let mut query =
-        SubscriptionQuery { filter, limit: PageLimit::MAX, ..SubscriptionQuery::default() };
+    let filter =
+        SubscriptionFilter::default().with_statuses(statuses.to_vec()).with_renews_before(now);
+    let mut query = SubscriptionQuery::default().with_filter(filter).with_limit(PageLimit::MAX);
     let mut due = Vec::new();
     loop {
         let page = service.subscriptions(query.clone()).await?;

@@ -27,6 +27,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings of an [`HttpFetch`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FetchSettings {
     /// How long a fetch may take in all: 10 s.
     pub timeout: Duration,
@@ -37,6 +38,13 @@ pub struct FetchSettings {
 impl Default for FetchSettings {
     fn default() -> Self {
         Self { timeout: Duration::from_secs(10), roots: Vec::new() }
+    }
+}
+
+subscription_core::with_fields! {
+    FetchSettings {
+        with_timeout(Duration) => timeout,
+        with_roots(Vec<Vec<u8>>) => roots,
     }
 }
 

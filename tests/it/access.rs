@@ -39,9 +39,8 @@ async fn grants(service: &SubscriptionService, id: SubscriptionId) -> bool {
     for (user_id, is_active) in
         [(None, true), (None, false), (Some(shown.user_id), true), (Some(shown.user_id), false)]
     {
-        let filter =
-            SubscriptionFilter { user_id, is_active: Some(is_active), ..Default::default() };
-        let query = SubscriptionQuery { filter, ..SubscriptionQuery::default() };
+        let filter = SubscriptionFilter::default().with_user_id(user_id).with_is_active(is_active);
+        let query = SubscriptionQuery::default().with_filter(filter);
         let page = service.subscriptions(query.clone()).await.unwrap();
         let listed = page.items.iter().any(|found| found.id == id);
         assert_eq!(listed, shown.is_active == is_active, "{query:?}: {shown:?}");

@@ -32,6 +32,7 @@ fn bombs_are_refused_without_being_parsed() {
     let million_fraction = format!("0.{million}");
     let cases = [
         ("1e999999", "price bad_format"),
+        ("1e9999999", "price bad_format"),
         ("1E5", "price bad_format"),
         (million.as_str(), "price out_of_range"),
         (million_fraction.as_str(), "price out_of_range"),
@@ -43,6 +44,7 @@ fn bombs_are_refused_without_being_parsed() {
         ("\"\"", "price bad_format"),
         ("true", "price wrong_type"),
         ("[19.99]", "price wrong_type"),
+        ("{}", "price wrong_type"),
     ];
     for (price, expected) in cases {
         let refused = NewPlan::from_json(plan_json(price).as_bytes());

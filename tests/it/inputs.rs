@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use subscription_core::{
-    Error, InputError, NewPayment, NewPlan, NewSubscription, PaymentChanges, PlanChanges,
-    SubscriptionChanges,
+    Error, Field, InputError, MalformedJson, NewPayment, NewPlan, NewSubscription, PaymentChanges,
+    PlanChanges, SubscriptionChanges,
 };
 use test_support::service_world::{faults, of};
 
@@ -191,6 +191,8 @@ fn everything_wrong_is_told_in_one_answer() {
         faults(NewPayment::from_json(br#"{"amount": 0.001, "currency": "USD", "status": 1}"#)),
         ["subscription_id required", "status wrong_type", "amount out_of_range"]
     );
+    let half_a_character = br#"{"description": "\ud800"}"#;
+    assert_eq!(faults(PlanChanges::from_json(half_a_character)), ["description bad_format"]);
 }
 
 #[test]
@@ -212,6 +214,93 @@ fn integers_keep_to_their_range() {
             None => assert_eq!(result.unwrap().node_quota.unwrap().to_string(), quota),
             Some(expected) => assert_eq!(faults(result), [expected], "{quota}"),
         }
+    }
+}
+
+fn malformed(json: &[u8]) -> MalformedJson {
+    match PlanChanges::from_json(json) {
+        Err(InputError::Malformed(malformed)) => malformed,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_json_is_refused_with_its_place() {
+    for json in [
+        "",
+        "{",
+        "{\"a\":1",
+        "{\"a\":1}x",
+        "{\"a\":01}",
+        "{\"a\":NaN}",
+        "{'a':1}",
+        "{\"a\":1,}",
+        "{\"a\":\"\n\"}",
+        "nul",
+    ] {
+        let found = malformed(json.as_bytes());
+
+        assert!(!found.message.contains("line"), "{json}: {found}");
+    }
+    assert!(malformed(b"{\"a\":\"\xff\"}").message.contains("unicode"));
+    let found = malformed(b"{\n  \"a\": oops\n}");
+    assert_eq!((found.line, found.column), (2, 8));
+}
+
+#[test]
+fn a_repeated_field_is_malformed_even_if_spelled_with_escapes() {
+    let found = malformed(b"{\"ab\":1,\n\"\\u0061b\":2}");
+
+    assert_eq!(found.message, "repeated field \"ab\"");
+    assert_eq!(found.line, 2);
+}
+
+#[test]
+fn deep_nesting_costs_nothing_and_breaks_nothing() {
+    let open = "[".repeat(100_000);
+    malformed(open.as_bytes());
+    malformed(format!("{{\"tier\":{open}").as_bytes());
+
+    let deep = format!("{open}{}", "]".repeat(100_000));
+    let flag = PlanChanges::from_json(format!("{{\"is_active\":{deep}}}").as_bytes());
+    let list = NewPlan::from_json(
+        format!(r#"{{"name":"a","slug":"a","price":1,"billing_cycle":"day","variants":{deep}}}"#)
+            .as_bytes(),
+    );
+
+    assert_eq!(faults(flag), ["is_active wrong_type"]);
+    assert_eq!(faults(list), ["variants[0] wrong_type"]);
+}
+
+#[test]
+fn absent_null_and_value_differ() {
+    let input = br#"{"ends_at": null, "renews_at": "2025-01-31T00:00:00Z"}"#;
+
+    let changes = SubscriptionChanges::from_json(input).unwrap();
+
+    assert_eq!(changes.ends_at, Field::Null);
+    assert_eq!(changes.renews_at, Field::Value(of("2025-01-31T00:00:00Z")));
+    assert_eq!(changes.external_subscription_id, Field::Absent);
+}
+
+#[test]
+fn a_body_of_unknown_fields_alone_gets_a_short_answer() {
+    let fields: Vec<_> = (0..10_000).map(|n| format!("\"{n}\":0")).collect();
+    let json = format!("{{{}}}", fields.join(","));
+
+    let refused = faults(PlanChanges::from_json(json.as_bytes()));
+
+    assert_eq!(refused.len(), 100);
+}
+
+#[test]
+fn an_input_that_is_no_object_is_of_the_wrong_type() {
+    for json in ["[]", "1", "\"{}\"", "null", " [1, 2] "] {
+        let Err(InputError::Invalid(faults)) = PlanChanges::from_json(json.as_bytes()) else {
+            panic!("{json}");
+        };
+
+        assert_eq!(faults.to_string(), "the input must be a JSON object", "{json}");
     }
 }
 

@@ -22,4 +22,5 @@ mod simulation;
 mod stores;
 mod subscriptions;
 mod transitions;
+mod values;
 mod wire;

@@ -195,8 +195,7 @@ async fn payments_outlive_their_subscription_and_are_listed_by_it() {
     world.payment(other, |_| {}).await;
     world.service.delete_subscription(subscription).await.unwrap();
 
-    let mut query =
-        PaymentQuery { limit: PageLimit::new(2).unwrap(), ..PaymentQuery::of(subscription) };
+    let mut query = PaymentQuery::of(subscription).with_limit(PageLimit::new(2).unwrap());
     let mut listed = Vec::new();
     loop {
         let page = world.service.payments(query.clone()).await.unwrap();
@@ -206,7 +205,7 @@ async fn payments_outlive_their_subscription_and_are_listed_by_it() {
             break;
         }
     }
-    let newest = PaymentQuery { direction: Direction::Descending, after: None, ..query.clone() };
+    let newest = query.clone().with_direction(Direction::Descending).with_after(None);
     let newest = world.service.payments(newest).await.unwrap();
     query.after = Some(Position { key: SortKey::NeverRenews, id: Uuid::nil() });
     let elsewhere = world.service.payments(query).await;

@@ -196,14 +196,12 @@ async fn lists_go_page_by_page_in_the_order_asked_for() {
         let new = NewPlan { price: of(price), billing_cycle: cycle, ..new_plan(slug) };
         world.service.create_plan(new).await.unwrap();
     }
-    let filter = PlanFilter { billing_cycle: Some(BillingCycle::MONTHLY), ..PlanFilter::default() };
-    let mut query = PlanQuery {
-        filter,
-        order: PlanOrder::Price,
-        direction: Direction::Descending,
-        limit: PageLimit::new(2).unwrap(),
-        ..PlanQuery::default()
-    };
+    let filter = PlanFilter::default().with_billing_cycle(BillingCycle::MONTHLY);
+    let mut query = PlanQuery::default()
+        .with_filter(filter)
+        .with_order(PlanOrder::Price)
+        .with_direction(Direction::Descending)
+        .with_limit(PageLimit::new(2).unwrap());
 
     let first = world.service.plans(query.clone()).await.unwrap();
     query.after = first.next;

@@ -88,9 +88,8 @@ async fn what_is_cancelled_grants_access_until_its_end_without_being_written() {
     let ended = world.service.subscription(subscription.id).await.unwrap();
     assert_eq!((ended.is_active, ended.version), (false, cancelled.version));
     for (is_active, expected) in [(true, 0), (false, 1)] {
-        let filter =
-            SubscriptionFilter { is_active: Some(is_active), ..SubscriptionFilter::default() };
-        let query = SubscriptionQuery { filter, ..SubscriptionQuery::default() };
+        let filter = SubscriptionFilter::default().with_is_active(is_active);
+        let query = SubscriptionQuery::default().with_filter(filter);
         let page = world.service.subscriptions(query).await.unwrap();
         assert_eq!(page.items.len(), expected, "is_active {is_active}");
         assert!(page.items.iter().all(|found| found.is_active == is_active));

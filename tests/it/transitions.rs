@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use subscription_core::{
-    Conflict, Error, PaymentChanges, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
+    BillingCycle, Conflict, Error, Field, NewSubscription, PaymentChanges, PaymentStatus, PlanId,
+    SeededRandomness, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus,
+    Timestamp, UserId,
 };
 use test_support::service_world::{ServiceWorld, at, of};
 
@@ -99,6 +101,27 @@ async fn what_is_cancelled_comes_back_only_before_its_end() {
 
         assert_eq!(too_late.allowed, ["expired"], "{to}");
         assert_eq!((back.status, back.ends_at, back.is_active), (to, None, true), "{to}");
+    }
+}
+
+#[test]
+fn a_status_that_ends_a_subscription_gives_it_an_end_even_if_null_is_sent_again() {
+    let now: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
+    let ids = SeededRandomness::new(1);
+    let user = UserId::new(now, &ids).unwrap();
+    let new = NewSubscription::new(user, PlanId::new(now, &ids).unwrap());
+    let id = SubscriptionId::new(now, &ids).unwrap();
+    let held = Subscription::create(new, BillingCycle::MONTHLY, id, now).unwrap();
+
+    for (status, ends_at) in
+        [(SubscriptionStatus::Cancelled, held.renews_at), (SubscriptionStatus::Expired, Some(now))]
+    {
+        let without_end =
+            SubscriptionChanges { ends_at: Field::Null, ..SubscriptionChanges::status(status) };
+        let over = held.change(without_end.clone(), now).unwrap().unwrap();
+
+        assert_eq!(over.ends_at, ends_at, "{status}");
+        assert_eq!(over.change(without_end, now), Ok(None), "{status}");
     }
 }
 

@@ -2,179 +2,110 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use super::web_origin::WebOrigin;
+use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, Faults, InvalidValue, named};
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::text::{Name, Slug};
 use crate::values::version::Version;
 
-/// A permission of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Sign users up and in, and act on their sessions.
-    Auth,
-    /// Read plans.
-    PlansRead,
-    /// Make, change and delete plans.
-    PlansWrite,
-    /// Read subscriptions.
-    SubscriptionsRead,
-    /// Make, change and delete subscriptions.
-    SubscriptionsWrite,
-    /// Read payments.
-    PaymentsRead,
-    /// Make, change and delete payments.
-    PaymentsWrite,
-    /// Send the address of the user that the client acts for.
-    AssertIp,
+named_enum! {
+    /// A permission of a client.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Scope {
+        /// Sign users up and in, and manage their sessions.
+        Auth = "auth",
+        /// Read plans.
+        PlansRead = "plans:read",
+        /// Create, change and delete plans.
+        PlansWrite = "plans:write",
+        /// Read subscriptions.
+        SubscriptionsRead = "subscriptions:read",
+        /// Create, change and delete subscriptions.
+        SubscriptionsWrite = "subscriptions:write",
+        /// Read payments.
+        PaymentsRead = "payments:read",
+        /// Create, change and delete payments.
+        PaymentsWrite = "payments:write",
+        /// Read users and their sessions.
+        UsersRead = "users:read",
+        /// Revoke the sessions of users.
+        UsersWrite = "users:write",
+        /// Read the feed of events.
+        EventsRead = "events:read",
+        /// Send the IP address of the user for whom the client acts.
+        AssertIp = "assert-ip",
+    }
 }
 
 impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 8] = [
-        Self::Auth,
-        Self::PlansRead,
-        Self::PlansWrite,
-        Self::SubscriptionsRead,
-        Self::SubscriptionsWrite,
-        Self::PaymentsRead,
-        Self::PaymentsWrite,
-        Self::AssertIp,
-    ];
-
-    /// The scope's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auth => "auth",
-            Self::PlansRead => "plans:read",
-            Self::PlansWrite => "plans:write",
-            Self::SubscriptionsRead => "subscriptions:read",
-            Self::SubscriptionsWrite => "subscriptions:write",
-            Self::PaymentsRead => "payments:read",
-            Self::PaymentsWrite => "payments:write",
-            Self::AssertIp => "assert-ip",
-        }
-    }
-
-    /// True if a client whose id is no secret may have it.
+    /// True if a public client may have the scope, although its id is no secret.
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Auth | Self::PlansRead)
     }
 }
 
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named_enum! {
+    /// The kind of a client: whether it can keep a secret.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ClientKind {
+        /// A browser or an app: it has an id and no secret.
+        Public = "public",
+        /// A server: it calls with a key.
+        Confidential = "confidential",
     }
 }
 
-impl FromStr for Scope {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        named(Self::ALL, Self::as_str, text)
-    }
-}
-
-/// Whether a client can keep a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ClientKind {
-    /// A browser or an app: it has an id and no secret.
-    Public,
-    /// A server: it calls with a key.
-    Confidential,
-}
-
-impl ClientKind {
-    /// Both kinds.
-    pub const ALL: [Self; 2] = [Self::Public, Self::Confidential];
-
-    /// The kind's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Confidential => "confidential",
-        }
-    }
-}
-
-impl FromStr for ClientKind {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        named(Self::ALL, Self::as_str, text)
-    }
-}
-
-/// The source of a client's registration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ClientSource {
-    /// By a command or a call.
-    Command,
-    /// In the settings file of a server: it is good for as long as the file names it.
-    File,
-}
-
-impl ClientSource {
-    /// Both sources.
-    pub const ALL: [Self; 2] = [Self::Command, Self::File];
-
-    /// The source's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::File => "file",
-        }
-    }
-}
-
-impl FromStr for ClientSource {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        named(Self::ALL, Self::as_str, text)
+named_enum! {
+    /// The source of a client's registration.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ClientSource {
+        /// A command or a call registered the client.
+        Command = "command",
+        /// The settings file of a server has the client, which is accepted for as long as the file has it.
+        File = "file",
     }
 }
 
 /// A program that calls the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// Names the client for ever; a public client calls with it.
+    /// The client's id, which never changes. A public client authenticates with it alone.
     pub id: Slug,
     /// The name shown to people.
     pub name: Name,
-    /// Whether it can keep a secret.
+    /// The kind: public or confidential.
     pub kind: ClientKind,
     /// The scopes that it has.
     pub scopes: BTreeSet<Scope>,
-    /// The keys that work, newest first; none for a public client.
+    /// The valid keys, newest first; none for a public client.
     pub keys: Vec<ClientKey>,
     /// When it was revoked, until `Authentication::restore_client`.
     pub revoked_at: Option<Timestamp>,
     /// The web origins whose pages may call as this client; none for a confidential one.
     pub origins: BTreeSet<WebOrigin>,
-    /// Where it was set up.
+    /// The source of its registration.
     pub source: ClientSource,
-    /// When a server started whose settings file no longer had it; it is refused until one has it again.
+    /// When a server started whose settings file no longer had the client. The client is refused until a
+    /// settings file has it again.
     pub left_at: Option<Timestamp>,
-    /// When it was made.
+    /// When the client was created.
     pub created_at: Timestamp,
     /// When the record was last written.
     pub updated_at: Timestamp,
-    /// How often it has been written.
+    /// The number of times that the record was written.
     pub version: Version,
 }
 
 /// The stored hash of a client's key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientKey {
-    /// The server key that the hash is made with.
+    /// The number of the server key that the hash was made with.
     pub key_id: u8,
     /// A keyed hash of the secret.
     pub hash: [u8; 32],
-    /// When it was made.
+    /// When the key was created.
     pub created_at: Timestamp,
 }
 
@@ -200,15 +131,14 @@ pub struct NewClient {
 }
 
 impl NewClient {
-    /// Checks that a client whose id is no secret gets no scope that needs one, and that pages call as
-    /// such a client alone: whatever a page holds is no secret.
+    /// Checks that a public client has no scope that needs a secret, and that a confidential client has no
+    /// web origins: a page cannot keep a secret.
     pub fn check(&self) -> Result<(), Faults> {
         check_calls(self.kind, &self.scopes, &self.origins).into_result()
     }
 }
 
-/// Checks who may call as a client: a public one has no scope that needs a secret, a confidential one is
-/// called from no page.
+/// The faults of a client's scopes and web origins: see [`NewClient::check`].
 fn check_calls(
     kind: ClientKind,
     scopes: &BTreeSet<Scope>,
@@ -227,8 +157,8 @@ fn check_calls(
 }
 
 impl Client {
-    /// Checks the rules between its fields, which hold for every record that was written by way of
-    /// `Authentication`. For records that come from elsewhere.
+    /// Checks the rules between the fields of a client that comes from an import. `Authentication` writes
+    /// no client that breaks them.
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = check_calls(self.kind, &self.scopes, &self.origins);
         if self.kind == ClientKind::Public && !self.keys.is_empty() {
@@ -238,7 +168,7 @@ impl Client {
         faults.into_result()
     }
 
-    /// True unless it was revoked, or left the settings file that it came from.
+    /// True unless the client was revoked, or is no longer in its settings file.
     pub const fn is_live(&self) -> bool {
         self.revoked_at.is_none() && self.left_at.is_none()
     }

@@ -1,6 +1,6 @@
-//! Accounts as they are stored: users, their sessions, and the clients that call.
+//! The records of authentication: users, their sessions, and clients.
 //!
-//! Types and pure functions. `auth` signs people in and verifies tokens with them.
+//! Types and pure functions. The capability `auth` uses them to sign people in and to verify tokens.
 
 mod client;
 mod session;

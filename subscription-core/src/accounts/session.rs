@@ -1,10 +1,9 @@
 //! Users and their sessions, as they are stored.
 
 use std::net::IpAddr;
-use std::str::FromStr;
 
+use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
-use crate::values::faults::{InvalidValue, named};
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug, Text};
 use crate::values::version::Version;
@@ -12,33 +11,33 @@ use crate::values::version::Version;
 /// A person with an account, found by their identity at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Names the user for ever.
+    /// The user's id, which never changes.
     pub id: UserId,
-    /// The provider, and its name for the person; unique.
+    /// The identity provider, and its id for the person; unique.
     pub identity: IdentityKey,
-    /// The address that the provider has verified, as of the last sign-in; unique.
+    /// The e-mail address that the provider has verified, as of the last sign-in; unique.
     pub email: Email,
-    /// The account is being deleted: nothing new is accepted for it, and its calls are refused.
+    /// True while the account is being deleted: its requests are refused, and so are new records for it.
     pub closing: bool,
-    /// When the account was made.
+    /// When the account was created.
     pub created_at: Timestamp,
-    /// When the record was last written: at each sign-in, and when all sessions are ended.
+    /// When the record was last written: at each sign-in, and when all sessions are revoked.
     pub updated_at: Timestamp,
-    /// How often it has been written.
+    /// The number of times that the record was written.
     pub version: Version,
 }
 
 /// A person's identity at a provider.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdentityKey {
-    /// The provider.
+    /// The identity provider.
     pub issuer: Text<1, 255>,
-    /// The provider's name for the person.
+    /// The provider's id for the person.
     pub subject: Text<1, 255>,
 }
 
 impl std::fmt::Debug for IdentityKey {
-    /// Hides the person: a subject may be an address.
+    /// Hides the subject, which may be an e-mail address.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "IdentityKey({}, …)", self.issuer)
     }
@@ -47,14 +46,14 @@ impl std::fmt::Debug for IdentityKey {
 /// The origin of a sign-in, as far as it is known.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The address.
+    /// The IP address.
     pub ip: Option<IpAddr>,
-    /// The program.
+    /// The browser or program, as in the header `User-Agent`.
     pub user_agent: Option<Text<1, 512>>,
 }
 
 impl std::fmt::Debug for Origin {
-    /// Hides the person: addresses do not belong in logs.
+    /// Hides the address, which must not be logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Origin(…)")
     }
@@ -66,7 +65,7 @@ impl std::fmt::Debug for Origin {
 /// only the server has.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Names the session for ever.
+    /// The session's id, which never changes.
     pub id: SessionId,
     /// The user.
     pub user_id: UserId,
@@ -74,40 +73,40 @@ pub struct Session {
     pub client_id: Slug,
     /// The identity provider.
     pub issuer: Text<1, 255>,
-    /// A hash of the identity token that opened it.
+    /// A hash of the identity token that opened the session.
     pub opened_with: [u8; 32],
-    /// The server key that its refresh tokens are made with.
+    /// The number of the server key that its refresh tokens are made with.
     pub key_id: u8,
     /// The salt of its refresh tokens.
     pub salt: [u8; 16],
-    /// How often it has been refreshed.
+    /// The number of times that the session was refreshed.
     pub generation: u32,
     /// When the generation began.
     pub rotated_at: Timestamp,
     /// True if a token of the current generation was used.
     pub successor_used: bool,
-    /// When the person proved who they are.
+    /// When the person signed in at the identity provider.
     pub auth_time: Timestamp,
-    /// When a token of it was last used, to a few minutes.
+    /// When a token of the session was last used, to a few minutes.
     pub last_seen_at: Timestamp,
-    /// When it expires in any case.
+    /// When the session expires, even if it is refreshed.
     pub expires_at: Timestamp,
-    /// When it expires unless it is refreshed.
+    /// When the session expires unless it is refreshed before.
     pub idle_expires_at: Timestamp,
-    /// When and why it was revoked.
+    /// When and why the session was revoked.
     pub revoked: Option<Revocation>,
-    /// Where the sign-in came from.
+    /// The origin of the sign-in.
     pub origin: Origin,
-    /// When it began.
+    /// When the session began.
     pub created_at: Timestamp,
     /// When the record was last written.
     pub updated_at: Timestamp,
-    /// How often it has been written.
+    /// The number of times that the record was written.
     pub version: Version,
 }
 
 impl std::fmt::Debug for Session {
-    /// Shows what tells sessions apart, and nothing to make or guess tokens with.
+    /// Shows the fields that identify the session, and none that help to forge a token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
             .field("id", &self.id)
@@ -123,63 +122,40 @@ impl std::fmt::Debug for Session {
 /// When and why a session was revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revocation {
-    /// When.
+    /// When it was revoked.
     pub at: Timestamp,
-    /// Why.
+    /// Why it was revoked.
     pub reason: RevocationReason,
 }
 
-/// The reason why a session was revoked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RevocationReason {
-    /// The user logged out.
-    Logout,
-    /// The user revoked all sessions, or all others.
-    RevokeAll,
-    /// A refresh token was used twice: somebody else may have it too.
-    RefreshReuse,
-    /// The user opened more sessions than the limit.
-    SessionLimit,
-}
-
-impl RevocationReason {
-    /// Every reason.
-    pub const ALL: [Self; 4] =
-        [Self::Logout, Self::RevokeAll, Self::RefreshReuse, Self::SessionLimit];
-
-    /// The reason's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Logout => "logout",
-            Self::RevokeAll => "revoke_all",
-            Self::RefreshReuse => "refresh_reuse",
-            Self::SessionLimit => "session_limit",
-        }
-    }
-}
-
-impl FromStr for RevocationReason {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        named(Self::ALL, Self::as_str, text)
+named_enum! {
+    /// The reason why a session was revoked.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum RevocationReason {
+        /// The user logged out.
+        Logout = "logout",
+        /// The user revoked all sessions, or all others.
+        RevokeAll = "revoke_all",
+        /// A refresh token was used twice: somebody else may have it too.
+        RefreshReuse = "refresh_reuse",
+        /// The user opened more sessions than the limit.
+        SessionLimit = "session_limit",
     }
 }
 
 impl Session {
-    /// True if it has expired.
+    /// True if the session has expired at `now`.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at || now >= self.idle_expires_at
     }
 
-    /// When it ends or ended, by revocation or by expiry.
+    /// When the session ends or ended, by revocation or by expiry.
     pub fn ended_at(&self) -> Timestamp {
-        let by_itself = self.expires_at.min(self.idle_expires_at);
-        self.revoked.map_or(by_itself, |revocation| revocation.at.min(by_itself))
+        let expiry = self.expires_at.min(self.idle_expires_at);
+        self.revoked.map_or(expiry, |revocation| revocation.at.min(expiry))
     }
 
-    /// True if its tokens are accepted.
+    /// True if the tokens of the session are accepted at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && !self.has_expired(now)
     }

@@ -49,6 +49,7 @@ use crate::service::SubscriptionService;
 
 /// Lifetimes and limits. The defaults are meant for production.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct AuthSettings {
     /// The issuer of our access tokens.
     pub issuer: String,
@@ -89,6 +90,22 @@ impl Default for AuthSettings {
             ended_kept: Duration::from_hours(7 * 24),
             ended_per_user: 100,
         }
+    }
+}
+
+crate::with_fields! {
+    AuthSettings {
+        with_issuer(String) => issuer,
+        with_audience(String) => audience,
+        with_access_lifetime(Duration) => access_lifetime,
+        with_idle_lifetime(Duration) => idle_lifetime,
+        with_session_lifetime(Duration) => session_lifetime,
+        with_windows(RefreshWindows) => windows,
+        with_sessions_per_client(usize) => sessions_per_client,
+        with_sessions_per_identity_token(usize) => sessions_per_identity_token,
+        with_seen_every(Duration) => seen_every,
+        with_ended_kept(Duration) => ended_kept,
+        with_ended_per_user(usize) => ended_per_user,
     }
 }
 

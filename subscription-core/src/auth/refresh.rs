@@ -8,6 +8,7 @@ use crate::values::clock::Timestamp;
 
 /// How long the previous refresh token is still accepted; both may be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RefreshWindows {
     /// The previous token is accepted for this long after the rotation: two tabs refresh at once.
     pub overlap: Duration,
@@ -19,6 +20,13 @@ pub struct RefreshWindows {
 impl Default for RefreshWindows {
     fn default() -> Self {
         Self { overlap: Duration::from_secs(30), lost_answer: Duration::from_mins(10) }
+    }
+}
+
+crate::with_fields! {
+    RefreshWindows {
+        with_overlap(Duration) => overlap,
+        with_lost_answer(Duration) => lost_answer,
     }
 }
 

@@ -1,31 +1,26 @@
-//! The states of a payment and the moves between them.
-
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+//! The states of a payment and the transitions between them.
 
 use crate::values::faults::InvalidValue;
-use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state};
+use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state, row};
 
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PaymentStatus {
-    /// Asked for.
+    /// Requested and not yet paid.
     Pending,
-    /// Under way at the provider.
+    /// In progress at the payment provider.
     Processing,
     /// Paid.
     Succeeded,
-    /// Refused; it may be tried again.
+    /// Declined; it may be retried.
     Failed,
-    /// Given up before it was paid.
+    /// Abandoned before it was paid.
     Canceled,
-    /// Paid, and a part of it given back.
+    /// Paid, then refunded in part.
     PartiallyRefunded,
-    /// Paid, and all of it given back.
+    /// Paid, then refunded in full.
     Refunded,
-    /// Paid, and claimed back by the payer's bank.
+    /// Paid, then claimed back by the payer's bank (a chargeback).
     Disputed,
 }
 
@@ -34,50 +29,30 @@ use PaymentStatus::{
 };
 
 static TABLE: [Row<PaymentStatus>; 8] = [
-    Row {
-        state: Pending,
-        name: "pending",
-        aliases: &["open", "requires_action"],
-        next: &[Processing, Succeeded, Failed, Canceled],
-    },
-    Row {
-        state: Processing,
-        name: "processing",
-        aliases: &[],
-        next: &[Succeeded, Failed, Canceled],
-    },
-    Row {
-        state: Succeeded,
-        name: "succeeded",
-        aliases: &["paid", "success", "completed", "settled", "captured"],
-        next: &[PartiallyRefunded, Refunded, Disputed, Failed],
-    },
-    Row {
-        state: Failed,
-        name: "failed",
-        aliases: &["declined", "error"],
-        next: &[Pending, Processing, Succeeded, Canceled],
-    },
-    Row { state: Canceled, name: "canceled", aliases: &["void", "voided", "cancelled"], next: &[] },
-    Row {
-        state: PartiallyRefunded,
-        name: "partially_refunded",
-        aliases: &[],
-        next: &[Refunded, Disputed],
-    },
-    Row { state: Refunded, name: "refunded", aliases: &[], next: &[] },
-    Row {
-        state: Disputed,
-        name: "disputed",
-        aliases: &["chargeback"],
-        next: &[Succeeded, PartiallyRefunded, Refunded],
-    },
+    row(
+        Pending,
+        "pending",
+        &["open", "requires_action"],
+        &[Processing, Succeeded, Failed, Canceled],
+    ),
+    row(Processing, "processing", &[], &[Succeeded, Failed, Canceled]),
+    row(
+        Succeeded,
+        "succeeded",
+        &["paid", "success", "completed", "settled", "captured"],
+        &[PartiallyRefunded, Refunded, Disputed, Failed],
+    ),
+    row(Failed, "failed", &["declined", "error"], &[Pending, Processing, Succeeded, Canceled]),
+    row(Canceled, "canceled", &["void", "voided", "cancelled"], &[]),
+    row(PartiallyRefunded, "partially_refunded", &[], &[Refunded, Disputed]),
+    row(Refunded, "refunded", &[], &[]),
+    row(Disputed, "disputed", &["chargeback"], &[Succeeded, PartiallyRefunded, Refunded]),
 ];
 
 reads_and_writes_as_state!(PaymentStatus);
 
 impl PaymentStatus {
-    /// True if money has changed hands.
+    /// True if the payment was paid, even if it was refunded or disputed since.
     pub fn is_settled(self) -> bool {
         match self {
             Succeeded | PartiallyRefunded | Refunded | Disputed => true,
@@ -85,7 +60,7 @@ impl PaymentStatus {
         }
     }
 
-    /// Checks the step to another state; the same state again is no step.
+    /// Checks the transition to another state; to stay in the same state is always allowed.
     pub fn step(self, to: Self) -> Result<(), InvalidTransition> {
         if self == to || self.next().contains(&to) {
             return Ok(());
@@ -100,32 +75,7 @@ impl PaymentStatus {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_stands_in_the_order_of_the_enum() {
-        for (nth, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.state as usize, nth, "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn the_documentation_shows_the_table() {
-        let documented = include_str!("transitions.md");
-
-        assert!(documented.contains(&states::markdown(&TABLE)), "{}", states::markdown(&TABLE));
-    }
-
-    #[test]
-    fn every_name_and_alias_is_read_in_any_case() {
-        for row in &TABLE {
-            for given in std::iter::once(&row.name).chain(row.aliases) {
-                assert_eq!(given.parse(), Ok(row.state), "{given}");
-                assert_eq!(given.to_uppercase().parse(), Ok(row.state), "{given}");
-            }
-            assert_eq!(row.state.to_string(), row.name);
-        }
-        assert!("lost".parse::<PaymentStatus>().is_err());
-    }
+#[test]
+fn the_table_is_in_order_and_documented() {
+    states::check_table(&TABLE, include_str!("transitions.md"));
 }

@@ -1,10 +1,9 @@
-//! How often a plan is paid: so many days, weeks, months or years, or once.
+//! Billing cycles: how often a plan is paid. A number of days, weeks, months or years, or once.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
+use crate::values::as_text::written_as_text;
 use crate::values::faults::{FaultCode, InvalidValue};
 
 /// The unit in which a cycle is counted.
@@ -14,14 +13,14 @@ pub enum CycleUnit {
     Day,
     /// Seven days.
     Week,
-    /// A calendar month, the day clamped to the month's last.
+    /// A calendar month. A day that the month lacks becomes its last day.
     Month,
-    /// A calendar year, 29 February clamped likewise.
+    /// A calendar year. In a year without 29 February that day becomes 28 February.
     Year,
 }
 
 impl CycleUnit {
-    /// The longest cycle is a hundred years.
+    /// The largest number of units: a hundred years.
     const fn count_max(self) -> u16 {
         match self {
             Self::Day => 36_500,
@@ -43,8 +42,8 @@ impl CycleUnit {
 
 /// How often a plan is paid.
 ///
-/// It is written by its name (`monthly`) or, where it has none, as an ISO 8601 duration of one unit
-/// (`P18M`). It is read in any case, from either, and from common aliases.
+/// It is written as its name (`monthly`) or, if it has none, as an ISO 8601 duration of one unit
+/// (`P18M`). Names, durations and common aliases are read, in upper or lower case.
 ///
 /// ```
 /// use subscription_core::BillingCycle;
@@ -57,7 +56,7 @@ impl CycleUnit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BillingCycle(Option<(CycleUnit, u16)>);
 
-/// Every cycle that has a name, with the other names under which it is understood.
+/// Every cycle that has a name, with the aliases by which it is read too.
 const NAMED: [(&str, BillingCycle, &[&str]); 10] = [
     ("daily", BillingCycle::DAILY, &["day"]),
     ("weekly", BillingCycle::WEEKLY, &["week"]),
@@ -93,7 +92,7 @@ impl BillingCycle {
     /// Paid once, never renewed.
     pub const ONE_TIME: Self = Self(None);
 
-    /// A cycle of `count` units, from one up to a hundred years.
+    /// A cycle of `count` units: at least one unit, at most a hundred years.
     pub fn every(count: u16, unit: CycleUnit) -> Result<Self, InvalidValue> {
         let max = unit.count_max();
         if (1..=max).contains(&count) {
@@ -104,7 +103,7 @@ impl BillingCycle {
         }
     }
 
-    /// The unit and how many of them, or `None` for what is paid once.
+    /// The unit and the number of units, or `None` if the plan is paid once.
     pub const fn length(self) -> Option<(CycleUnit, u16)> {
         self.0
     }
@@ -112,6 +111,14 @@ impl BillingCycle {
     /// The names of all cycles that have one.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|(name, ..)| *name)
+    }
+
+    fn text(self) -> Cow<'static, str> {
+        match (NAMED.iter().find(|(_, cycle, _)| *cycle == self), self.0) {
+            (Some((name, ..)), _) => Cow::Borrowed(name),
+            (None, Some((unit, count))) => format!("P{count}{}", unit.letter()).into(),
+            (None, None) => "one_time".into(),
+        }
     }
 }
 
@@ -137,7 +144,7 @@ impl FromStr for BillingCycle {
     }
 }
 
-/// Reads an ISO 8601 duration of one unit; `None` if the text is none.
+/// Parses an ISO 8601 duration of one unit; `None` if the text has another form.
 fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
     let rest = text.strip_prefix(['P', 'p'])?;
     let unit = [CycleUnit::Day, CycleUnit::Week, CycleUnit::Month, CycleUnit::Year]
@@ -147,88 +154,8 @@ fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // A number that does not fit is out of range as well.
+    // A number that does not fit into 16 bits is out of range as well.
     Some(BillingCycle::every(digits.parse().unwrap_or(u16::MAX), unit))
 }
 
-impl fmt::Display for BillingCycle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (NAMED.iter().find(|(_, cycle, _)| cycle == self), self.0) {
-            (Some((name, ..)), _) => f.pad(name),
-            (None, Some((unit, count))) => f.pad(&format!("P{count}{}", unit.letter())),
-            (None, None) => f.pad("one_time"),
-        }
-    }
-}
-
-impl Serialize for BillingCycle {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match NAMED.iter().find(|(_, cycle, _)| cycle == self) {
-            Some((name, ..)) => serializer.serialize_str(name),
-            None => serializer.collect_str(self),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for BillingCycle {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_and_alias_is_read_in_any_case_and_written_canonically() {
-        for (name, cycle, aliases) in NAMED {
-            for given in std::iter::once(&name).chain(aliases) {
-                assert_eq!(given.parse(), Ok(cycle), "{given}");
-                assert_eq!(given.to_uppercase().parse(), Ok(cycle), "{given}");
-            }
-            assert_eq!(cycle.to_string(), name);
-            assert_eq!(format!("{cycle:>10}"), format!("{name:>10}"));
-        }
-    }
-
-    #[test]
-    fn durations_of_one_unit_are_cycles() {
-        let cases = [
-            ("P14D", "P14D"),
-            ("P18M", "P18M"),
-            ("p5y", "P5Y"),
-            ("P1M", "monthly"),
-            ("P2W", "biweekly"),
-            ("P007D", "P7D"),
-            ("P36500D", "P36500D"),
-        ];
-        for (given, expected) in cases {
-            assert_eq!(given.parse::<BillingCycle>().unwrap().to_string(), expected, "{given}");
-        }
-    }
-
-    #[test]
-    fn refuses_other_lengths() {
-        let cases = [
-            ("", FaultCode::NotAllowedValue),
-            ("fortnightly", FaultCode::NotAllowedValue),
-            ("P", FaultCode::NotAllowedValue),
-            ("PD", FaultCode::NotAllowedValue),
-            ("PT1M", FaultCode::NotAllowedValue),
-            ("P1M2D", FaultCode::NotAllowedValue),
-            ("P-1M", FaultCode::NotAllowedValue),
-            ("P1.5M", FaultCode::NotAllowedValue),
-            ("Pé", FaultCode::NotAllowedValue),
-            ("P0D", FaultCode::OutOfRange),
-            ("P36501D", FaultCode::OutOfRange),
-            ("P1201M", FaultCode::OutOfRange),
-            ("P99999999999999999999Y", FaultCode::OutOfRange),
-        ];
-        for (given, expected) in cases {
-            let refused = given.parse::<BillingCycle>().unwrap_err();
-
-            assert_eq!(refused.code(), expected, "{given}");
-        }
-    }
-}
+written_as_text!(BillingCycle, |cycle| &cycle.text());

@@ -310,26 +310,3 @@ pub(crate) fn found<T>(
     let found = record?;
     found.ok_or_else(|| Error::NotFound { record: kind, name: name.to_string() })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::MemoryStore;
-    use crate::values::clock::ManualClock;
-    use crate::values::randomness::SeededRandomness;
-
-    #[test]
-    fn the_parts_of_a_service_may_be_shared_and_chosen_at_run_time() {
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::MAX));
-        let ids: Arc<dyn Randomness> = Arc::new(SeededRandomness::new(1));
-
-        let service = SubscriptionService::builder(MemoryStore::default())
-            .clock(Arc::clone(&clock))
-            .randomness(Arc::clone(&ids))
-            .build();
-
-        assert_eq!(service.now(), clock.now());
-        let made = EventId::new(service.now(), service.randomness()).unwrap();
-        assert_ne!(EventId::new(clock.now(), &ids).unwrap(), made);
-    }
-}

@@ -7,19 +7,18 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use super::query::{PageLimit, Position, SortKey};
 use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::text::reads_and_writes_as_text;
+use crate::values::faults::InvalidValue;
+use crate::values::text::checked_texts;
 use crate::values::version::Version;
 
-/// State of a capability: a JSON text under a key, with the values that lists find it by.
+/// A piece of state of a capability: a JSON text under a key, with the values by which lists find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Names the document.
+    /// The key of the document.
     pub key: DocumentKey,
     /// The number of times it has been written.
     pub version: Version,
@@ -47,31 +46,19 @@ pub struct DocumentKey {
     pub id: DocumentId,
 }
 
-fn visible(text: &str) -> Result<Box<str>, InvalidValue> {
-    if (1..=100).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(text.into())
-    } else {
-        let message = "must be 1 to 100 visible ASCII characters";
-        Err(InvalidValue::new(FaultCode::BadFormat, message))
-    }
+checked_texts! {
+    /// The id of a document: 1 to 100 visible ASCII characters, sorted byte by byte.
+    DocumentId: visible;
+    /// The label of a document: 1 to 100 visible ASCII characters.
+    Label: visible;
 }
 
-macro_rules! visible_texts {
-    ($($(#[$doc:meta])* $name:ident;)+) => {$(
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Box<str>);
-
-        impl FromStr for $name {
-            type Err = InvalidValue;
-
-            fn from_str(text: &str) -> Result<Self, InvalidValue> {
-                visible(text).map(Self)
-            }
-        }
-
-        reads_and_writes_as_text!($name);
-    )+};
+fn visible(text: &str) -> Result<&str, InvalidValue> {
+    if (1..=100).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(text)
+    } else {
+        Err(InvalidValue::bad_format("must be 1 to 100 visible ASCII characters"))
+    }
 }
 
 impl DocumentId {
@@ -81,19 +68,12 @@ impl DocumentId {
     }
 }
 
-visible_texts! {
-    /// The id of a document: 1 to 100 visible ASCII characters, sorted byte by byte.
-    DocumentId;
-    /// The label of a document: 1 to 100 visible ASCII characters.
-    Label;
-}
-
 /// The name of a collection of documents: 1 to 40 small letters, digits and underscores.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Collection(Cow<'static, str>);
 
 impl Collection {
-    /// A collection that the program names itself. The caller answers for its form.
+    /// A collection whose name stands in the program. The name is not checked.
     pub const fn named(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
@@ -113,7 +93,7 @@ impl FromStr for Collection {
             Ok(Self(Cow::Owned(text.to_owned())))
         } else {
             let message = "must be 1 to 40 small letters, digits and underscores";
-            Err(InvalidValue::new(FaultCode::BadFormat, message))
+            Err(InvalidValue::bad_format(message))
         }
     }
 }
@@ -124,8 +104,9 @@ impl fmt::Display for Collection {
     }
 }
 
-/// A page of the documents of one collection, sorted by id; those that are due by due time first.
+/// A page of the documents of one collection, sorted by id. Due documents are sorted by due time, then by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DocumentQuery {
     /// The collection.
     pub collection: Collection,
@@ -140,13 +121,13 @@ pub struct DocumentQuery {
 /// The documents of a collection that are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentFilter {
-    /// All of them.
+    /// All documents.
     All,
     /// The documents of this owner.
     Owner(Uuid),
-    /// Those with this label.
+    /// The documents with this label.
     Label(Label),
-    /// Those that are due at this moment or before, the longest due first.
+    /// The documents that are due at this moment or before, the longest due first.
     DueBy(Timestamp),
 }
 
@@ -167,24 +148,9 @@ impl DocumentQuery {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_labels_and_collections_beyond_their_bounds_are_refused() {
-        let longest = "x".repeat(100);
-        for text in ["a", "0194b9e4/00000000000000000017", "~!", longest.as_str()] {
-            assert_eq!(text.parse::<DocumentId>().unwrap().as_str(), text);
-            assert_eq!(text.parse::<Label>().unwrap().as_str(), text);
-        }
-        for text in ["", "a b", "a\n", "ä", "\u{7f}", &"x".repeat(101)] {
-            assert!(text.parse::<DocumentId>().is_err(), "{text:?}");
-            assert!(text.parse::<Label>().is_err(), "{text:?}");
-        }
-        for text in ["", "Upper", "a-b", "a b", &"x".repeat(41)] {
-            assert!(text.parse::<Collection>().is_err(), "{text:?}");
-        }
-        assert_eq!("webhook_endpoint".parse(), Ok(Collection::named("webhook_endpoint")));
+crate::with_fields! {
+    DocumentQuery {
+        with_after(impl Into<Option<Position>>) => after,
+        with_limit(PageLimit) => limit,
     }
 }

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
+use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, InvalidValue, named};
+use crate::values::faults::InvalidValue;
 use crate::values::version::Version;
 
-/// A caller's name for a request, as in the header `Idempotency-Key`: 1 to 255 visible ASCII characters.
+/// The key that a client chose for a request, as in the header `Idempotency-Key`: 1 to 255 visible ASCII
+/// characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyToken(Box<str>);
 
 impl IdempotencyToken {
-    /// The bare text.
+    /// The text as a plain `str`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -29,10 +31,7 @@ impl FromStr for IdempotencyToken {
         if (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
             Ok(Self(text.into()))
         } else {
-            Err(InvalidValue::new(
-                FaultCode::BadFormat,
-                "must be 1 to 255 visible ASCII characters",
-            ))
+            Err(InvalidValue::bad_format("must be 1 to 255 visible ASCII characters"))
         }
     }
 }
@@ -43,54 +42,28 @@ impl fmt::Debug for IdempotencyToken {
     }
 }
 
-/// Marks a create that may be repeated: a second request returns the record that the first one created.
+/// The idempotency key of a create: a second request with the key returns the record that the first created.
 ///
-/// A key names one request (an order, a row), never a customer and a plan: until it expires, it returns
-/// the record as it was created, even if that record has ended or was deleted.
+/// Choose a key for each request (an order, a row), not for a customer and a plan: until the key expires, it
+/// returns the record as it was created, even if that record has ended or was deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The client that sent the key: the same key of another client is another request.
+    /// The client that sent the key. The same key from another client is another request.
     pub client: String,
-    /// The client's name for the request.
+    /// The key that the client chose.
     pub key: IdempotencyToken,
 }
 
-/// An operation that accepts an idempotency key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// Creates a plan.
-    CreatePlan,
-    /// Creates a subscription.
-    CreateSubscription,
-    /// Creates a payment.
-    CreatePayment,
-}
-
-impl Operation {
-    /// Every operation.
-    pub const ALL: [Self; 3] = [Self::CreatePlan, Self::CreateSubscription, Self::CreatePayment];
-
-    /// The operation's name, as it is stored.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::CreatePlan => "create_plan",
-            Self::CreateSubscription => "create_subscription",
-            Self::CreatePayment => "create_payment",
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Operation {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        named(Self::ALL, Self::as_str, text)
+named_enum! {
+    /// An operation that accepts an idempotency key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Operation {
+        /// Creates a plan.
+        CreatePlan = "create_plan",
+        /// Creates a subscription.
+        CreateSubscription = "create_subscription",
+        /// Creates a payment.
+        CreatePayment = "create_payment",
     }
 }
 
@@ -101,7 +74,7 @@ pub struct IdempotencyKey {
     pub operation: Operation,
     /// The client that sent the request.
     pub client: String,
-    /// The client's name for the request.
+    /// The key that the client chose.
     pub key: IdempotencyToken,
 }
 
@@ -110,13 +83,13 @@ pub struct IdempotencyKey {
 pub struct IdempotencyRecord {
     /// The operation, the client and its key.
     pub key: IdempotencyKey,
-    /// How often the key was used for a new request: each time after the last use had expired.
+    /// The number of requests that used the key, each after the one before had expired.
     pub version: Version,
-    /// A hash of the input: another input under the same key is refused.
+    /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],
-    /// The record that was created, as it was then.
+    /// The record as it was created.
     pub result: IdempotencyResult,
-    /// The time from which the key may be used again.
+    /// The time from which the key may be used for a new request.
     pub expires_at: Timestamp,
 }
 

@@ -17,6 +17,7 @@ use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, InvalidValue};
 use crate::values::id::{PlanId, SubscriptionId, UserId};
 use crate::values::text::{ExternalId, Name};
+use crate::with_fields;
 
 /// Which way an order goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -161,6 +162,7 @@ impl PlanOrder {
 
 /// Which plans; all that are given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlanFilter {
     /// Open for new subscriptions or not.
     pub is_active: Option<bool>,
@@ -187,6 +189,7 @@ impl PlanFilter {
 
 /// A page of plans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlanQuery {
     /// Which ones.
     pub filter: PlanFilter,
@@ -242,6 +245,7 @@ impl SubscriptionOrder {
 
 /// Which subscriptions; all that are given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SubscriptionFilter {
     /// Of this user.
     pub user_id: Option<UserId>,
@@ -276,6 +280,7 @@ impl SubscriptionFilter {
 
 /// A page of subscriptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SubscriptionQuery {
     /// Which ones.
     pub filter: SubscriptionFilter,
@@ -307,6 +312,7 @@ impl Default for SubscriptionQuery {
 
 /// A page of the payments of one subscription, in the order of their creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PaymentQuery {
     /// Which subscription's.
     pub subscription_id: SubscriptionId,
@@ -337,6 +343,45 @@ impl PaymentQuery {
     /// True if `position` is one of this order.
     pub const fn fits(position: &Position) -> bool {
         matches!(position.key, SortKey::CreatedAt)
+    }
+}
+
+with_fields! {
+    PlanFilter {
+        with_is_active(impl Into<Option<bool>>) => is_active,
+        with_billing_cycle(impl Into<Option<BillingCycle>>) => billing_cycle,
+        with_product_id(impl Into<Option<ExternalId>>) => product_id,
+        with_tier(impl Into<Option<Tier>>) => tier,
+        with_most_popular(impl Into<Option<bool>>) => most_popular,
+    }
+    PlanQuery {
+        with_filter(PlanFilter) => filter,
+        with_order(PlanOrder) => order,
+        with_direction(Direction) => direction,
+        with_after(impl Into<Option<Position>>) => after,
+        with_limit(PageLimit) => limit,
+    }
+    SubscriptionFilter {
+        with_user_id(impl Into<Option<UserId>>) => user_id,
+        with_subscription_plan_id(impl Into<Option<PlanId>>) => subscription_plan_id,
+        with_statuses(Vec<SubscriptionStatus>) => statuses,
+        with_is_active(impl Into<Option<bool>>) => is_active,
+        with_external_subscription_id(impl Into<Option<ExternalId>>) => external_subscription_id,
+        with_renews_before(impl Into<Option<Timestamp>>) => renews_before,
+        with_renews_after(impl Into<Option<Timestamp>>) => renews_after,
+    }
+    SubscriptionQuery {
+        with_filter(SubscriptionFilter) => filter,
+        with_order(SubscriptionOrder) => order,
+        with_direction(Direction) => direction,
+        with_after(impl Into<Option<Position>>) => after,
+        with_limit(PageLimit) => limit,
+        with_now(Timestamp) => now,
+    }
+    PaymentQuery {
+        with_direction(Direction) => direction,
+        with_after(impl Into<Option<Position>>) => after,
+        with_limit(PageLimit) => limit,
     }
 }
 

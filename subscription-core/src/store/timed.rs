@@ -10,65 +10,48 @@ use super::{
     UniqueValue,
 };
 use crate::events::{Change, Subject};
+use crate::values::as_text::named_enum;
 
 /// Receives the measurements of a [`TimedStore`].
 pub trait StoreMeter: Send + Sync + fmt::Debug {
-    /// A call returned after `took`, with this error if it failed or was refused.
+    /// Receives a call that returned after `took`, with its error if it failed or was refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
 
-    /// A commit opened and revoked so many sessions.
+    /// Receives the numbers of sessions that a commit opened and revoked.
     fn sessions(&self, _opened: u64, _revoked: u64) {}
 }
 
-macro_rules! store_calls {
-    ($($name:ident $text:literal)+) => {
-        /// A call of a [`Store`], by what is asked for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "each is named by what is asked for")]
-        pub enum StoreCall {
-            $($name,)+
-        }
-
-        impl StoreCall {
-            /// Every call, in the order of the variants.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-
-            /// The name of the call in metrics.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)+
-                }
-            }
-        }
-    };
-}
-
-store_calls! {
-    Plan "plan"
-    PlanBySlug "plan_by_slug"
-    Plans "plans"
-    Subscription "subscription"
-    SubscriptionByExternalId "subscription_by_external_id"
-    Subscriptions "subscriptions"
-    Payment "payment"
-    PaymentByExternalId "payment_by_external_id"
-    Payments "payments"
-    User "user"
-    UserByIdentity "user_by_identity"
-    UserByEmail "user_by_email"
-    ClosingUsers "closing_users"
-    Session "session"
-    Sessions "sessions"
-    EndedSessionsOf "ended_sessions_of"
-    EndedSessions "ended_sessions"
-    Client "client"
-    Clients "clients"
-    Idempotency "idempotency"
-    ExpiredIdempotency "expired_idempotency"
-    Document "document"
-    Documents "documents"
-    Events "events"
-    Commit "commit"
+named_enum! {
+    /// A call of a [`Store`], named by the records that it reads.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "each is named by the records that it reads")]
+    pub enum StoreCall {
+        Plan = "plan",
+        PlanBySlug = "plan_by_slug",
+        Plans = "plans",
+        Subscription = "subscription",
+        SubscriptionByExternalId = "subscription_by_external_id",
+        Subscriptions = "subscriptions",
+        Payment = "payment",
+        PaymentByExternalId = "payment_by_external_id",
+        Payments = "payments",
+        User = "user",
+        UserByIdentity = "user_by_identity",
+        UserByEmail = "user_by_email",
+        ClosingUsers = "closing_users",
+        Session = "session",
+        Sessions = "sessions",
+        EndedSessionsOf = "ended_sessions_of",
+        EndedSessions = "ended_sessions",
+        Client = "client",
+        Clients = "clients",
+        Idempotency = "idempotency",
+        ExpiredIdempotency = "expired_idempotency",
+        Document = "document",
+        Documents = "documents",
+        Events = "events",
+        Commit = "commit",
+    }
 }
 
 impl StoreCall {
@@ -111,10 +94,9 @@ impl StoreCall {
     }
 }
 
-/// A store whose calls are timed and counted.
+/// A store that measures the calls of another store.
 ///
-/// A cache belongs in front of it: its hits take no time worth counting, and would hide how long the
-/// other reads take.
+/// Put a cache in front of it, not behind it: the hits of the cache would hide how long the other reads take.
 #[derive(Debug)]
 pub struct TimedStore<S, M> {
     inner: S,

@@ -1,86 +1,46 @@
-//! The states of a subscription, the moves between them, and which of them grant access in time.
-
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+//! The states of a subscription, the transitions between them, and which of the states grant access.
 
 use crate::values::clock::Timestamp;
 use crate::values::faults::InvalidValue;
-use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state};
+use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state, row};
 
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubscriptionStatus {
-    /// Not yet begun.
+    /// It has not begun.
     Pending,
-    /// In its free trial.
+    /// It is in its free trial.
     OnTrial,
-    /// Paid for.
+    /// It is paid for.
     Active,
-    /// The last payment failed; access goes on while it is tried again.
+    /// The last payment failed; it grants access while the payment is retried.
     PastDue,
-    /// The tries are over; access is off until it is paid.
+    /// The retries have ended; it grants no access until it is paid.
     Unpaid,
-    /// Set aside by its owner.
+    /// Its owner has paused it; it grants no access.
     Paused,
-    /// Will not renew; grants access until `ends_at`.
+    /// It will not renew; it grants access until `ends_at`.
     Cancelled,
-    /// Over.
+    /// It has ended.
     Expired,
 }
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
 static TABLE: [Row<SubscriptionStatus>; 8] = [
-    Row {
-        state: Pending,
-        name: "pending",
-        aliases: &["incomplete", "scheduled"],
-        next: &[OnTrial, Active, Expired],
-    },
-    Row {
-        state: OnTrial,
-        name: "on_trial",
-        aliases: &["trialing", "trial", "in_trial"],
-        next: &[Active, PastDue, Paused, Cancelled, Expired],
-    },
-    Row {
-        state: Active,
-        name: "active",
-        aliases: &[],
-        next: &[PastDue, Paused, Cancelled, Expired],
-    },
-    Row {
-        state: PastDue,
-        name: "past_due",
-        aliases: &["overdue"],
-        next: &[Active, Unpaid, Paused, Cancelled, Expired],
-    },
-    Row {
-        state: Unpaid,
-        name: "unpaid",
-        aliases: &["suspended"],
-        next: &[Active, Cancelled, Expired],
-    },
-    Row {
-        state: Paused,
-        name: "paused",
-        aliases: &[],
-        next: &[Active, PastDue, Cancelled, Expired],
-    },
-    Row {
-        state: Cancelled,
-        name: "cancelled",
-        aliases: &["canceled", "non_renewing"],
-        next: &[Active, OnTrial, Expired],
-    },
-    Row {
-        state: Expired,
-        name: "expired",
-        aliases: &["ended", "terminated", "completed", "inactive"],
-        next: &[],
-    },
+    row(Pending, "pending", &["incomplete", "scheduled"], &[OnTrial, Active, Expired]),
+    row(
+        OnTrial,
+        "on_trial",
+        &["trialing", "trial", "in_trial"],
+        &[Active, PastDue, Paused, Cancelled, Expired],
+    ),
+    row(Active, "active", &[], &[PastDue, Paused, Cancelled, Expired]),
+    row(PastDue, "past_due", &["overdue"], &[Active, Unpaid, Paused, Cancelled, Expired]),
+    row(Unpaid, "unpaid", &["suspended"], &[Active, Cancelled, Expired]),
+    row(Paused, "paused", &[], &[Active, PastDue, Cancelled, Expired]),
+    row(Cancelled, "cancelled", &["canceled", "non_renewing"], &[Active, OnTrial, Expired]),
+    row(Expired, "expired", &["ended", "terminated", "completed", "inactive"], &[]),
 ];
 
 reads_and_writes_as_state!(SubscriptionStatus);
@@ -94,9 +54,9 @@ impl SubscriptionStatus {
         }
     }
 
-    /// Checks the step to another state at `now`, of a subscription that ends at `ends_at`.
+    /// Checks the transition to another state at `now`, for a subscription that ends at `ends_at`.
     ///
-    /// The same state again is no step. What is cancelled comes back only before its end.
+    /// To stay in the same state is always allowed. A cancelled subscription is resumed only before its end.
     pub fn step(
         self,
         to: Self,
@@ -120,34 +80,7 @@ impl SubscriptionStatus {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_stands_in_the_order_of_the_enum() {
-        for (nth, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.state as usize, nth, "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn the_documentation_shows_the_table() {
-        let documented = include_str!("transitions.md");
-
-        assert!(documented.contains(&states::markdown(&TABLE)), "{}", states::markdown(&TABLE));
-    }
-
-    #[test]
-    fn every_name_and_alias_is_read_in_any_case() {
-        for row in &TABLE {
-            for given in std::iter::once(&row.name).chain(row.aliases) {
-                assert_eq!(given.parse(), Ok(row.state), "{given}");
-                assert_eq!(given.to_uppercase().parse(), Ok(row.state), "{given}");
-            }
-            assert_eq!(row.state.to_string(), row.name);
-            assert_eq!(format!("{:>10}", row.state), format!("{:>10}", row.name));
-        }
-        let refused = "dead".parse::<SubscriptionStatus>().unwrap_err();
-        assert!(refused.to_string().contains("pending, on_trial, active"), "{refused}");
-    }
+#[test]
+fn the_table_is_in_order_and_documented() {
+    states::check_table(&TABLE, include_str!("transitions.md"));
 }

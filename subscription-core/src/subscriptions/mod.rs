@@ -328,31 +328,3 @@ fn before_start(
             InvalidValue::new(FaultCode::OutOfRange, "must not be before starts_at").at(field)
         })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::values::randomness::SeededRandomness;
-
-    #[test]
-    fn what_is_over_keeps_an_end_when_it_is_told_so_again_with_none() {
-        let now: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
-        let ids = SeededRandomness::new(1);
-        let user = UserId::new(now, &ids).unwrap();
-        let new = NewSubscription::new(user, PlanId::new(now, &ids).unwrap());
-        let id = SubscriptionId::new(now, &ids).unwrap();
-        let held = Subscription::create(new, BillingCycle::MONTHLY, id, now).unwrap();
-
-        for (status, ends_at) in [
-            (SubscriptionStatus::Cancelled, held.renews_at),
-            (SubscriptionStatus::Expired, Some(now)),
-        ] {
-            let without_end =
-                SubscriptionChanges { ends_at: Field::Null, ..SubscriptionChanges::status(status) };
-            let over = held.change(without_end.clone(), now).unwrap().unwrap();
-
-            assert_eq!(over.ends_at, ends_at, "{status}");
-            assert_eq!(over.change(without_end, now), Ok(None), "{status}");
-        }
-    }
-}

@@ -1,7 +1,7 @@
-//! Time: a moment in UTC, and the trait that returns the current one.
+//! Time: [`Timestamp`], a moment in UTC, and [`Clock`], the trait that returns the present one.
 //!
-//! Moments are cut to the microsecond, the finest resolution that every store has, so that a record read
-//! back is equal to the record written.
+//! Moments are cut to the microsecond, the finest resolution that every store has. So a record that is read
+//! back equals the record that was written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Timelike, Utc};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::values::as_text::written_as_text;
 use crate::values::faults::{FaultCode, InvalidValue};
 
 /// A moment in UTC, in whole microseconds, from 1970 to the end of 9999.
@@ -35,15 +35,13 @@ impl Timestamp {
     /// The last microsecond of the year 9999.
     pub const MAX: Self = Self(253_402_300_799_999_999);
 
-    /// The moment so many microseconds after 1970-01-01T00:00:00Z.
+    /// The moment this number of microseconds after 1970-01-01T00:00:00Z.
     pub fn from_micros(micros: i64) -> Result<Self, InvalidValue> {
         if (Self::MIN.0..=Self::MAX.0).contains(&micros) {
             Ok(Self(micros))
         } else {
-            Err(InvalidValue::new(
-                FaultCode::OutOfRange,
-                "must lie between the years 1970 and 9999 (UTC)",
-            ))
+            let message = "must lie between the years 1970 and 9999 (UTC)";
+            Err(InvalidValue::new(FaultCode::OutOfRange, message))
         }
     }
 
@@ -64,8 +62,8 @@ impl TryFrom<DateTime<Utc>> for Timestamp {
     type Error = InvalidValue;
 
     fn try_from(moment: DateTime<Utc>) -> Result<Self, InvalidValue> {
-        // chrono writes a leap second as a nanosecond beyond 999,999,999; taken along it would roll
-        // over into the next minute.
+        // chrono stores a leap second as a nanosecond beyond 999,999,999: unless it is cut, the moment would
+        // lie in the next minute.
         let sub_second = i64::from(moment.nanosecond().min(999_999_999) / 1_000);
         Self::from_micros(moment.timestamp().saturating_mul(1_000_000).saturating_add(sub_second))
     }
@@ -82,13 +80,9 @@ impl FromStr for Timestamp {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let refused = || {
-            InvalidValue::new(
-                FaultCode::BadFormat,
-                "must be an RFC 3339 time such as 2025-01-31T12:00:00Z",
-            )
-        };
-        // Also allowed by chrono: a space for the `T`, and fractions of any length.
+        let refused =
+            || InvalidValue::bad_format("must be an RFC 3339 time such as 2025-01-31T12:00:00Z");
+        // chrono also allows a space for the `T`, and fractions of any length.
         if text.len() > 64 || !text.is_ascii() || text.contains(' ') {
             return Err(refused());
         }
@@ -97,12 +91,12 @@ impl FromStr for Timestamp {
     }
 }
 
-/// The form of a moment's text.
+/// The text of a moment, with zeros in place of its digits.
 const TEXT: &[u8; 27] = b"0000-00-00T00:00:00.000000Z";
 
 impl Timestamp {
-    /// Its text, on the stack: a page of records has hundreds of them. chrono's own is made on the heap, and
-    /// works out its calendar fields one by one.
+    /// Writes the text of the moment into a buffer on the stack, because a page of records has hundreds of
+    /// them. chrono would allocate the text, and compute the calendar fields one by one.
     fn text(self, text: &mut [u8; TEXT.len()]) -> &str {
         // Nothing is negative from 1970 on.
         let micros = self.0.unsigned_abs();
@@ -124,15 +118,15 @@ impl Timestamp {
     }
 }
 
-/// A number that is known to be small.
+/// The number as 32 bits, for a number that is known to fit.
 fn low(number: u64) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }
 
-/// Year, month and day of so many days after 1970-01-01, by the Gregorian calendar.
+/// Year, month and day of the date this number of days after 1970-01-01, by the Gregorian calendar.
 ///
-/// Counted in years that begin in March, so that the leap day is the last of its year and the months before
-/// it have lengths that repeat: 153 days in five months.
+/// The computation counts years from March, so that the leap day is the last day of its year and the lengths
+/// of the months before it repeat: 153 days in five months.
 fn civil(days: u32) -> (u32, u32, u32) {
     const DAYS_TO_1970: u32 = 719_468;
     const DAYS_OF_400_YEARS: u32 = 146_097;
@@ -147,17 +141,13 @@ fn civil(days: u32) -> (u32, u32, u32) {
     (era * 400 + year_of_era + next_year, month, day)
 }
 
-/// A number below a hundred.
+/// The two digits of a number below a hundred.
 fn digits(number: u32) -> [u8; 2] {
     let digit = |number: u32| b'0' + u8::try_from(number % 10).unwrap_or_default();
     [digit(number / 10), digit(number)]
 }
 
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.text(&mut [0; TEXT.len()]))
-    }
-}
+written_as_text!(Timestamp, |moment| moment.text(&mut [0; TEXT.len()]));
 
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,27 +155,15 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text(&mut [0; TEXT.len()]))
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-/// Tells the time.
+/// Returns the present time.
 ///
-/// The service asks nobody else, so that a test turns time by hand with a [`ManualClock`].
+/// The service has no other source of time, so a test can set the time with a [`ManualClock`].
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present moment.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that is shared, or chosen at run time.
+/// A clock behind an [`Arc`], shared or chosen at run time, is a clock.
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()
@@ -200,13 +178,13 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
         let now = Utc::now();
-        // A machine that believes to live before 1970 or after 9999 gets the nearest moment.
+        // A machine whose clock shows a time before 1970 or after 9999 gets the nearest moment.
         let nearest = if now.timestamp() < 0 { Timestamp::MIN } else { Timestamp::MAX };
         Timestamp::try_from(now).unwrap_or(nearest)
     }
 }
 
-/// A clock that stands still until it is turned; its clones are the same clock.
+/// A clock that stands still until it is set. Its clones share the same time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -226,14 +204,14 @@ impl ManualClock {
         Self(Arc::new(AtomicI64::new(now.0)))
     }
 
-    /// Turns the clock to `now`, forwards or backwards.
+    /// Sets the clock to `now`, forwards or backwards.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.0, Ordering::SeqCst);
     }
 
-    /// Turns the clock forwards.
+    /// Moves the clock forwards by `span`.
     pub fn advance(&self, span: Duration) {
-        // Another thread may turn the same clock: read and write in one step.
+        // Another thread may set the same clock: read and write in one step.
         self.0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
                 Some(Timestamp(now).saturating_add(span).0)
@@ -245,85 +223,5 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.load(Ordering::SeqCst))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_what_chrono_writes_with_six_digits_of_fraction() {
-        let mut micros: i64 = 0;
-        let mut cases = vec![Timestamp::MIN, Timestamp::MAX];
-        // Days, hours and fractions of all kinds; the step is no multiple of any.
-        while let Ok(at) = Timestamp::from_micros(micros) {
-            let whole = micros - micros % 1_000_000;
-            cases.extend([at, Timestamp(whole), Timestamp(whole + 1_000), Timestamp(whole + 1)]);
-            micros += 86_399_777_123_457;
-        }
-        for at in cases {
-            let by_chrono =
-                DateTime::<Utc>::from(at).to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
-
-            assert_eq!(at.to_string(), by_chrono);
-        }
-    }
-
-    #[test]
-    fn reads_any_offset_and_fraction_and_writes_utc_to_the_microsecond() {
-        let cases = [
-            ("2025-01-31T00:00:00Z", "2025-01-31T00:00:00.000000Z"),
-            ("2025-01-31T00:00:00z", "2025-01-31T00:00:00.000000Z"),
-            ("2025-01-31t00:00:00Z", "2025-01-31T00:00:00.000000Z"),
-            ("2025-01-31T00:30:00+01:00", "2025-01-30T23:30:00.000000Z"),
-            ("2025-01-31T00:00:00-00:30", "2025-01-31T00:30:00.000000Z"),
-            ("2025-01-31T00:00:00.5Z", "2025-01-31T00:00:00.500000Z"),
-            ("2025-01-31T00:00:00.000001Z", "2025-01-31T00:00:00.000001Z"),
-            ("2025-01-31T00:00:00.1234569Z", "2025-01-31T00:00:00.123456Z"),
-            ("2025-01-31T00:00:00.123456789012345678Z", "2025-01-31T00:00:00.123456Z"),
-            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59.999999Z"),
-            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z"),
-            ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
-        ];
-        for (given, expected) in cases {
-            let read: Timestamp = given.parse().unwrap();
-
-            assert_eq!(read.to_string(), expected, "{given}");
-            assert_eq!(read.to_string().parse(), Ok(read), "{given}");
-        }
-    }
-
-    #[test]
-    fn refuses_what_is_no_time_of_1970_to_9999() {
-        let cases = [
-            ("", FaultCode::BadFormat),
-            ("2025-01-31", FaultCode::BadFormat),
-            ("2025-01-31 00:00:00Z", FaultCode::BadFormat),
-            ("2025-01-31T00:00:00", FaultCode::BadFormat),
-            ("2025-02-29T00:00:00Z", FaultCode::BadFormat),
-            ("2025-01-31T24:00:00Z", FaultCode::BadFormat),
-            ("2025-01-31T00:00:00Z ", FaultCode::BadFormat),
-            ("10000-01-01T00:00:00Z", FaultCode::BadFormat),
-            ("1969-12-31T23:59:59.999999Z", FaultCode::OutOfRange),
-            ("9999-12-31T23:59:59-01:00", FaultCode::OutOfRange),
-        ];
-        for (given, expected) in cases {
-            let refused = given.parse::<Timestamp>().unwrap_err();
-
-            assert_eq!(refused.code(), expected, "{given}");
-        }
-    }
-
-    #[test]
-    fn a_manual_clock_stands_still_and_stops_at_the_end_of_time() {
-        let clock = ManualClock::at(Timestamp::MIN);
-        let same_clock = clock.clone();
-
-        assert_eq!(clock.now(), Timestamp::MIN);
-
-        clock.advance(Duration::MAX);
-
-        assert_eq!(same_clock.now(), Timestamp::MAX);
     }
 }

@@ -1,82 +1,45 @@
-//! Faults: everything that is wrong with an input, collected.
+//! Faults: the errors in the fields of an input.
 //!
 //! A value that cannot be parsed is an [`InvalidValue`]; with the name of its field it is a [`Fault`]. An
-//! input is read to its end before it is refused, so that a caller can correct all of it at once.
+//! input is read to its end before it is refused, so that the caller sees all faults at once.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
 
-/// The stable name of what is wrong with a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultCode {
-    /// The field must be there and is not.
-    Required,
-    /// No such field can be set.
-    UnknownField,
-    /// A string where a number belongs, and the like.
-    WrongType,
-    /// Fewer characters than allowed.
-    TooShort,
-    /// More characters or more elements than allowed.
-    TooLong,
-    /// A number or a time outside its range.
-    OutOfRange,
-    /// The text is not of the form that the field asks for.
-    BadFormat,
-    /// The value is not one of those allowed here.
-    NotAllowedValue,
-    /// NUL or another control character.
-    ControlCharacter,
-    /// The field cannot be null.
-    NullNotAllowed,
-    /// The record that the field names does not exist.
-    UnknownReference,
-}
+use crate::values::as_text::named_enum;
 
-impl FaultCode {
-    /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
-        Self::Required,
-        Self::UnknownField,
-        Self::WrongType,
-        Self::TooShort,
-        Self::TooLong,
-        Self::OutOfRange,
-        Self::BadFormat,
-        Self::NotAllowedValue,
-        Self::ControlCharacter,
-        Self::NullNotAllowed,
-        Self::UnknownReference,
-    ];
-
-    /// The code as it is written in an answer.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Required => "required",
-            Self::UnknownField => "unknown_field",
-            Self::WrongType => "wrong_type",
-            Self::TooShort => "too_short",
-            Self::TooLong => "too_long",
-            Self::OutOfRange => "out_of_range",
-            Self::BadFormat => "bad_format",
-            Self::NotAllowedValue => "not_allowed_value",
-            Self::ControlCharacter => "control_character",
-            Self::NullNotAllowed => "null_not_allowed",
-            Self::UnknownReference => "unknown_reference",
-        }
+named_enum! {
+    /// The kind of a fault, as a stable name for machines.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FaultCode {
+        /// A required field is absent.
+        Required = "required",
+        /// The input has no field of this name.
+        UnknownField = "unknown_field",
+        /// The JSON value is of another type: a string in place of a number, for example.
+        WrongType = "wrong_type",
+        /// The text has fewer characters than allowed.
+        TooShort = "too_short",
+        /// The value has more characters or elements than allowed.
+        TooLong = "too_long",
+        /// The number or time lies outside its range.
+        OutOfRange = "out_of_range",
+        /// The text does not have the form that the field requires.
+        BadFormat = "bad_format",
+        /// The value is not one of the allowed values.
+        NotAllowedValue = "not_allowed_value",
+        /// The text has NUL or another control character.
+        ControlCharacter = "control_character",
+        /// The field cannot be null.
+        NullNotAllowed = "null_not_allowed",
+        /// The record that the field names does not exist.
+        UnknownReference = "unknown_reference",
     }
 }
 
-impl fmt::Display for FaultCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The reason why a value was refused, without the field that it was for.
+/// The reason why a value was refused, without the name of its field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidValue {
@@ -85,9 +48,14 @@ pub struct InvalidValue {
 }
 
 impl InvalidValue {
-    /// Refuses a value; the message goes on from the field's name: "must be …".
+    /// A fault whose message continues the field's name: "must be …".
     pub fn new(code: FaultCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// A fault of the code [`FaultCode::BadFormat`].
+    pub(crate) const fn bad_format(message: &'static str) -> Self {
+        Self { code: FaultCode::BadFormat, message: Cow::Borrowed(message) }
     }
 
     /// The kind of fault.
@@ -95,29 +63,17 @@ impl InvalidValue {
         self.code
     }
 
-    /// Says which field the value was for.
+    /// The fault of the field with this name.
     #[must_use]
     pub fn at(self, field: impl Into<Cow<'static, str>>) -> Fault {
         Fault { field: field.into(), code: self.code, message: self.message }
     }
 }
 
-/// The one of `all` that is called `text`.
-pub(crate) fn named<T: Copy, const N: usize>(
-    all: [T; N],
-    name: fn(T) -> &'static str,
-    text: &str,
-) -> Result<T, InvalidValue> {
-    all.into_iter().find(|value| name(*value) == text).ok_or_else(|| {
-        let message = format!("must be one of {}", all.map(name).join(", "));
-        InvalidValue::new(FaultCode::NotAllowedValue, message)
-    })
-}
-
-/// A fault of one field.
+/// An error in one field of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The field's name; an element of a list is `variants[2]`, the input as a whole is empty.
+    /// The field's name. The name of an element of a list is `variants[2]`; that of the whole input is empty.
     pub field: Cow<'static, str>,
     /// The kind of fault.
     pub code: FaultCode,
@@ -125,7 +81,7 @@ pub struct Fault {
     pub message: Cow<'static, str>,
 }
 
-/// All that is wrong with an input; never empty once it is an error.
+/// All faults of an input; never empty in an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Faults(Vec<Fault>);
@@ -141,7 +97,7 @@ impl Faults {
         self.0.push(fault);
     }
 
-    /// Turns to an error if there are any.
+    /// `Ok` if there are no faults.
     pub fn into_result(self) -> Result<(), Self> {
         if self.0.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -174,26 +130,3 @@ impl fmt::Display for Faults {
 }
 
 impl std::error::Error for Faults {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_code_is_written_in_json_as_it_is_named() {
-        for code in FaultCode::ALL {
-            let json = serde_json::to_string(&code).unwrap();
-
-            assert_eq!(json, format!("\"{}\"", code.as_str()));
-        }
-    }
-
-    #[test]
-    fn faults_read_as_one_sentence() {
-        let mut faults = Faults::default();
-        faults.push(InvalidValue::new(FaultCode::Required, "is required").at("name"));
-        faults.push(InvalidValue::new(FaultCode::WrongType, "must be an object").at(""));
-
-        assert_eq!(faults.to_string(), "name is required; the input must be an object");
-    }
-}

@@ -1,19 +1,19 @@
-//! Names of records: one type each, all UUID version 7 but for users of other systems.
+//! Ids: a type for each kind of record. All are UUIDs of version 7, except for users of other systems.
 //!
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
-//! creation: stores sort and page by the id alone, and new records land at the end of every index.
+//! creation: stores sort and page by the id alone, and insert new records at the end of every index.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::{Builder, Uuid};
 
+use crate::values::as_text::written_as_text;
 use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::faults::InvalidValue;
 use crate::values::randomness::{Randomness, RandomnessUnavailable};
 
-/// A version 7 UUID whose first 60 bits that are free hold `at` to the microsecond.
+/// A version 7 UUID whose first 60 free bits hold `at`, to the microsecond.
 fn time_ordered(at: Timestamp, source: &dyn Randomness) -> Result<Uuid, RandomnessUnavailable> {
     let mut bytes = [0; 10];
     source.fill_id(&mut bytes)?;
@@ -28,14 +28,11 @@ fn time_ordered(at: Timestamp, source: &dyn Randomness) -> Result<Uuid, Randomne
 }
 
 fn from_text(text: &str) -> Result<Uuid, InvalidValue> {
-    // `Uuid` also reads braces, URNs and bare digits: a record has one name, not five.
+    // `Uuid` also parses braces, URNs and bare digits, but an id has one text, not five.
     let hyphenated = text.len() == 36;
-    Uuid::try_parse(text).ok().filter(|_| hyphenated).ok_or_else(|| {
-        InvalidValue::new(
-            FaultCode::BadFormat,
-            "must be a UUID such as 01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
-        )
-    })
+    let message = "must be a UUID such as 01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77";
+    let uuid = Uuid::try_parse(text).ok().filter(|_| hyphenated);
+    uuid.ok_or_else(|| InvalidValue::bad_format(message))
 }
 
 macro_rules! id_types {
@@ -73,55 +70,39 @@ macro_rules! id_types {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.0.as_hyphenated(), f)
-            }
-        }
+        written_as_text!($name, |id| id.0.as_hyphenated().encode_lower(&mut [0; 36]));
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({self})", stringify!($name))
             }
         }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.0.as_hyphenated().encode_lower(&mut [0; 36]))
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
     )+};
 }
 
 id_types! {
-    /// Names a [`Plan`](crate::plans::Plan).
+    /// The id of a [`Plan`](crate::plans::Plan).
     PlanId;
-    /// Names a [`Subscription`](crate::subscriptions::Subscription).
+    /// The id of a [`Subscription`](crate::subscriptions::Subscription).
     SubscriptionId;
-    /// Names a [`Payment`](crate::payments::Payment).
+    /// The id of a [`Payment`](crate::payments::Payment).
     PaymentId;
-    /// Names a [`User`](crate::accounts::User): the person who has a subscription.
+    /// The id of a [`User`](crate::accounts::User): the person who has a subscription.
     UserId;
-    /// Names a [`Session`](crate::accounts::Session).
+    /// The id of a [`Session`](crate::accounts::Session).
     SessionId;
-    /// Names an access token.
+    /// The id of an access token.
     TokenId;
-    /// Names an [`Event`](crate::events::Event).
+    /// The id of an [`Event`](crate::events::Event).
     EventId;
 }
 
 impl UserId {
-    /// The id of a user whom another system names by a text that is no UUID: the same for the same text,
-    /// in every process and language (UUID version 5, RFC 9562).
+    /// The id of a user of another system, whose own id `text` there is no UUID. It is a UUID of version 5
+    /// (RFC 9562): the same text gives the same id in every process and language.
     ///
-    /// The namespace is chosen once for all users of that system, as the version 5 UUID of one's own
-    /// domain in the DNS namespace. The text is read byte for byte: `42` and `042` are two users.
+    /// Choose the namespace once for all users of that system: the version 5 UUID of your domain in the DNS
+    /// namespace. The text counts byte for byte: `42` and `042` are two users.
     ///
     /// ```
     /// use subscription_core::UserId;
@@ -135,85 +116,5 @@ impl UserId {
     /// ```
     pub fn from_foreign(namespace: Uuid, text: &str) -> Self {
         Self(Uuid::new_v5(&namespace, text.as_bytes()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::values::randomness::{SeededRandomness, SystemRandomness};
-
-    #[test]
-    fn ids_sort_as_their_moments_do_to_the_microsecond() {
-        let ids = SeededRandomness::new(7);
-        let start: Timestamp = "2025-01-31T00:00:00Z".parse().unwrap();
-
-        let made: Vec<PlanId> = (0..5_000)
-            .map(|micros| Timestamp::from_micros(start.micros() + micros).unwrap())
-            .map(|at| PlanId::new(at, &ids).unwrap())
-            .collect();
-
-        assert!(made.is_sorted_by(|a, b| a < b));
-    }
-
-    #[test]
-    fn an_id_is_a_uuid_of_version_7_at_both_ends_of_time() {
-        for at in [Timestamp::MIN, Timestamp::MAX] {
-            let id = EventId::new(at, &SystemRandomness).unwrap();
-
-            assert_eq!(id.uuid().get_version_num(), 7, "{at}");
-            assert_eq!(id.uuid().get_variant(), uuid::Variant::RFC4122, "{at}");
-        }
-    }
-
-    #[test]
-    fn a_foreign_name_has_the_id_that_other_languages_give_it() {
-        let namespace = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"shop.example");
-
-        // As the module `uuid` of Python has them.
-        for (text, id) in [
-            ("42", "966d0ee2-0ba0-53f6-be20-3288f30aad07"),
-            ("042", "bc1e4cf9-c2f2-515c-a4bf-962108f46b71"),
-            ("", "84f90269-4450-5307-b9cf-595b01f81e69"),
-            ("Zo\u{eb}", "77c3e848-dd16-5386-9a8f-e36b39b7584b"),
-        ] {
-            let user = UserId::from_foreign(namespace, text);
-
-            assert_eq!(user.to_string(), id, "{text:?}");
-            assert_eq!(user.to_string().parse(), Ok(user), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn reads_and_writes_plain_uuid_text_only() {
-        let text = "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77";
-        let id: PlanId = text.to_uppercase().parse().unwrap();
-
-        assert_eq!(id.to_string(), text);
-        assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"{text}\""));
-        assert_eq!(serde_json::from_str::<PlanId>(&format!("\"{text}\"")).unwrap(), id);
-        for other in [
-            "",
-            "plan",
-            "01933b6e7a5c7cc08f3e2d9c5b1a4e77",
-            "{01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77}",
-            "urn:uuid:01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
-            "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e7g",
-        ] {
-            assert_eq!(
-                other.parse::<PlanId>().unwrap_err().code(),
-                FaultCode::BadFormat,
-                "{other}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_seed_repeats_its_ids() {
-        let at = Timestamp::MIN;
-        let first = PlanId::new(at, &SeededRandomness::new(1)).unwrap();
-
-        assert_eq!(PlanId::new(at, &SeededRandomness::new(1)).unwrap(), first);
-        assert_ne!(PlanId::new(at, &SeededRandomness::new(2)).unwrap(), first);
     }
 }

@@ -1,5 +1,6 @@
 //! Small types that validate their values, and the interfaces to the clock and to randomness.
 
+pub(crate) mod as_text;
 pub(crate) mod clock;
 pub(crate) mod decimal;
 pub(crate) mod faults;
@@ -9,3 +10,4 @@ pub(crate) mod randomness;
 pub(crate) mod states;
 pub(crate) mod text;
 pub(crate) mod version;
+mod with_fields;

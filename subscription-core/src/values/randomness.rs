@@ -1,35 +1,35 @@
-//! The port for random bytes.
+//! The trait for sources of random bytes.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The machine gave no random bytes.
+/// The source of randomness failed.
 #[derive(Debug, thiserror::Error)]
-#[error("no randomness is to be had")]
+#[error("the source of random bytes failed")]
 pub struct RandomnessUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl RandomnessUnavailable {
-    /// Wraps what the source of randomness said.
+    /// Wraps the error of the source.
     pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(source.into())
     }
 }
 
-/// The source of all random bytes: of ids, salts, secrets and pauses.
+/// The source of random bytes for ids, salts, secrets and pauses.
 ///
-/// The service uses no other, so that a seed ([`SeededRandomness`]) repeats a run.
+/// The service has no other source, so a run with the same seed ([`SeededRandomness`]) repeats exactly.
 pub trait Randomness: Send + Sync + fmt::Debug {
-    /// Fills all of `bytes` with random bytes of which no copy remains: fit for a secret.
+    /// Fills `bytes` with random bytes that are fit for a secret: the source keeps no copy of them.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;
 
-    /// Fills the random part of an id, which is no secret, so the bytes may come from a buffer.
+    /// Fills the random part of an id. An id is no secret, so the bytes may come from a buffer.
     fn fill_id(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
         self.fill(bytes)
     }
 }
 
-/// A source that is shared, or chosen at run time.
+/// A source behind an [`Arc`], shared or chosen at run time, is a source.
 impl<I: Randomness + ?Sized> Randomness for Arc<I> {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
         (**self).fill(bytes)
@@ -40,13 +40,13 @@ impl<I: Randomness + ?Sized> Randomness for Arc<I> {
     }
 }
 
-/// The random numbers of the operating system.
+/// The random bytes of the operating system.
 ///
-/// For ids they are fetched a few hundred bytes at a time, because each fetch is a system call.
+/// The bytes for ids are fetched a few hundred at a time, because each fetch is a system call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandomness;
 
-/// Random bytes of one thread that were fetched ahead; those that were given away are zero.
+/// The random bytes that one thread has fetched ahead; bytes that were handed out are set to zero.
 struct Buffer {
     bytes: [u8; 512],
     left: usize,
@@ -59,7 +59,7 @@ thread_local! {
 impl Buffer {
     fn fill(&mut self, into: &mut [u8]) -> Result<(), RandomnessUnavailable> {
         if into.len() > self.left {
-            // Not the fresh ones alone: nothing is left of a fetch that failed half way.
+            // The buffer counts as empty until the fetch succeeds: a failed one may have written a part.
             self.left = 0;
             getrandom::fill(&mut self.bytes).map_err(RandomnessUnavailable::new)?;
             self.left = self.bytes.len();
@@ -72,7 +72,7 @@ impl Buffer {
                 self.left = rest;
                 Ok(())
             }
-            // More than the buffer holds.
+            // The caller wants more bytes than the buffer holds.
             Some(_) | None => getrandom::fill(into).map_err(RandomnessUnavailable::new),
         }
     }
@@ -84,7 +84,7 @@ impl Randomness for SystemRandomness {
     }
 
     fn fill_id(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        // A thread that is ending has no buffer any more.
+        // A thread that is ending no longer has its buffer.
         BUFFER
             .try_with(|buffer| buffer.try_borrow_mut().ok().map(|mut buffer| buffer.fill(bytes)))
             .ok()
@@ -93,12 +93,12 @@ impl Randomness for SystemRandomness {
     }
 }
 
-/// The same bytes in each run with the same seed, for tests.
+/// A sequence of bytes that its seed determines, for tests.
 #[derive(Debug)]
 pub struct SeededRandomness(Mutex<u64>);
 
 impl SeededRandomness {
-    /// Starts the sequence of bytes that belongs to `seed`.
+    /// The sequence of this seed, from its start.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }
@@ -119,28 +119,5 @@ impl Randomness for SeededRandomness {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn random_bytes_are_given_away_once_and_all_of_them_are_random() {
-        let mut seen = std::collections::HashSet::new();
-        let mut bits = 0;
-        for length in (8..=600).step_by(7).cycle().take(10_000) {
-            let mut bytes = vec![0; length];
-
-            SystemRandomness.fill_id(&mut bytes).unwrap();
-
-            bits += bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
-            assert!(seen.insert(bytes[..8].to_vec()), "eight bytes came twice");
-        }
-        // Half of some 24 million, give or take eight times what chance does.
-        let all = (8..=600).step_by(7).cycle().take(10_000).sum::<usize>() * 8;
-        let half = u32::try_from(all / 2).unwrap();
-        assert!(bits.abs_diff(half) < 20_000, "{bits} of {all} bits are set");
     }
 }

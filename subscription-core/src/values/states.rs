@@ -1,11 +1,11 @@
-//! States as data: names, aliases and the moves between them.
+//! States as data: names, aliases and allowed transitions, in one table for each kind of record.
 //!
-//! Parsing, transitions, the allowed values in an error and the documentation all come from one table
-//! for each kind of record.
+//! Parsing, transitions, the allowed values in an error and the documentation are made from the table.
 
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::as_text::must_be_one_of;
+use crate::values::faults::InvalidValue;
 
-/// One state of a kind of record: a row of its table.
+/// A row of a table of states.
 #[derive(Debug)]
 pub(crate) struct Row<S: 'static> {
     pub(crate) state: S,
@@ -14,35 +14,41 @@ pub(crate) struct Row<S: 'static> {
     pub(crate) next: &'static [S],
 }
 
-/// The lifecycle does not allow the step.
+/// A row: the state, its name, the other names that it is read by, and the states that may follow it.
+pub(crate) const fn row<S>(
+    state: S,
+    name: &'static str,
+    aliases: &'static [&'static str],
+    next: &'static [S],
+) -> Row<S> {
+    Row { state, name, aliases, next }
+}
+
+/// The lifecycle does not allow the transition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a {record} that is {from} cannot become {to}")]
 pub struct InvalidTransition {
     /// The kind of record.
     pub record: &'static str,
-    /// The state it is in.
+    /// The state of the record.
     pub from: &'static str,
-    /// The state it was to get.
+    /// The state that was asked for.
     pub to: &'static str,
-    /// The states it could get instead.
+    /// The states that are allowed instead.
     pub allowed: Vec<&'static str>,
 }
 
-/// Reads a state by its name or an alias, in any case.
+/// The state with this name or alias, in upper or lower case.
 pub(crate) fn read<S: Copy>(table: &[Row<S>], text: &str) -> Result<S, InvalidValue> {
     let text = text.trim();
     let found = table.iter().find(|row| {
         let mut names = std::iter::once(&row.name).chain(row.aliases);
         names.any(|name| text.eq_ignore_ascii_case(name))
     });
-    found.map(|row| row.state).ok_or_else(|| {
-        let names: Vec<_> = table.iter().map(|row| row.name).collect();
-        let message = format!("must be one of {}", names.join(", "));
-        InvalidValue::new(FaultCode::NotAllowedValue, message)
-    })
+    found.map(|row| row.state).ok_or_else(|| must_be_one_of(table.iter().map(|row| row.name)))
 }
 
-/// `Display`, `FromStr`, serde and the look-ups of a state, from its `TABLE`.
+/// The methods of a state, and how it is read and written, by the `TABLE` beside its definition.
 macro_rules! reads_and_writes_as_state {
     ($state:ident) => {
         impl $state {
@@ -51,7 +57,7 @@ macro_rules! reads_and_writes_as_state {
                 TABLE.iter().map(|row| row.state)
             }
 
-            /// The state's name, as it is written.
+            /// The state's name in JSON and in the database.
             pub fn as_str(self) -> &'static str {
                 self.row().name
             }
@@ -62,19 +68,13 @@ macro_rules! reads_and_writes_as_state {
             }
 
             fn row(self) -> &'static Row<Self> {
-                // The table stands in the order of the enum; a test holds it to that.
+                // The table is in the order of the enum, which a test checks.
                 #[expect(clippy::indexing_slicing, reason = "one row a state")]
                 &TABLE[self as usize]
             }
         }
 
-        impl fmt::Display for $state {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-
-        impl FromStr for $state {
+        impl std::str::FromStr for $state {
             type Err = InvalidValue;
 
             fn from_str(text: &str) -> Result<Self, InvalidValue> {
@@ -82,34 +82,41 @@ macro_rules! reads_and_writes_as_state {
             }
         }
 
-        impl Serialize for $state {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $state {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
+        $crate::values::as_text::written_as_text!($state, |state| state.as_str());
     };
 }
 
 pub(crate) use reads_and_writes_as_state;
 
-/// The table as the documentation shows it.
+/// Checks that a table is in the order of its enum, that every name and alias is read, and that the
+/// documentation shows the table.
 #[cfg(test)]
-pub(crate) fn markdown<S: Copy + std::fmt::Display>(table: &[Row<S>]) -> String {
+pub(crate) fn check_table<S>(table: &[Row<S>], documented: &str)
+where
+    S: Copy
+        + PartialEq
+        + std::fmt::Debug
+        + std::fmt::Display
+        + std::str::FromStr<Err = InvalidValue>,
+{
     let list = |names: Vec<String>| match names.join(", ") {
         empty if empty.is_empty() => "–".to_owned(),
         names => names,
     };
-    let rows = table.iter().map(|row| {
+    let mut markdown = "| from | may become | also read as |\n| --- | --- | --- |\n".to_owned();
+    for row in table {
+        for given in std::iter::once(&row.name).chain(row.aliases) {
+            assert_eq!(given.parse(), Ok(row.state), "{given}");
+            assert_eq!(given.to_uppercase().parse(), Ok(row.state), "{given}");
+        }
+        // The name is looked up by the place of the state in the enum.
+        assert_eq!(format!("{:>20}", row.state), format!("{:>20}", row.name));
         let next = list(row.next.iter().map(|state| format!("`{state}`")).collect());
         let aliases = list(row.aliases.iter().map(|alias| format!("`{alias}`")).collect());
-        format!("| `{}` | {next} | {aliases} |\n", row.name)
-    });
-    let head = "| from | may become | also read as |\n| --- | --- | --- |\n";
-    std::iter::once(head.to_owned()).chain(rows).collect()
+        markdown += &format!("| `{}` | {next} | {aliases} |\n", row.name);
+    }
+    assert!(documented.contains(&markdown), "{markdown}");
+    let refused = "lost".parse::<S>().unwrap_err().to_string();
+    let names: Vec<_> = table.iter().map(|row| row.name).collect();
+    assert_eq!(refused, format!("must be one of {}", names.join(", ")));
 }

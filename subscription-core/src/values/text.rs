@@ -1,25 +1,24 @@
 //! Checked text: names, slugs, URLs, e-mail addresses.
 //!
-//! Each is trimmed, then checked once, where it comes in; what holds one need not check again.
-//! Lengths count characters, not bytes.
+//! Each type trims its text and checks it once, when it is parsed. Lengths count characters, not bytes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use email_address::{EmailAddress, Options};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use url::Url;
 
+use crate::values::as_text::written_as_text;
 use crate::values::faults::{FaultCode, InvalidValue};
 
-/// Checks the length and refuses control characters, but for `\n` and `\t` where `lines` are allowed.
+/// Checks the length, and refuses control characters. With `lines`, it allows `\n` and `\t`.
 pub(crate) fn checked(
     text: &str,
     min: usize,
     max: usize,
     lines: bool,
 ) -> Result<&str, InvalidValue> {
-    // A character has at least one byte and at most four: a text of a megabyte need not be counted.
+    // A character has at most four bytes, so the characters of a much longer text need not be counted.
     let characters =
         if text.len() > max.saturating_mul(4) { max + 1 } else { text.chars().count() };
     if characters < min {
@@ -35,11 +34,11 @@ pub(crate) fn checked(
     }
 }
 
-/// Serde, `Display` and `Debug` of a type that wraps a `Box<str>` and implements `FromStr`.
+/// `Display`, `Debug`, serde and the bare text of a type that wraps a `Box<str>` and implements `FromStr`.
 macro_rules! reads_and_writes_as_text {
     ($name:ty $(, for $($generics:tt)*)?) => {
         impl $(<$($generics)*>)? $name {
-            /// The bare text.
+            /// The text as a plain `str`.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -51,33 +50,36 @@ macro_rules! reads_and_writes_as_text {
             }
         }
 
-        impl $(<$($generics)*>)? fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+        impl $(<$($generics)*>)? std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Debug::fmt(&self.0, f)
             }
         }
 
-        impl $(<$($generics)*>)? fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
-            }
-        }
-
-        impl $(<$($generics)*>)? Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl<'de $(, $($generics)*)?> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
+        $crate::values::as_text::written_as_text!($name, |text| &text.0 $(, for $($generics)*)?);
     };
 }
 
-/// Text of `MIN` to `MAX` characters, without control characters, blanks at its ends cut off.
+/// Types that wrap a checked text, each with the function that checks it.
+macro_rules! checked_texts {
+    ($($(#[$doc:meta])* $name:ident: $check:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Box<str>);
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::values::faults::InvalidValue;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                $check(text).map(|text| Self(text.into()))
+            }
+        }
+
+        $crate::values::text::reads_and_writes_as_text!($name);
+    )+};
+}
+
+/// Text of `MIN` to `MAX` characters, without control characters. Blanks at its ends are removed.
 ///
 /// With `LINES`, line breaks and tabs are allowed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,68 +106,50 @@ reads_and_writes_as_text!(
 /// The name of a plan or a client.
 pub type Name = Text<1, 200>;
 
-/// A few paragraphs for people.
+/// A description of a few paragraphs.
 pub type Description = Text<0, 4_000, true>;
 
-/// An id that another system gave: a product, a variant, a subscription or a payment there.
+/// The id of a product, a variant, a subscription or a payment in another system.
 pub type ExternalId = Text<1, 255>;
 
-/// A name for paths: 1 to 64 of `a-z`, `0-9` and `-`, no dash at an end.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slug(Box<str>);
+checked_texts! {
+    /// A name for paths: 1 to 64 characters of `a-z`, `0-9` and `-`, with no dash at either end.
+    Slug: slug;
+    /// An absolute http or https URL of at most 2,048 characters, stored as it was sent.
+    Href: href;
+}
 
-impl FromStr for Slug {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let text = checked(text.trim(), 1, 64, false)?;
-        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        if text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-') {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidValue::new(
-                FaultCode::BadFormat,
-                "must be of a-z, 0-9 and -, with no dash at either end",
-            ))
-        }
+fn slug(text: &str) -> Result<&str, InvalidValue> {
+    let text = checked(text.trim(), 1, 64, false)?;
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-') {
+        Ok(text)
+    } else {
+        Err(InvalidValue::bad_format("must be of a-z, 0-9 and -, with no dash at either end"))
     }
 }
 
-reads_and_writes_as_text!(Slug);
-
-/// An absolute http or https URL of at most 2,048 characters, stored as it was sent.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Href(Box<str>);
-
-impl FromStr for Href {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let text = checked(text.trim(), 1, 2_048, false)?;
-        let with_host = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        // The parser mends blanks, `https:host`, slashes that are too many or backslashes, and quotes
-        // and brackets that would end an attribute; what is kept here is put into links as it is.
-        let (scheme, rest) = text.split_once(':').unwrap_or_default();
-        let mended = |c: char| c.is_whitespace() || matches!(c, '\\' | '"' | '<' | '>');
-        let authority = rest.strip_prefix("//").is_some_and(|host| !host.starts_with('/'));
-        let spelled_out = !scheme.is_empty() && authority && !text.contains(mended);
-        if spelled_out && Url::parse(text).is_ok_and(|url| with_host(&url)) {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidValue::new(
-                FaultCode::BadFormat,
-                "must be an absolute http or https URL such as https://example.com/plans",
-            ))
-        }
+fn href(text: &str) -> Result<&str, InvalidValue> {
+    let text = checked(text.trim(), 1, 2_048, false)?;
+    let with_host = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    // The parser would correct blanks, `https:host`, too many slashes and backslashes, and accept quotes and
+    // brackets, which end an HTML attribute. The text is put into links as it is, so it must be right itself.
+    let (scheme, rest) = text.split_once(':').unwrap_or_default();
+    let corrected = |c: char| c.is_whitespace() || matches!(c, '\\' | '"' | '<' | '>');
+    let authority = rest.strip_prefix("//").is_some_and(|host| !host.starts_with('/'));
+    let spelled_out = !scheme.is_empty() && authority && !text.contains(corrected);
+    if spelled_out && Url::parse(text).is_ok_and(|url| with_host(&url)) {
+        Ok(text)
+    } else {
+        let message = "must be an absolute http or https URL such as https://example.com/plans";
+        Err(InvalidValue::bad_format(message))
     }
 }
 
-reads_and_writes_as_text!(Href);
-
-/// One e-mail address, checked for its form.
+/// An e-mail address whose form was checked.
 ///
-/// It is stored as it was sent, and compared by its [key](Email::key): without case, the domain in its
-/// ASCII form. The part before the `@` is ASCII, so that no two addresses merely look alike.
+/// It is stored as it was sent, and compared by its [key](Email::key): in lower case, with the domain in its
+/// ASCII form. The part before the `@` must be ASCII, so that no two addresses look the same.
 ///
 /// ```
 /// use subscription_core::Email;
@@ -197,12 +181,8 @@ impl FromStr for Email {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let bad_format = || {
-            InvalidValue::new(
-                FaultCode::BadFormat,
-                "must be an e-mail address such as ada@example.com",
-            )
-        };
+        let bad_format =
+            || InvalidValue::bad_format("must be an e-mail address such as ada@example.com");
         let text = checked(text.trim(), 1, 254, false)?;
         let (local, domain) = text.rsplit_once('@').ok_or_else(bad_format)?;
         let domain = idna::domain_to_ascii_strict(domain).map_err(|_| bad_format())?;
@@ -213,7 +193,7 @@ impl FromStr for Email {
         if !local.is_ascii() || quoted || EmailAddress::parse_with_options(&key, options).is_err() {
             return Err(bad_format());
         }
-        // The ASCII form of a domain may be longer than what was sent.
+        // The ASCII form of a domain may be longer than the domain itself.
         checked(&key, 1, 254, false)?;
         Ok(Self { text: text.into(), key: key.into() })
     }
@@ -233,162 +213,13 @@ impl std::hash::Hash for Email {
     }
 }
 
-impl fmt::Display for Email {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+written_as_text!(Email, |email| &email.text);
 
 impl fmt::Debug for Email {
-    /// Hides the person: addresses do not belong in logs.
+    /// Hides the address, which must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Email(…)")
     }
 }
 
-impl Serialize for Email {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Email {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-pub(crate) use reads_and_writes_as_text;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn code<T: FromStr<Err = InvalidValue> + fmt::Debug>(text: &str) -> FaultCode {
-        text.parse::<T>().unwrap_err().code()
-    }
-
-    #[test]
-    fn text_is_trimmed_and_counted_in_characters() {
-        let name: Name = "  Pro  ".parse().unwrap();
-
-        assert_eq!(name.as_str(), "Pro");
-        assert!("ü".repeat(200).parse::<Name>().is_ok());
-        assert_eq!(code::<Name>(&"ü".repeat(201)), FaultCode::TooLong);
-        assert_eq!(code::<Name>(&"x".repeat(1_000_000)), FaultCode::TooLong);
-        assert_eq!(code::<Name>(" \t "), FaultCode::TooShort);
-    }
-
-    #[test]
-    fn text_keeps_to_the_width_that_is_asked_for() {
-        let (name, slug): (Name, Slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
-
-        assert_eq!(format!("{name:5}|{slug:>5}"), "Pro  |  pro");
-    }
-
-    #[test]
-    fn control_characters_are_refused_but_for_lines_in_a_description() {
-        for text in ["a\0b", "a\u{7f}b", "a\u{85}b", "a\nb", "a\tb"] {
-            assert_eq!(code::<Name>(text), FaultCode::ControlCharacter, "{text:?}");
-        }
-        assert_eq!("a\n\tb".parse::<Description>().unwrap().as_str(), "a\n\tb");
-        assert_eq!(code::<Description>("a\rb"), FaultCode::ControlCharacter);
-        assert_eq!("".parse::<Description>().unwrap(), Description::default());
-    }
-
-    #[test]
-    fn slugs_are_plain_ascii() {
-        for text in ["a", "pro", "pro-2025", "a--b", " pro ", &"a".repeat(64)] {
-            assert!(text.parse::<Slug>().is_ok(), "{text}");
-        }
-        for text in ["-a", "a-", "-", "Pro", "pro_1", "a/b", "a.b", "a%2fb", "prо", "ﬁn", "a b"]
-        {
-            assert_eq!(code::<Slug>(text), FaultCode::BadFormat, "{text}");
-        }
-        assert_eq!(code::<Slug>(""), FaultCode::TooShort);
-        assert_eq!(code::<Slug>(&"a".repeat(65)), FaultCode::TooLong);
-        assert_eq!(code::<Slug>("a\0"), FaultCode::ControlCharacter);
-    }
-
-    #[test]
-    fn links_are_absolute_and_of_the_web() {
-        for text in ["https://example.com", "HTTP://example.com/a?b=c#d", "https://[::1]:8080/ü"] {
-            assert_eq!(text.parse::<Href>().unwrap().as_str(), text);
-        }
-        for text in [
-            "example.com",
-            "/plans",
-            "//example.com",
-            "https:example.com",
-            "https://",
-            "https:///",
-            "https://exa mple.com",
-            "javascript:alert(1)",
-            "ftp://example.com",
-            "data:text/html,x",
-            "https://example.com:99999",
-            "https:///example.com",
-            "https://\\example.com",
-            "https://example.com\\@example.org",
-            "https://example.com/\"><script>",
-        ] {
-            assert_eq!(code::<Href>(text), FaultCode::BadFormat, "{text}");
-        }
-        let long = format!("https://example.com/{}", "a".repeat(2_029));
-        assert_eq!(code::<Href>(&long), FaultCode::TooLong);
-    }
-
-    #[test]
-    fn addresses_are_the_same_without_case_and_in_the_domains_ascii_form() {
-        let same = [
-            ("Ada@Example.COM", "ada@example.com"),
-            ("ada@bücher.example", "ADA@XN--BCHER-KVA.example"),
-            ("ada@\u{ff45}xample.com", "ada@example.com"),
-            ("ada@bu\u{308}cher.example", "ada@b\u{fc}cher.example"),
-            (" ada+news@example.com ", "ada+news@example.com"),
-        ];
-        for (one, other) in same {
-            let (one, other): (Email, Email) = (one.parse().unwrap(), other.parse().unwrap());
-
-            assert_eq!(one, other);
-        }
-        let (one, other): (Email, Email) =
-            ("ada@example.com".parse().unwrap(), "adb@example.com".parse().unwrap());
-        assert_ne!(one, other);
-    }
-
-    #[test]
-    fn refuses_what_is_no_single_address() {
-        for text in [
-            "ada",
-            "ada@",
-            "@example.com",
-            "ada@example",
-            "ada@@example.com",
-            "a b@example.com",
-            "\"a b\"@example.com",
-            "ada@[127.0.0.1]",
-            "Ada <ada@example.com>",
-            "ada@example.com, bob@example.com",
-            "ada@exa_mple.com",
-            "ada@-example.com",
-            "ada@example..com",
-            ".ada@example.com",
-            "a\u{212a}a@example.com",
-            "ad\u{131}@example.com",
-            "\u{202e}ada@example.com",
-        ] {
-            assert_eq!(code::<Email>(text), FaultCode::BadFormat, "{text}");
-        }
-        assert_eq!(code::<Email>("ada\0@example.com"), FaultCode::ControlCharacter);
-        let long = format!("{}@example.com", "a".repeat(250));
-        assert_eq!(code::<Email>(&long), FaultCode::TooLong);
-    }
-
-    #[test]
-    fn debug_output_does_not_tell_the_address() {
-        let email: Email = "ada@example.com".parse().unwrap();
-
-        assert!(!format!("{email:?}").contains("ada"));
-    }
-}
+pub(crate) use {checked_texts, reads_and_writes_as_text};

@@ -1,4 +1,4 @@
-//! How often a record has been written.
+//! The version of a record: the number of times that it was written.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ impl Version {
     /// The version of a record that was written once.
     pub const FIRST: Self = Self(1);
 
-    /// The bare number.
+    /// The version as a plain integer.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -21,6 +21,7 @@ use crate::metrics::StoreMetrics;
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Timeouts {
     /// Until its body has arrived.
     pub body: Duration,
@@ -31,6 +32,13 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self { body: Duration::from_secs(15), handler: Duration::from_secs(30) }
+    }
+}
+
+subscription_core::with_fields! {
+    Timeouts {
+        with_body(Duration) => body,
+        with_handler(Duration) => handler,
     }
 }
 

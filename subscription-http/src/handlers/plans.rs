@@ -36,15 +36,19 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     query.expect(&PARAMETERS, &[])?;
     let cursors = call.cursors()?;
     let (order, direction) = query.sort(&ORDERS)?.unwrap_or_default();
-    let filter = PlanFilter {
-        is_active: query.boolean("is_active")?,
-        billing_cycle: query.read("billing_cycle")?,
-        product_id: query.read("product_id")?,
-        tier: query.read("tier")?,
-        most_popular: query.boolean("most_popular")?,
-    };
+    let filter = PlanFilter::default()
+        .with_is_active(query.boolean("is_active")?)
+        .with_billing_cycle(query.read("billing_cycle")?)
+        .with_product_id(query.read("product_id")?)
+        .with_tier(query.read("tier")?)
+        .with_most_popular(query.boolean("most_popular")?);
     let (after, limit) = (query.after(&cursors)?, query.limit()?);
-    let asked = PlanQuery { filter, order, direction, after, limit };
+    let asked = PlanQuery::default()
+        .with_filter(filter)
+        .with_order(order)
+        .with_direction(direction)
+        .with_after(after)
+        .with_limit(limit);
     let page = call.service().plans(asked).await?;
     call.page(&page)
 }

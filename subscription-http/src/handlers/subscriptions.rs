@@ -45,18 +45,23 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let cursors = call.cursors()?;
     let newest_first = (SubscriptionOrder::CreatedAt, Direction::Descending);
     let (order, direction) = query.sort(&ORDERS)?.unwrap_or(newest_first);
-    let filter = SubscriptionFilter {
-        user_id: query.read("user_id")?,
-        subscription_plan_id: query.read("subscription_plan_id")?,
-        statuses: query.read_all("status")?,
-        is_active: query.boolean("is_active")?,
-        external_subscription_id: query.read("external_subscription_id")?,
-        renews_before: query.read("renews_before")?,
-        renews_after: query.read("renews_after")?,
-    };
+    let filter = SubscriptionFilter::default()
+        .with_user_id(query.read("user_id")?)
+        .with_subscription_plan_id(query.read("subscription_plan_id")?)
+        .with_statuses(query.read_all("status")?)
+        .with_is_active(query.boolean("is_active")?)
+        .with_external_subscription_id(query.read("external_subscription_id")?)
+        .with_renews_before(query.read("renews_before")?)
+        .with_renews_after(query.read("renews_after")?);
     let (after, limit) = (query.after(&cursors)?, query.limit()?);
     let now = call.service().now();
-    let asked = SubscriptionQuery { filter, order, direction, after, limit, now };
+    let asked = SubscriptionQuery::default()
+        .with_filter(filter)
+        .with_order(order)
+        .with_direction(direction)
+        .with_after(after)
+        .with_limit(limit)
+        .with_now(now);
     let page = call.service().subscriptions(asked).await?;
     call.page(&page)
 }

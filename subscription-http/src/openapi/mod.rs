@@ -50,7 +50,7 @@ struct Document<'a> {
     tags: Vec<Value>,
     paths: text::Ordered<text::Ordered<Value>>,
     components: &'a RawValue,
-    #[serde(rename = "x-problem-codes")]
+    #[serde(rename = "x-codes")]
     codes: Vec<Value>,
 }
 
@@ -68,13 +68,17 @@ fn compose() -> String {
             "description": include_str!("info.md").trim(),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         }),
-        servers: json!([{ "url": ".", "description": "Where this document came from." }]),
+        servers: json!([
+            { "url": ".", "description": "Where this document came from." },
+            { "url": "http://127.0.0.1:8080", "description": "The server at its default address." },
+        ]),
         tags: areas.iter().map(tag).collect(),
         paths: paths(&areas),
         components,
         codes: CODES.iter().map(code).collect(),
     };
-    bounds::fill(&text::without_blanks(&serde_json::to_string(&document).unwrap_or_default()))
+    let text = text::without_blanks(&serde_json::to_string(&document).unwrap_or_default());
+    bounds::fill(&text).replace("{{codes}}", &CODES.map(|(_, code, _)| code).join("\",\""))
 }
 
 /// Every operation with its area and its route, in the order of the areas.

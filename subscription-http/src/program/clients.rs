@@ -67,6 +67,9 @@ fn scope_parser() -> impl TypedValueParser<Value = Scope> {
         Scope::SubscriptionsWrite => "create, change and delete subscriptions",
         Scope::PaymentsRead => "read payments",
         Scope::PaymentsWrite => "create, change and delete payments",
+        Scope::UsersRead => "read users and their sessions",
+        Scope::UsersWrite => "end the sessions of users",
+        Scope::EventsRead => "read the feed of events",
         Scope::AssertIp => "name the address that a user calls from",
     };
     let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));

@@ -85,7 +85,7 @@ fn limits(settings: &Settings) -> Limits {
             "the system allows fewer open files (ulimit -n) than --max-connections"
         );
     }
-    Limits { connections: limits.connections.min(most), ..limits }
+    limits.with_connections(limits.connections.min(most))
 }
 
 fn log_start(settings: &Settings) -> Result<(), Failure> {

@@ -30,6 +30,7 @@ const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// The limits of a server. Time-outs above a year count as a year.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Limits {
     /// Connections at once: 10,000. More wait to be accepted.
     pub connections: usize,
@@ -58,6 +59,18 @@ impl Default for Limits {
             send_timeout: Duration::from_mins(1),
             drain_timeout: Duration::from_secs(10),
         }
+    }
+}
+
+subscription_core::with_fields! {
+    Limits {
+        with_connections(usize) => connections,
+        with_connections_per_peer(usize) => connections_per_peer,
+        with_head_bytes(usize) => head_bytes,
+        with_head_timeout(Duration) => head_timeout,
+        with_idle_timeout(Duration) => idle_timeout,
+        with_send_timeout(Duration) => send_timeout,
+        with_drain_timeout(Duration) => drain_timeout,
     }
 }
 

@@ -94,7 +94,7 @@ async fn kept_answer(store: &dyn Store, record: &Record) -> String {
 /// Every record that is stored. Payments are found by their subscriptions, deleted ones too.
 async fn records_there(store: &dyn Store, known: &BTreeSet<Subject>) -> BTreeSet<Subject> {
     let mut there = BTreeSet::new();
-    let mut query = PlanQuery { limit: PageLimit::MAX, ..PlanQuery::default() };
+    let mut query = PlanQuery::default().with_limit(PageLimit::MAX);
     loop {
         let page = store.list_as::<Plan>(query.clone()).await.unwrap();
         there.extend(page.items.iter().map(|plan| Subject::Plan(plan.id)));
@@ -103,7 +103,7 @@ async fn records_there(store: &dyn Store, known: &BTreeSet<Subject>) -> BTreeSet
             break;
         }
     }
-    let mut query = SubscriptionQuery { limit: PageLimit::MAX, ..SubscriptionQuery::default() };
+    let mut query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
     loop {
         let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
         there.extend(page.items.iter().map(|found| Subject::Subscription(found.id)));

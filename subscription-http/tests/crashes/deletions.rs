@@ -184,9 +184,9 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
         .len();
     let statuses = SubscriptionStatus::all().filter(|s| *s != SubscriptionStatus::Expired);
     let (user_id, statuses) = (Some(user), statuses.collect());
-    let filter = SubscriptionFilter { user_id, statuses, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().with_user_id(user_id).with_statuses(statuses);
     let limit = PageLimit::MAX;
-    let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
+    let mut query = SubscriptionQuery::default().with_filter(filter).with_limit(limit);
     let mut live = 0;
     loop {
         let page = store.list_as::<Subscription>(query.clone()).await.unwrap();

@@ -216,6 +216,9 @@ fn help_of_a_command_shows_its_own_options_first_and_every_scope() {
         "subscriptions:write",
         "payments:read",
         "payments:write",
+        "users:read",
+        "users:write",
+        "events:read",
         "assert-ip",
     ] {
         assert!(own.contains(text), "{text} in {help}");

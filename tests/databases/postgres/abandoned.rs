@@ -182,8 +182,8 @@ async fn a_database_that_only_reads_still_answers_questions() {
 
     assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
     let listed = async |now: Timestamp| {
-        let filter = SubscriptionFilter { is_active: Some(false), ..SubscriptionFilter::default() };
-        let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
+        let filter = SubscriptionFilter::default().with_is_active(false);
+        let query = SubscriptionQuery::default().with_filter(filter).with_now(now);
         store.list_as::<Subscription>(query.clone()).await.unwrap().items
     };
     assert_eq!(listed(at("2030-01-01T00:00:00Z")).await.len(), 1);

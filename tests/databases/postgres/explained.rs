@@ -294,20 +294,22 @@ fn plan_lists() -> Vec<Query> {
     let mut lists = Vec::new();
     for (order, key) in orders {
         for (direction, after) in pages(&key) {
-            let query = PlanQuery { order, direction, after, ..PlanQuery::default() };
+            let query =
+                PlanQuery::default().with_order(order).with_direction(direction).with_after(after);
             lists.push(Query::Plan(query));
         }
     }
     let product_id = Some("product 7".parse().unwrap());
-    let filter = PlanFilter { product_id, ..PlanFilter::default() };
-    lists.push(Query::Plan(PlanQuery { filter, ..PlanQuery::default() }));
+    let filter = PlanFilter::default().with_product_id(product_id);
+    lists.push(Query::Plan(PlanQuery::default().with_filter(filter)));
     lists
 }
 
 fn payment_lists() -> impl Iterator<Item = Query> {
     let of = PaymentQuery::of(Uuid::from_u128(0x7000_8000_0000_0000_0007).into());
-    let list =
-        move |(direction, after)| Query::Payment(PaymentQuery { direction, after, ..of.clone() });
+    let list = move |(direction, after)| {
+        Query::Payment(of.clone().with_direction(direction).with_after(after))
+    };
     pages(&SortKey::CreatedAt).into_iter().map(list)
 }
 

@@ -123,9 +123,9 @@ async fn while_another_holds_the_file_nothing_is_written_and_all_is_read() {
     let start = Instant::now();
 
     let refused = put(&store, &renamed(&kept, "Refused")).await.unwrap_err();
-    let filter = SubscriptionFilter { is_active: Some(false), ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().with_is_active(false);
     let now = at("2030-01-01T00:00:00Z");
-    let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
+    let query = SubscriptionQuery::default().with_filter(filter).with_now(now);
     let listed = store.list_as::<Subscription>(query.clone()).await.unwrap();
 
     println!("a commit and a list waited {:?} for a file that another holds", start.elapsed());

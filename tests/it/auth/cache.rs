@@ -46,7 +46,7 @@ struct Stage {
 
 impl Stage {
     async fn over(store: Arc<dyn Store>) -> Self {
-        let settings = AuthSettings { sessions_per_client: 2, ..AuthSettings::default() };
+        let settings = AuthSettings::default().with_sessions_per_client(2);
         let world = AuthWorld::over(store, settings);
         let first = world.sign_up("ada").await;
         let second = world.refresh(&first).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_token_expires_within_the_lag() {
 #[tokio::test]
 async fn a_session_expires_within_the_lag() {
     let idle_lifetime = Duration::from_mins(1);
-    let world = AuthWorld::with(AuthSettings { idle_lifetime, ..AuthSettings::default() });
+    let world = AuthWorld::with(AuthSettings::default().with_idle_lifetime(idle_lifetime));
     let first = world.sign_up("ada").await;
     let cached = || world.cached(&first);
     world.clock.advance(just_under(idle_lifetime));

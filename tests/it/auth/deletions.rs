@@ -70,13 +70,10 @@ impl Account {
     /// The subscriptions that are not expired.
     async fn live(&self) -> usize {
         let statuses = SubscriptionStatus::all().filter(|s| *s != SubscriptionStatus::Expired);
-        let filter = SubscriptionFilter {
-            user_id: Some(self.user),
-            statuses: statuses.collect(),
-            ..SubscriptionFilter::default()
-        };
+        let filter =
+            SubscriptionFilter::default().with_user_id(self.user).with_statuses(statuses.collect());
         let limit = PageLimit::MAX;
-        let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
+        let mut query = SubscriptionQuery::default().with_filter(filter).with_limit(limit);
         let mut live = 0;
         loop {
             let page = self.world.service.subscriptions(query.clone()).await.unwrap();

@@ -31,8 +31,8 @@ enum Answer {
 }
 
 fn with_windows(overlap: Duration, lost_answer: Duration) -> AuthWorld {
-    let windows = RefreshWindows { overlap, lost_answer };
-    AuthWorld::with(AuthSettings { windows, ..AuthSettings::default() })
+    let windows = RefreshWindows::default().with_overlap(overlap).with_lost_answer(lost_answer);
+    AuthWorld::with(AuthSettings::default().with_windows(windows))
 }
 
 fn token(signed_in: &SignedIn) -> &str {

@@ -66,8 +66,7 @@ async fn costs(settings: AuthSettings, sign_ins: usize) -> (Vec<Cost>, (usize, u
 
 #[tokio::test]
 async fn the_ten_thousandth_sign_in_costs_as_much_as_the_tenth() {
-    let settings =
-        AuthSettings { sessions_per_client: 5, ended_per_user: 3, ..AuthSettings::default() };
+    let settings = AuthSettings::default().with_sessions_per_client(5).with_ended_per_user(3);
 
     let (costs, most) = costs(settings, 10_000).await;
 
@@ -134,7 +133,7 @@ async fn sessions_that_expired_by_themselves_are_bounded_by_the_next_sign_in() {
 
 #[tokio::test]
 async fn the_longest_ended_sessions_go_first() {
-    let settings = AuthSettings { ended_per_user: 2, ..AuthSettings::default() };
+    let settings = AuthSettings::default().with_ended_per_user(2);
     let world = AuthWorld::with(settings);
     world.sign_up("ada").await;
     let mut ended = Vec::new();

@@ -206,7 +206,7 @@ async fn an_ended_session_is_remembered_for_a_week() {
 
 #[tokio::test]
 async fn ended_sessions_are_forgotten_in_batches_and_live_ones_kept() {
-    let settings = AuthSettings { ended_per_user: 1_000, ..AuthSettings::default() };
+    let settings = AuthSettings::default().with_ended_per_user(1_000);
     let world = AuthWorld::with(settings);
     world.sign_up("ada").await;
     for _ in 0..469 {
@@ -284,7 +284,7 @@ async fn nothing_of_a_deleted_account_works() {
 
 #[tokio::test]
 async fn an_account_with_more_sessions_than_one_commit_takes_can_be_deleted() {
-    let settings = AuthSettings { ended_per_user: usize::MAX, ..AuthSettings::default() };
+    let settings = AuthSettings::default().with_ended_per_user(usize::MAX);
     let world = AuthWorld::with(settings);
     world.sign_up("ada").await;
     for _ in 0..1_100 {

@@ -23,12 +23,8 @@ async fn plan(world: &AuthWorld) -> Arc<Plan> {
 /// The subscriptions of a user that are not over.
 async fn live(world: &AuthWorld, user: UserId) -> usize {
     let statuses = SubscriptionStatus::all().filter(|s| *s != SubscriptionStatus::Expired);
-    let filter = SubscriptionFilter {
-        user_id: Some(user),
-        statuses: statuses.collect(),
-        ..SubscriptionFilter::default()
-    };
-    let query = SubscriptionQuery { filter, ..SubscriptionQuery::default() };
+    let filter = SubscriptionFilter::default().with_user_id(user).with_statuses(statuses.collect());
+    let query = SubscriptionQuery::default().with_filter(filter);
     world.service.subscriptions(query).await.unwrap().items.len()
 }
 

@@ -65,8 +65,7 @@ async fn an_answer_is_read_to_its_limit_and_no_further() {
 
 #[tokio::test]
 async fn a_provider_that_takes_its_time_is_not_waited_for() {
-    let fetch =
-        HttpFetch::new(&FetchSettings { timeout: SHORT, ..FetchSettings::default() }).unwrap();
+    let fetch = HttpFetch::new(&FetchSettings::default().with_timeout(SHORT)).unwrap();
     let provider = Provider::new(Script::Hold(Vec::new())).await;
     for begun in [
         "",

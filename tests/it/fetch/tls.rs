@@ -28,7 +28,7 @@ async fn provider() -> (Provider, Vec<u8>) {
 
 async fn fetch(provider: &Provider, host: &str, roots: &[&[u8]]) -> Result<Vec<u8>, FetchFailed> {
     let roots = roots.iter().map(|root| root.to_vec()).collect();
-    let fetch = HttpFetch::new(&FetchSettings { roots, ..FetchSettings::default() }).unwrap();
+    let fetch = HttpFetch::new(&FetchSettings::default().with_roots(roots)).unwrap();
     let url = format!("https://{host}:{}/keys", provider.address.port());
     fetch.fetch(plain(url.parse().unwrap())).await
 }
@@ -65,6 +65,6 @@ async fn only_a_certificate_that_is_trusted_for_the_name_is_believed() {
 
 #[test]
 fn a_root_that_is_no_certificate_is_told_at_once() {
-    let settings = FetchSettings { roots: vec![b"no certificate".into()], ..Default::default() };
+    let settings = FetchSettings::default().with_roots(vec![b"no certificate".into()]);
     HttpFetch::new(&settings).unwrap_err();
 }

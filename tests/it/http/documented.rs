@@ -95,7 +95,14 @@ pub(crate) fn is_documented(method: &str, path: &str, answer: &Answer) {
         return;
     };
     if method != "HEAD" && name.ends_with("json") {
-        is_valid(&content["schema"], &answer.json(), &what);
+        let body = answer.json();
+        is_valid(&content["schema"], &body, &what);
+        if let Some(codes) = response["x-codes"].as_array() {
+            assert!(
+                codes.contains(&body["code"]) && body["status"] == answer.status,
+                "{what}: {body}"
+            );
+        }
     }
 }
 
@@ -107,7 +114,7 @@ fn is_documented_beside(method: &str, answer: &Answer, what: &str) {
         return;
     }
     assert!(answer.status >= 400, "{what} is not documented");
-    let codes = DOCUMENT["x-problem-codes"].as_array().unwrap();
+    let codes = DOCUMENT["x-codes"].as_array().unwrap();
     if method != "HEAD" {
         let body = answer.json();
         is_valid(&json!({ "$ref": "#/components/schemas/Problem" }), &body, what);

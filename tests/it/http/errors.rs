@@ -232,7 +232,7 @@ async fn without_body() -> Answer {
 /// The answer to the second sign-in where one in ten seconds is allowed.
 async fn rate_limited() -> Answer {
     let sign_in = Some(Quota::new(1, Duration::from_secs(10)));
-    let world = limited(&RateLimits { sign_in, ..RateLimits::NONE }).await;
+    let world = limited(&RateLimits::NONE.with_sign_in(sign_in)).await;
     world.call("POST", "/authentication/sign-in", &WEB_ONLY, "{}").await;
     world.call("POST", "/authentication/sign-in", &WEB_ONLY, "{}").await
 }
@@ -274,7 +274,7 @@ fn challenge(status: u16, code: &str) -> Option<&'static str> {
 
 #[tokio::test]
 async fn every_code_is_told_as_its_snapshot_has_it() {
-    let meanings = DOCUMENT["x-problem-codes"].as_array().unwrap();
+    let meanings = DOCUMENT["x-codes"].as_array().unwrap();
     let mut snapshots = Snapshots::of("errors");
     for (status, code) in CODES {
         let row = meanings.iter().find(|row| row["code"] == code).unwrap();

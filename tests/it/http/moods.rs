@@ -70,7 +70,9 @@ impl Spy for Moody {
 pub(crate) async fn moody() -> (HttpWorld, Arc<SpyStore<Moody>>) {
     let store = SpyStore::new(Moody::default());
     let auth = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
-    let brief = Timeouts { body: Duration::from_millis(20), handler: Duration::from_millis(20) };
+    let brief = Timeouts::default()
+        .with_body(Duration::from_millis(20))
+        .with_handler(Duration::from_millis(20));
     (HttpWorld::with(auth, brief).await, store)
 }
 

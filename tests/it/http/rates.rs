@@ -227,7 +227,7 @@ async fn a_client_that_may_assert_addresses_has_each_of_its_people_limited() {
 #[tokio::test]
 async fn addresses_of_one_network_are_limited_together() {
     let sign_in = Some(Quota::new(2, Duration::from_mins(1)));
-    let world = limited(&RateLimits { sign_in, ..RateLimits::NONE }).await;
+    let world = limited(&RateLimits::NONE.with_sign_in(sign_in)).await;
     for (peer, status) in [
         ("2001:db8:0:1::1", 422),
         ("2001:db8:0:1:ffff:ffff:ffff:ffff", 422),
@@ -245,14 +245,14 @@ async fn addresses_of_one_network_are_limited_together() {
 #[tokio::test]
 async fn everything_else_is_limited_by_client_and_by_address() {
     let few = Some(Quota::new(2, Duration::from_secs(1)));
-    let world = limited(&RateLimits { client: few, ..RateLimits::NONE }).await;
+    let world = limited(&RateLimits::NONE.with_client(few)).await;
     let other = world.client("other", ClientKind::Confidential, |_| true).await;
     assert_eq!(world.list_as(HERE, &world.server).await.status, 200);
     assert_eq!(world.list_as(THERE, &world.server).await.status, 200);
     assert_limited(&world.list_as("203.0.113.9", &world.server).await, "client", "q=2;w=1", 1);
     assert_eq!(world.list_as(HERE, &other).await.status, 200);
 
-    let world = limited(&RateLimits { address: few, ..RateLimits::NONE }).await;
+    let world = limited(&RateLimits::NONE.with_address(few)).await;
     assert_eq!(world.list_as(HERE, WEB).await.status, 200);
     assert_eq!(world.list_as(HERE, &world.server).await.status, 200);
     assert_limited(&world.list_as(HERE, "nobody").await, "address", "q=2;w=1", 1);
@@ -273,7 +273,7 @@ async fn everything_else_is_limited_by_client_and_by_address() {
 #[tokio::test]
 async fn nobody_uses_up_what_other_users_of_a_public_client_have() {
     let few = Some(Quota::new(5, Duration::from_secs(10)));
-    let world = limited(&RateLimits { client: few, address: few, ..RateLimits::NONE }).await;
+    let world = limited(&RateLimits::NONE.with_client(few).with_address(few)).await;
     for address in 1..=4 {
         let address = format!("198.51.100.{address}");
         while world.list_as(&address, WEB).await.status != 429 {}
@@ -322,7 +322,7 @@ async fn what_makes_no_sense_limits_to_one_and_does_not_panic() {
         (Quota::new(1, Duration::MAX), "31622400"),
         (Quota::new(u32::MAX, Duration::ZERO), "none"),
     ] {
-        let world = limited(&RateLimits { sign_in: Some(quota), ..RateLimits::NONE }).await;
+        let world = limited(&RateLimits::NONE.with_sign_in(quota)).await;
         world.try_sign_in(HERE, "").await;
         let second = world.try_sign_in(HERE, "").await;
         assert_eq!(second.header("retry-after").unwrap_or("none"), after, "{quota:?}");

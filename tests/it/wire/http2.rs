@@ -69,13 +69,11 @@ async fn requests_are_answered_many_at_a_time() {
 #[tokio::test]
 async fn endless_time_outs_end_nothing() {
     let endless = Duration::MAX;
-    let limits = Limits {
-        head_timeout: endless,
-        idle_timeout: endless,
-        send_timeout: endless,
-        drain_timeout: endless,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .with_head_timeout(endless)
+        .with_idle_timeout(endless)
+        .with_send_timeout(endless)
+        .with_drain_timeout(endless);
     let mut wire = Wire::limited(limits).await;
     let (mut sender, task) = connect(&wire).await;
 
@@ -128,7 +126,7 @@ async fn head_tells_the_length_here_too() {
 
 #[tokio::test]
 async fn a_connection_that_idles_is_closed() {
-    let wire = Wire::limited(Limits { idle_timeout: SHORT, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits::default().with_idle_timeout(SHORT)).await;
     let (mut sender, task) = connect(&wire).await;
     assert_eq!(send(&mut sender, get("/health/live"), "").await.unwrap().status(), 200);
 

@@ -178,7 +178,7 @@ async fn floods_that_the_protocol_allows_are_in_nobodys_way() {
 /// requests keep the connection from idling.
 #[tokio::test]
 async fn answers_that_are_not_fetched_end_the_connection_however_busy_it_is() {
-    let wire = Wire::limited(Limits { send_timeout: SHORT * 2, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits::default().with_send_timeout(SHORT * 2)).await;
     let mut raw = wire.connect().await;
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     // An initial window of one byte.

@@ -156,7 +156,7 @@ async fn an_answer_that_is_fetched_late_comes_whole() {
 #[tokio::test]
 async fn a_connection_is_closed_when_it_idles_or_its_head_takes_too_long() {
     let (head_timeout, idle_timeout) = (Duration::from_millis(800), Duration::from_millis(400));
-    let limits = Limits { head_timeout, idle_timeout, ..Limits::default() };
+    let limits = Limits::default().with_head_timeout(head_timeout).with_idle_timeout(idle_timeout);
     let wire = Wire::limited(limits).await;
     for (case, more, timeout) in [
         ("nothing", "", idle_timeout),

@@ -32,7 +32,7 @@ async fn served_again(wire: &Wire) {
 
 #[tokio::test]
 async fn one_address_has_so_many_connections_and_no_more() {
-    let wire = Wire::limited(Limits { connections_per_peer: 3, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits::default().with_connections_per_peer(3)).await;
     let mut held = busy(&wire, 3).await;
 
     for n in 0..20 {
@@ -51,7 +51,7 @@ async fn one_address_has_so_many_connections_and_no_more() {
 
 #[tokio::test]
 async fn beyond_all_places_connections_wait_their_turn() {
-    let wire = Wire::limited(Limits { connections: 2, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits::default().with_connections(2)).await;
     let mut held = busy(&wire, 2).await;
     let mut waiting = wire.connect().await;
     waiting.send(get("/health/live")).await;
@@ -68,7 +68,7 @@ async fn beyond_all_places_connections_wait_their_turn() {
 
 #[tokio::test]
 async fn connections_that_come_and_go_leave_no_trace() {
-    let limits = Limits { connections: 4, connections_per_peer: 4, ..Limits::default() };
+    let limits = Limits::default().with_connections(4).with_connections_per_peer(4);
     let wire = Wire::limited(limits).await;
     for n in 0..200 {
         let mut raw = wire.connect().await;
@@ -83,7 +83,7 @@ async fn connections_that_come_and_go_leave_no_trace() {
 
 #[tokio::test]
 async fn a_head_limit_below_what_hyper_takes_is_raised() {
-    let wire = Wire::limited(Limits { head_bytes: 1, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits::default().with_head_bytes(1)).await;
 
     wire.lives("a small limit").await;
 

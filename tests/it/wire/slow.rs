@@ -10,12 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::world::{DEADLINE, Raw, SHORT, Wire, get, plan, post, post_plan};
 
 fn impatient() -> Limits {
-    Limits {
-        head_timeout: SHORT,
-        idle_timeout: SHORT,
-        send_timeout: SHORT * 2,
-        ..Limits::default()
-    }
+    Limits::default().with_head_timeout(SHORT).with_idle_timeout(SHORT).with_send_timeout(SHORT * 2)
 }
 
 #[tokio::test]
@@ -55,7 +50,7 @@ async fn a_head_that_drips_is_cut_off() {
 
 #[tokio::test]
 async fn a_body_that_takes_too_long_is_answered_408() {
-    let timeouts = Timeouts { body: SHORT, ..Timeouts::default() };
+    let timeouts = Timeouts::default().with_body(SHORT);
     let wire = Wire::with(Limits::default(), timeouts).await;
     let body = plan("slow");
     let cases = [
@@ -82,7 +77,7 @@ async fn a_body_that_takes_too_long_is_answered_408() {
 
 #[tokio::test]
 async fn a_body_that_drips_is_answered_408() {
-    let timeouts = Timeouts { body: SHORT, ..Timeouts::default() };
+    let timeouts = Timeouts::default().with_body(SHORT);
     let wire = Wire::with(Limits::default(), timeouts).await;
     let mut raw = wire.connect().await;
     raw.send(post("/subscription-plans", "Content-Length: 60000\r\n")).await;
@@ -150,7 +145,7 @@ async fn those_who_do_not_fetch_their_answers_are_cut_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_idlers_are_in_nobodys_way() {
-    let wire = Wire::limited(Limits { connections_per_peer: 2_000, ..Limits::default() }).await;
+    let wire = Wire::limited(Limits::default().with_connections_per_peer(2_000)).await;
     let mut idlers = Vec::new();
     for n in 0..1_000 {
         let mut idler = wire.connect().await;

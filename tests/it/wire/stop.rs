@@ -108,7 +108,7 @@ async fn a_response_that_is_not_all_sent_at_the_stop_comes_whole() {
 
 #[tokio::test]
 async fn a_request_that_hangs_is_cut_off_when_time_is_up() {
-    let limits = Limits { drain_timeout: SHORT, ..Limits::default() };
+    let limits = Limits::default().with_drain_timeout(SHORT);
     let (mut wire, store) = over(Hangs::default(), limits).await;
     let mut raw = wire.connect().await;
     raw.send(get("/subscription-plans/pro")).await;
@@ -145,7 +145,7 @@ async fn idle_connections_hold_up_nothing() {
 #[tokio::test]
 async fn a_head_without_end_does_not_make_the_stop_fail() {
     let drain_timeout = Duration::from_secs(1);
-    let mut wire = Wire::limited(Limits { drain_timeout, ..Limits::default() }).await;
+    let mut wire = Wire::limited(Limits::default().with_drain_timeout(drain_timeout)).await;
     let mut raw = wire.connect().await;
     raw.send("GET /health/live HTTP/1.1\r\nHost: localhost\r\n").await;
     wire.lives("half a head").await;
@@ -158,7 +158,7 @@ async fn a_head_without_end_does_not_make_the_stop_fail() {
 
 #[tokio::test]
 async fn a_stop_is_noticed_while_all_places_are_taken() {
-    let mut wire = Wire::limited(Limits { connections: 1, ..Limits::default() }).await;
+    let mut wire = Wire::limited(Limits::default().with_connections(1)).await;
     let mut held = wire.connect().await;
     held.send(get("/health/live")).await;
     assert_eq!(held.answer().await.status, 200);

@@ -72,14 +72,14 @@ pub fn lists() -> Vec<SubscriptionQuery> {
             for is_active in [None, Some(true), Some(false)] {
                 for (renews_before, renews_after) in windows {
                     let statuses = statuses.clone();
-                    filters.push(SubscriptionFilter {
-                        subscription_plan_id,
-                        statuses,
-                        is_active,
-                        renews_before,
-                        renews_after,
-                        ..SubscriptionFilter::default()
-                    });
+                    filters.push(
+                        SubscriptionFilter::default()
+                            .with_subscription_plan_id(subscription_plan_id)
+                            .with_statuses(statuses)
+                            .with_is_active(is_active)
+                            .with_renews_before(renews_before)
+                            .with_renews_after(renews_after),
+                    );
                 }
             }
         }
@@ -88,9 +88,9 @@ pub fn lists() -> Vec<SubscriptionQuery> {
     let narrowest = filters.last().cloned().unwrap();
     for narrow in [SubscriptionFilter::default(), narrowest] {
         let user_id = Some(UserId::from(other_id(4_321)));
-        filters.push(SubscriptionFilter { user_id, ..narrow.clone() });
+        filters.push(narrow.clone().with_user_id(user_id));
         let external_subscription_id = Some("sub-4321".parse().unwrap());
-        filters.push(SubscriptionFilter { external_subscription_id, ..narrow });
+        filters.push(narrow.with_external_subscription_id(external_subscription_id));
     }
     filters.iter().flat_map(in_every_order).collect()
 }
@@ -110,15 +110,14 @@ pub fn lists_of_few() -> Vec<SubscriptionQuery> {
             for statuses in &statuses {
                 for is_active in [None, Some(true), Some(false)] {
                     for (renews_before, renews_after) in windows {
-                        let filter = SubscriptionFilter {
-                            user_id,
-                            subscription_plan_id,
-                            statuses: statuses.clone(),
-                            is_active,
-                            external_subscription_id: external_subscription_id.clone(),
-                            renews_before,
-                            renews_after,
-                        };
+                        let filter = SubscriptionFilter::default()
+                            .with_user_id(user_id)
+                            .with_subscription_plan_id(subscription_plan_id)
+                            .with_statuses(statuses.clone())
+                            .with_is_active(is_active)
+                            .with_external_subscription_id(external_subscription_id.clone())
+                            .with_renews_before(renews_before)
+                            .with_renews_after(renews_after);
                         lists.extend(in_every_order(&filter).into_iter().flat_map(with_a_middle));
                     }
                 }
@@ -133,7 +132,12 @@ fn in_every_order(filter: &SubscriptionFilter) -> Vec<SubscriptionQuery> {
     for order in SubscriptionOrder::ALL {
         for direction in [Direction::Ascending, Direction::Descending] {
             let (filter, rest) = (filter.clone(), SubscriptionQuery::default());
-            lists.push(SubscriptionQuery { filter, order, direction, now: now(), ..rest });
+            lists.push(
+                rest.with_filter(filter)
+                    .with_order(order)
+                    .with_direction(direction)
+                    .with_now(now()),
+            );
         }
     }
     lists
@@ -142,7 +146,7 @@ fn in_every_order(filter: &SubscriptionFilter) -> Vec<SubscriptionQuery> {
 /// A list's first page and one from the middle.
 fn with_a_middle(first: SubscriptionQuery) -> [SubscriptionQuery; 2] {
     let after = Some(middle(&first));
-    [first.clone(), SubscriptionQuery { after, ..first }]
+    [first.clone(), first.with_after(after)]
 }
 
 /// A place in the middle of a list.
@@ -167,11 +171,11 @@ pub async fn further_pages(
         Direction::Ascending => Direction::Descending,
         Direction::Descending => Direction::Ascending,
     };
-    let backwards = SubscriptionQuery { direction, ..first.clone() };
+    let backwards = first.clone().with_direction(direction);
     let end = store.list_as::<Subscription>(backwards.clone()).await.unwrap();
     let last = end.items.last().map(|last| first.order.position(last));
     [("middle", middle), ("last", last)]
-        .map(|(name, after)| (name, SubscriptionQuery { after, ..first.clone() }))
+        .map(|(name, after)| (name, first.clone().with_after(after)))
         .into()
 }
 
@@ -191,6 +195,7 @@ pub fn brief(query: &SubscriptionQuery) -> String {
         external_subscription_id,
         renews_before,
         renews_after,
+        ..
     } = &query.filter;
     let mut words = vec![format!("{:?} {:?}", query.order, query.direction)];
     words.extend(user_id.map(|_| "user".to_owned()));

@@ -26,6 +26,7 @@ macro_rules! migrations {
                 "documents, actors, fewer indexes",
                 "0005_documents_actors_fewer_indexes"
             ),
+            migrations!($database, 6, "metadata and feed", "0006_metadata_and_feed"),
         ])
     };
     ($database:literal, $version:literal, $name:literal, $file:literal) => {

@@ -57,6 +57,7 @@ impl Quota {
 /// The address of a caller is found by `x-forwarded-for` if the proxy is trusted; of IPv6 the first 64
 /// bits count. A request without an address is not limited by address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RateLimits {
     /// Sign-ins and sign-ups of an address, together.
     pub sign_in: Option<Quota>,
@@ -72,6 +73,17 @@ pub struct RateLimits {
     pub client: Option<Quota>,
     /// All requests of an address.
     pub address: Option<Quota>,
+}
+
+subscription_core::with_fields! {
+    RateLimits {
+        with_sign_in(impl Into<Option<Quota>>) => sign_in,
+        with_refresh(impl Into<Option<Quota>>) => refresh,
+        with_refresh_session(impl Into<Option<Quota>>) => refresh_session,
+        with_failed_clients(impl Into<Option<Quota>>) => failed_clients,
+        with_client(impl Into<Option<Quota>>) => client,
+        with_address(impl Into<Option<Quota>>) => address,
+    }
 }
 
 impl RateLimits {

@@ -188,7 +188,7 @@ pub(crate) fn authenticate(
     keys: &Keys,
 ) -> Result<Authentication, Failure> {
     let name = settings.issuer.as_deref().unwrap_or("subscription").to_owned();
-    let tokens = AuthSettings { issuer: name.clone(), audience: name, ..AuthSettings::default() };
+    let tokens = AuthSettings::default().with_issuer(name.clone()).with_audience(name);
     // Clients are changed by commands and by the settings file only.
     let service = service.by(Actor::Command);
     let auth = Authentication::builder(service, verifier, keys.ring()?, keys.server_keys()?);

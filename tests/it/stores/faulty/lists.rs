@@ -206,8 +206,8 @@ async fn payments(
         let mut subscriptions = store.memory().subscriptions.clone();
         subscriptions.remove(&query.subscription_id);
         for subscription_id in subscriptions {
-            let others = PaymentQuery { subscription_id, ..query.clone() };
-            all.extend(store.inner.list_as::<Payment>(others.clone()).await?.items);
+            query.subscription_id = subscription_id;
+            all.extend(store.inner.list_as::<Payment>(query.clone()).await?.items);
         }
     }
     Ok(page(store, all, cut, |payment| PaymentQuery::position(payment)))

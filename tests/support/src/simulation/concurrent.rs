@@ -111,8 +111,8 @@ async fn live(
 /// The records as an actor sees them.
 async fn look_around(store: &dyn Store) -> Records {
     let mut records = Records::new();
-    let plans = PlanQuery { limit: PageLimit::MAX, ..PlanQuery::default() };
-    let held = SubscriptionQuery { limit: PageLimit::MAX, ..SubscriptionQuery::default() };
+    let plans = PlanQuery::default().with_limit(PageLimit::MAX);
+    let held = SubscriptionQuery::default().with_limit(PageLimit::MAX);
     let plans = store.list_as::<Plan>(plans.clone()).await.expect("plans are listed").items;
     let held =
         store.list_as::<Subscription>(held.clone()).await.expect("subscriptions are listed").items;

@@ -104,7 +104,7 @@ impl Snapshot {
         let paid = model::payments(&self.records).map(|payment| payment.subscription_id);
         let subscriptions: BTreeSet<_> = asked_for.chain(paid).collect();
         for id in subscriptions {
-            let query = PaymentQuery { limit: page_limit(rng), ..PaymentQuery::of(id) };
+            let query = PaymentQuery::of(id).with_limit(page_limit(rng));
             let items = walk!(store, query => Payment);
             self.walks.push(Walk { list: List::Payments(id), items });
         }
@@ -113,15 +113,22 @@ impl Snapshot {
     async fn walk_lists(&mut self, store: &dyn Store, now: Timestamp, rng: &Rng) {
         let direction = rng.pick([Direction::Ascending, Direction::Descending]).unwrap_or_default();
         let order = rng.pick(PlanOrder::ALL).unwrap_or_default();
-        let query = PlanQuery { order, direction, limit: page_limit(rng), ..PlanQuery::default() };
+        let query = PlanQuery::default()
+            .with_order(order)
+            .with_direction(direction)
+            .with_limit(page_limit(rng));
         let items = walk!(store, query => Plan);
         self.walks.push(Walk { list: List::Plans, items });
 
         let order = rng.pick(SubscriptionOrder::ALL).unwrap_or_default();
         let limit = page_limit(rng);
-        let query = SubscriptionQuery { order, direction, limit, now, ..Default::default() };
-        let filter = SubscriptionFilter { is_active: Some(true), ..SubscriptionFilter::default() };
-        let active = SubscriptionQuery { filter, ..query.clone() };
+        let query = SubscriptionQuery::default()
+            .with_order(order)
+            .with_direction(direction)
+            .with_limit(limit)
+            .with_now(now);
+        let filter = SubscriptionFilter::default().with_is_active(true);
+        let active = query.clone().with_filter(filter);
         let items = walk!(store, query => Subscription);
         self.walks.push(Walk { list: List::Subscriptions, items });
         let items = walk!(store, active => Subscription);

@@ -335,11 +335,9 @@ fn authentication(service: &SubscriptionService) -> Authentication {
     let secret = |byte: u8| SecretSlice::from(vec![byte; 32]);
     let keys = KeyRing::new(SigningKey::ed25519(&secret(7)).expect("a key"));
     let server_keys = ServerKeys::new(1, secret(8)).expect("a key");
-    let settings = AuthSettings {
-        sessions_per_client: PER_CLIENT,
-        sessions_per_identity_token: PER_IDENTITY_TOKEN,
-        ..AuthSettings::default()
-    };
+    let settings = AuthSettings::default()
+        .with_sessions_per_client(PER_CLIENT)
+        .with_sessions_per_identity_token(PER_IDENTITY_TOKEN);
     Authentication::builder(service.clone(), Arc::new(Provider), keys, server_keys)
         .settings(settings)
         .cache(1_000, Duration::from_secs(5))

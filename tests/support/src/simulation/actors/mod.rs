@@ -171,19 +171,19 @@ impl Actor {
 
     fn list_plans(&mut self) -> Operation {
         let cycle = self.cycle();
-        Operation::ListPlans(Box::new(PlanQuery {
-            filter: PlanFilter {
-                is_active: self.rng.maybe(30, |rng| rng.percent(50)),
-                billing_cycle: self.rng.maybe(15, |_| cycle),
-                product_id: None,
-                tier: self.rng.maybe(20, |rng| text(rng.below(4))),
-                most_popular: self.rng.maybe(20, |rng| rng.percent(50)),
-            },
-            order: self.rng.pick(PlanOrder::ALL).unwrap_or_default(),
-            direction: self.direction(),
-            after: None,
-            limit: self.limit(),
-        }))
+        Operation::ListPlans(Box::new(
+            PlanQuery::default()
+                .with_filter(
+                    PlanFilter::default()
+                        .with_is_active(self.rng.maybe(30, |rng| rng.percent(50)))
+                        .with_billing_cycle(self.rng.maybe(15, |_| cycle))
+                        .with_tier(self.rng.maybe(20, |rng| text(rng.below(4))))
+                        .with_most_popular(self.rng.maybe(20, |rng| rng.percent(50))),
+                )
+                .with_order(self.rng.pick(PlanOrder::ALL).unwrap_or_default())
+                .with_direction(self.direction())
+                .with_limit(self.limit()),
+        ))
     }
 }
 
@@ -266,21 +266,22 @@ impl Actor {
         let (before, after) = (self.near(now), self.near(now));
         let statuses = self.rng.below(3);
         let statuses = (0..statuses).filter_map(|_| self.rng.pick(SubscriptionStatus::all()));
-        Operation::ListSubscriptions(Box::new(SubscriptionQuery {
-            filter: SubscriptionFilter {
-                statuses: statuses.collect(),
-                user_id: self.rng.maybe(30, |_| user),
-                subscription_plan_id: self.rng.maybe(15, |_| plan),
-                is_active: self.rng.maybe(30, |rng| rng.percent(50)),
-                external_subscription_id: self.external_id(8),
-                renews_before: self.rng.maybe(15, |_| before),
-                renews_after: self.rng.maybe(15, |_| after),
-            },
-            order: self.rng.pick(SubscriptionOrder::ALL).unwrap_or_default(),
-            direction: self.direction(),
-            limit: self.limit(),
-            ..SubscriptionQuery::default()
-        }))
+        Operation::ListSubscriptions(Box::new(
+            SubscriptionQuery::default()
+                .with_filter(
+                    SubscriptionFilter::default()
+                        .with_statuses(statuses.collect::<Vec<_>>())
+                        .with_user_id(self.rng.maybe(30, |_| user))
+                        .with_subscription_plan_id(self.rng.maybe(15, |_| plan))
+                        .with_is_active(self.rng.maybe(30, |rng| rng.percent(50)))
+                        .with_external_subscription_id(self.external_id(8))
+                        .with_renews_before(self.rng.maybe(15, |_| before))
+                        .with_renews_after(self.rng.maybe(15, |_| after)),
+                )
+                .with_order(self.rng.pick(SubscriptionOrder::ALL).unwrap_or_default())
+                .with_direction(self.direction())
+                .with_limit(self.limit()),
+        ))
     }
 }
 
@@ -332,6 +333,6 @@ impl Actor {
         // Also of subscriptions that are gone.
         let paid = self.rng.pick(payments(records).map(|payment| payment.subscription_id));
         let id = paid.unwrap_or_else(|| self.subscription_id(records));
-        PaymentQuery { direction, limit, ..PaymentQuery::of(id) }
+        PaymentQuery::of(id).with_direction(direction).with_limit(limit)
     }
 }

@@ -1,0 +1,14 @@
+-- Metadata of plans, subscriptions and payments; the events of one record.
+--
+-- The release before this one still runs on these tables: its inserts leave the metadata empty, and its
+-- updates do not touch it.
+
+-- A JSON object of texts, its keys in the order in which they were sent. NULL: none.
+ALTER TABLE plans ADD COLUMN metadata TEXT;
+ALTER TABLE subscriptions ADD COLUMN metadata TEXT;
+ALTER TABLE payments ADD COLUMN metadata TEXT;
+-- That of the record in the answer.
+ALTER TABLE answers ADD COLUMN metadata TEXT;
+
+-- The events of one record, in order.
+CREATE INDEX events_of_subject ON events (subject ->> 'id', sequence);

@@ -1,0 +1,72 @@
+//! Values that are written as text: `Display`, serde and names, from one expression or one list.
+
+use super::faults::{FaultCode, InvalidValue};
+
+/// The error for a text that is none of the allowed `names`.
+pub(crate) fn must_be_one_of(names: impl Iterator<Item = &'static str>) -> InvalidValue {
+    let names: Vec<_> = names.collect();
+    let message = format!("must be one of {}", names.join(", "));
+    InvalidValue::new(FaultCode::NotAllowedValue, message)
+}
+
+/// `Display` and `Serialize` of a type by its text, and `Deserialize` by its `FromStr`.
+macro_rules! written_as_text {
+    ($type:ty, |$value:ident| $text:expr $(, for $($generics:tt)*)?) => {
+        impl $(<$($generics)*>)? std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $value = self;
+                f.pad($text)
+            }
+        }
+
+        impl $(<$($generics)*>)? serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let $value = self;
+                serializer.serialize_str($text)
+            }
+        }
+
+        impl<'de $(, $($generics)*)?> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+/// An enum whose variants have names: its definition, the list of all variants, and its names as text.
+macro_rules! named_enum {
+    ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        pub enum $type {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $type {
+            /// Every variant, in the order of the definition.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The name in JSON, in the database and in commands.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::values::faults::InvalidValue;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let named = Self::ALL.into_iter().find(|value| value.as_str() == text);
+                named.ok_or_else(|| {
+                    $crate::values::as_text::must_be_one_of(Self::ALL.into_iter().map(Self::as_str))
+                })
+            }
+        }
+
+        $crate::values::as_text::written_as_text!($type, |value| value.as_str());
+    };
+}
+
+pub(crate) use {named_enum, written_as_text};
