@@ -47,16 +47,21 @@ async fn prepare(store: &Arc<dyn Store>) {
     put(store, one_of_each(2)).await;
 }
 
-/// One change set creates, changes and deletes records of every kind, and adds events.
+/// One change set creates, changes and deletes records of every kind, and adds events. Records that it only
+/// guards stay as they are.
 pub async fn all_parts_of_a_change_set_are_taken_together(store: Arc<dyn Store>) {
     prepare(&store).await;
 
     store.commit(a_little_of_everything()).await.unwrap();
 
     assert_stored(&store, a_little_of_everything().writes).await;
+    assert_stored(&store, one_of_each(2)).await;
     assert_absent(&store, one_of_each(1)).await;
     let events: Vec<_> = feed(&store).await.into_iter().map(|recorded| recorded.event).collect();
     assert_eq!(events, [0, 1, 2, 3].map(event));
+    let payments = listed::<Payment>(&store, PaymentQuery::of(subscription(0).id)).await;
+    let numbers = payments.iter().map(|found| found.id).collect::<Vec<_>>();
+    assert_eq!(numbers, [0, 2, 3].map(|n| payment(n).id));
 }
 
 /// Adds a part to a change set that must be refused.

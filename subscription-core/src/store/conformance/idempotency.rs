@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::records::{answer, at, at_version, parsed, request};
-use super::steps::{assert_stored, kept_answers, limit, listed, put, remove};
+use super::steps::{assert_stored, limit, listed, put};
 use crate::store::{
     IdempotencyKey, IdempotencyQuery, IdempotencyRecord, Operation, PageLimit, Store,
 };
@@ -73,26 +73,6 @@ pub async fn the_longest_expired_answers_come_first(store: Arc<dyn Store>) {
         let first: Vec<_> = expected.iter().take(size).cloned().collect();
         assert_eq!(expired(&store, at(100), limit(size)).await, first, "{size}");
     }
-}
-
-/// Listed and deleted in batches, until none is left.
-pub async fn expired_answers_can_be_swept(store: Arc<dyn Store>) {
-    put(&store, (1..=10).map(answer)).await;
-
-    let mut batches = Vec::new();
-    while batches.len() < 10 {
-        let query = IdempotencyQuery::Expired { by: at(7), limit: limit(3) };
-        let batch = listed::<IdempotencyRecord>(&store, query).await;
-        if batch.is_empty() {
-            break;
-        }
-        batches.push(batch.len());
-        remove(&store, batch.iter().map(|record| IdempotencyRecord::clone(record))).await;
-    }
-
-    assert_eq!(batches, [3, 3, 1]);
-    let left: Vec<_> = kept_answers(&store).await.iter().map(|left| left.key.clone()).collect();
-    assert_eq!(left, [8, 9, 10].map(request));
 }
 
 /// A record that was replaced is listed by its new time alone.

@@ -23,7 +23,7 @@ pub async fn a_set_of_more_than_a_thousand_records_is_refused(store: Arc<dyn Sto
 
     assert_bad(&store.commit(writing((1..MAX + 2).map(payment))).await, &too_large);
     let deletes = deleting([payment(0)]).deletes;
-    let both = ChangeSet { deletes, ..writing((1..MAX + 1).map(payment)) };
+    let both = ChangeSet { deletes, ..writing((1..=MAX).map(payment)) };
     assert_bad(&store.commit(both).await, &too_large);
 
     assert_stored(&store, [payment(0)]).await;

@@ -17,8 +17,8 @@ use super::steps::{
 use crate::payments::Payment;
 use crate::plans::{NodeQuota, Plan};
 use crate::store::{
-    ChangeSet, EventQuery, Guard, IdempotencyRecord, Key, PaymentQuery, Record, Store, StoreError,
-    StoreExt as _, Unique,
+    ChangeSet, EventQuery, Guard, Key, PaymentQuery, Record, Store, StoreError, StoreExt as _,
+    Unique,
 };
 use crate::subscriptions::Subscription;
 use crate::values::version::Version;
@@ -107,41 +107,25 @@ pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn
     }
 }
 
-/// A request that is sent several times at once creates one record.
+/// A request that is sent several times has the same unique values too: all but one get a conflict over its
+/// key, not the error that a value is taken, and one record is made.
 pub async fn of_racing_requests_with_one_key_exactly_one_is_answered(store: Arc<dyn Store>) {
     for round in 0..ROUNDS {
-        let number = |racer| round * RACERS + racer;
         let kept = Record::from(answer(round));
+        let made = |racer| {
+            let slug = parsed(format!("twin-{round}"));
+            Record::from(Plan { slug, ..plan(round * RACERS + racer) })
+        };
         let sets = (0..RACERS).map(|racer| {
-            let fingerprint = [u8::try_from(racer).unwrap(); 32];
-            let kept = IdempotencyRecord { fingerprint, ..answer(round) };
-            writing([Record::from(plan(number(racer))), Record::from(kept)])
+            let external_subscription_id = Some(parsed(format!("twin {round}")));
+            let subscription = subscription(round * RACERS + racer);
+            let subscription = Subscription { external_subscription_id, ..subscription };
+            writing([made(racer), Record::from(subscription), kept.clone()])
         });
         let answers = race(&store, sets).await;
 
         let first = winner(&answers, |refused| assert_conflict(refused, &kept));
-        assert_only(&store, first, |racer| plan(number(racer)).into()).await;
-    }
-}
-
-/// A request that is sent twice has the same unique values too: the second gets a conflict over the key, not
-/// the error that a value is taken.
-pub async fn of_racing_twins_the_second_is_told_of_its_key(store: Arc<dyn Store>) {
-    for round in 0..ROUNDS {
-        let kept = Record::from(answer(round));
-        let sets = (0..RACERS).map(|racer| {
-            let number = round * RACERS + racer;
-            let slug = parsed(format!("twin-{round}"));
-            let external_subscription_id = Some(parsed(format!("twin {round}")));
-            writing([
-                Record::from(Plan { slug, ..plan(number) }),
-                Record::from(Subscription { external_subscription_id, ..subscription(number) }),
-                kept.clone(),
-            ])
-        });
-        let answers = race(&store, sets).await;
-
-        winner(&answers, |refused| assert_conflict(refused, &kept));
+        assert_only(&store, first, made).await;
     }
 }
 

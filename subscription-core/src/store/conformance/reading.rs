@@ -17,11 +17,6 @@ async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
     assert_stored(store, records).await;
 }
 
-/// For every kind of record.
-pub async fn a_new_record_reads_back_equal_at_version_one(store: Arc<dyn Store>) {
-    assert_reads_back(&store, one_of_each(1).to_vec()).await;
-}
-
 /// Not by its key, and not by a unique value.
 pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
     assert_absent(&store, one_of_each(1)).await;

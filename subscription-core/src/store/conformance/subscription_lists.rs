@@ -325,7 +325,7 @@ pub async fn a_changed_subscription_is_listed_by_what_it_is_now(store: Arc<dyn S
             SubscriptionFilter { statuses: vec![found.status], ..any() },
             SubscriptionFilter { is_active: Some(found.is_active_at(at(0))), ..any() },
             SubscriptionFilter { external_subscription_id, ..any() },
-            SubscriptionFilter { renews_after, renews_before, ..any() },
+            SubscriptionFilter { renews_before, renews_after, ..any() },
         ]
     };
     let filters = [by_each(&before), by_each(&after)].concat();

@@ -200,13 +200,3 @@ pub async fn external_ids_that_differ_in_a_byte_are_different(store: Arc<dyn Sto
         }
     }
 }
-
-/// A subscription and a payment may have the same id at their provider.
-pub async fn values_of_different_kinds_do_not_clash(store: Arc<dyn Store>) {
-    put(&store, ALL.map(|unique| holder(unique, 1, "one"))).await;
-
-    for unique in ALL {
-        let expected = Some(holder(unique, 1, "one").key());
-        assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
-    }
-}

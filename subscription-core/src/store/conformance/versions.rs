@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::records::{at_version, one_of_each, parsed, payment, plan, subscription};
+use super::records::{at_version, one_of_each, parsed, plan, subscription};
 use super::steps::{
     assert_absent, assert_conflict, assert_refused, assert_stored, assert_taken, delete, feed,
     found, kept_answers, listed, put, remove, stored, writing,
@@ -125,19 +125,6 @@ pub async fn a_deleted_record_is_gone(store: Arc<dyn Store>) {
     assert_eq!(listed::<Subscription>(&store, SubscriptionQuery::default()).await, []);
     assert_eq!(listed::<Payment>(&store, PaymentQuery::of(subscription(0).id)).await, []);
     assert_eq!(kept_answers(&store).await, []);
-}
-
-/// Other records stay.
-pub async fn a_delete_takes_no_other_record_along(store: Arc<dyn Store>) {
-    for n in [0, 1, 2] {
-        put(&store, one_of_each(n)).await;
-    }
-
-    remove(&store, one_of_each(1)).await;
-
-    assert_stored(&store, [0, 2].into_iter().flat_map(one_of_each)).await;
-    let payments = listed::<Payment>(&store, PaymentQuery::of(subscription(0).id)).await;
-    assert_eq!(payments, [payment(0), payment(2)].map(Arc::new));
 }
 
 /// Nothing remains of a deleted record, so that a first version is taken.

@@ -151,8 +151,8 @@ impl Import<'_> {
         let found: serde_json::Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let fault = if found.get("format").is_none_or(|format| format != FORMAT) {
             format!("this is no export: the line does not name the format {FORMAT}")
-        } else if found.get("version").is_none_or(|version| *version != VERSION) {
-            format!("the version of the format is not {VERSION}, the only one that can be read")
+        } else if let Some(version) = found.get("version").filter(|version| **version != VERSION) {
+            format!("the format has version {version}, and only version {VERSION} can be read")
         } else {
             match serde_json::from_value::<Header>(found) {
                 Ok(header) => {
