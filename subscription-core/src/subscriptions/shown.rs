@@ -1,4 +1,4 @@
-//! The JSON of a subscription, with the period that it is in.
+//! The JSON of a subscription, with its current period.
 
 use serde::{Serialize, Serializer};
 
@@ -10,8 +10,8 @@ use crate::values::text::ExternalId;
 use crate::values::version::Version;
 
 impl Subscription {
-    /// The start of the period that ends with the next renewal, but not before `starts_at`; the start
-    /// of the trial during it. `None` where nothing renews.
+    /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it
+    /// is the start of the trial. `None` if the subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
         let renews_at = self.renews_at?;
         let start = match self.status {
@@ -33,7 +33,7 @@ impl Subscription {
     }
 }
 
-/// The fields in the order in which callers see them.
+/// The fields, in the order of the JSON.
 #[derive(Serialize)]
 struct Shown<'s> {
     id: SubscriptionId,

@@ -29,9 +29,9 @@ use super::access_class::is_by_access;
 use super::change_set::{ChangeSet, Guard};
 use super::error::StoreError;
 use super::query::{
-    ClientQuery, EventPage, EventQuery, IdempotencyQuery, Page, Query, SessionQuery, UserQuery,
+    ClientQuery, EventPage, EventQuery, IdempotencyQuery, Page, SessionQuery, UserQuery,
 };
-use super::record::{Key, Kind, Record, UniqueValue};
+use super::record::{Key, Kind, Query, Record, UniqueValue};
 use crate::events::{Event, RecordedEvent};
 use crate::values::id::SubscriptionId;
 use crate::values::version::Version;
