@@ -260,6 +260,11 @@ async fn subscription(client: &mut Client, user: &str, plan: &str, run: &str) ->
     let list = format!("/subscriptions?user_id={user}&limit=1");
     assert_eq!(client.all(&list).await?.len(), 1);
 
+    // May this user do that?
+    let access = get(format!("/users/{user}/entitlement?feature=sso"));
+    let access = client.call(access).await?.body;
+    assert_eq!(access.get("has_access").and_then(Value::as_bool), Some(true), "{access}");
+
     // With another key, the external id is taken: the error names the record that has it.
     let twin = post("/subscriptions", &new).header(KEY, format!("{run}-twin"));
     let taken = client.refused(twin, "external_id_taken").await?;

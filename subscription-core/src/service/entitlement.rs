@@ -1,19 +1,25 @@
 //! Entitlement: the access, features and quota that a user has now.
 
 use crate::store::StoreExt as _;
-use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 use super::{SubscriptionService, found};
 use crate::error::Error;
-use crate::plans::{NodeQuota, Plan};
+use crate::plans::{NodeQuota, Plan, Tier};
 use crate::store::{PageLimit, SubscriptionFilter, SubscriptionQuery};
 use crate::subscriptions::Subscription;
-use crate::values::id::UserId;
+use crate::values::id::{PlanId, UserId};
+use crate::values::text::{Name, Slug};
 
 /// The access that a user's subscriptions grant at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entitlement {
+    /// The user.
+    pub user_id: UserId,
     /// The subscriptions that grant access, newest first, each with its plan.
     pub grants: Vec<Grant>,
 }
@@ -41,13 +47,49 @@ impl Entitlement {
     /// The features of all plans, each once, in order.
     pub fn features(&self) -> impl Iterator<Item = &str> {
         let all = self.grants.iter().flat_map(|grant| grant.plan.features.list());
-        all.collect::<BTreeSet<_>>().into_iter()
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter()
     }
 
     /// The quota of the plan that allows most. Quotas do not add up: two plans that overlap at an
     /// upgrade are not worth both together.
     pub fn node_quota(&self) -> NodeQuota {
         self.grants.iter().map(|grant| grant.plan.node_quota).max().unwrap_or_default()
+    }
+}
+
+impl Serialize for Entitlement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut shown = serializer.serialize_struct("Entitlement", 5)?;
+        shown.serialize_field("user_id", &self.user_id)?;
+        shown.serialize_field("has_access", &self.has_access())?;
+        shown.serialize_field("features", &self.features().collect::<Vec<_>>())?;
+        shown.serialize_field("node_quota", &self.node_quota())?;
+        shown.serialize_field("grants", &self.grants)?;
+        shown.end()
+    }
+}
+
+impl Serialize for Grant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct ShownPlan<'p> {
+            id: PlanId,
+            slug: &'p Slug,
+            name: &'p Name,
+            tier: Tier,
+        }
+        let Self { subscription, plan } = self;
+        let mut shown = serializer.serialize_struct("Grant", 5)?;
+        shown.serialize_field("subscription_id", &subscription.id)?;
+        shown.serialize_field("status", &subscription.status)?;
+        shown.serialize_field("renews_at", &subscription.renews_at)?;
+        shown.serialize_field("ends_at", &subscription.ends_at)?;
+        let plan = ShownPlan { id: plan.id, slug: &plan.slug, name: &plan.name, tier: plan.tier };
+        shown.serialize_field("plan", &plan)?;
+        shown.end()
     }
 }
 
@@ -62,7 +104,7 @@ impl SubscriptionService {
         };
         let limit = PageLimit::MAX;
         let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
-        let mut entitlement = Entitlement::default();
+        let mut entitlement = Entitlement { user_id, grants: Vec::new() };
         loop {
             let page = self.subscriptions(query.clone()).await?;
             for subscription in page.items {

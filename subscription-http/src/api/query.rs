@@ -59,6 +59,15 @@ impl Query {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
+    /// A parameter that is any text but an empty one.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        let value = self.value(name);
+        if value.is_some_and(str::is_empty) {
+            return Err(wrong(name, "must not be empty"));
+        }
+        Ok(value)
+    }
+
     /// A parameter read as a `T`.
     pub(crate) fn read<T: FromStr<Err = InvalidValue>>(
         &self,

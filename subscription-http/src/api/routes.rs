@@ -16,14 +16,17 @@ use super::call::Call;
 use super::error::ApiError;
 use super::rate::RouteLimit;
 use super::reply::Reply;
-use crate::handlers::{authentication, documents, operations, payments, plans, subscriptions};
+use crate::handlers::{
+    authentication, documents, entitlement, operations, payments, plans, subscriptions,
+};
 
 /// The table.
-pub(crate) static AREAS: [&Area; 7] = [
+pub(crate) static AREAS: [&Area; 8] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
+    &entitlement::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,

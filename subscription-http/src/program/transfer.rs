@@ -34,7 +34,7 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
         .export(&mut file, |progress: Progress| {
             progress.of.into_iter().for_each(|all| bar.set_length(all));
             bar.set_position(progress.records);
-            bar.set_message(progress.kind.to_string());
+            bar.set_message(progress.kind);
         })
         .await;
     bar.finish_and_clear();
@@ -59,7 +59,7 @@ pub(crate) async fn import(settings: &Settings, path: &Path) -> Result<(), Failu
     let imported = opened
         .import(settings.users, file, |progress: Progress| {
             bar.set_position(progress.bytes);
-            bar.set_message(progress.kind.to_string());
+            bar.set_message(progress.kind);
         })
         .await;
     bar.finish_and_clear();

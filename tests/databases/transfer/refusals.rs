@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use subscription_core::store::Record;
-use subscription_core::store::transfer::{Kind, TransferError};
+use subscription_core::store::transfer::TransferError;
 use test_support::trials;
 use test_support::trials::Trial;
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -17,6 +17,7 @@ use crate::{postgres, sqlite};
 pub(super) fn trials() -> Vec<Trial> {
     trials![
         what_is_no_whole_file_is_refused_and_leaves_nothing,
+        a_line_with_extra_missing_or_misordered_fields_is_refused,
         a_file_with_any_byte_changed_is_refused,
         a_file_cut_short_anywhere_is_refused,
         a_store_that_holds_something_is_left_alone,
@@ -52,7 +53,7 @@ pub(super) fn forged(file: &str, change: impl FnOnce(&mut Vec<String>)) -> Strin
 #[track_caller]
 pub(super) fn faults(error: &TransferError) -> Vec<String> {
     let TransferError::Faulty(faults) = error else { panic!("{error:?}") };
-    faults.listed().iter().map(ToString::to_string).collect()
+    faults.listed().map(str::to_owned).collect()
 }
 
 #[track_caller]
@@ -71,11 +72,18 @@ async fn refusals(store: &impl Movable) {
     };
     let end = file.lines().count() - 1;
 
-    assert!(matches!(refused("").await, TransferError::NoExport));
-    assert!(matches!(refused("Dear diary\n").await, TransferError::NoExport));
-    assert!(matches!(refused("{\"format\":\"x\",\"version\":1}\n").await, TransferError::NoExport));
+    let cut_short = "line 1: the file is cut short here";
+    assert_eq!(faults(&refused("").await), [cut_short]);
+    let no_export =
+        "line 1: this is no export: the line does not name the format subscription-export";
+    for other in ["Dear diary\n", "{\"format\":\"x\",\"version\":1}\n", "\n"] {
+        assert_eq!(faults(&refused(other).await), [no_export]);
+    }
     let later = file.replacen("\"version\":1", "\"version\":2", 1);
-    assert!(matches!(refused(&later).await, TransferError::Version(2)));
+    let version = "line 1: the version of the format is not 1, the only one that can be read";
+    assert_eq!(faults(&refused(&later).await), [version]);
+    let negative = file.replacen("\"feed\":", "\"feed\":-", 1);
+    assert_first(&refused(&negative).await, "line 1: invalid value: integer `-");
     let garbage = file.replacen("{\"kind\":\"plan\"", "garbage", 3);
     let garbage = faults(&refused(&garbage).await);
     assert_eq!(garbage.len(), 4, "{garbage:?}");
@@ -84,21 +92,21 @@ async fn refusals(store: &impl Movable) {
     }
     assert!(garbage[3].contains("SHA-256"), "{garbage:?}");
     let unknown = refused(&file.replacen("{\"kind\":\"user\"", "{\"kind\":\"yeti\"", 1)).await;
-    assert_first(&unknown, "line 62: unknown variant `yeti`");
+    assert_first(&unknown, "line 62: the kind yeti is unknown");
     let lacking = refused(&file.replacen("\"slug\":", "\"slag\":", 1)).await;
     assert_first(&lacking, "line 2: the field slug is missing");
     let bad = refused(&file.replacen("\"tier\":", "\"tier\":99999", 1)).await;
     assert_first(&bad, "line 2: ");
     let altered = file.replacen("user-1@example.com", "user-0@example.com", 1);
     let altered = altered.replacen("User-1@Example.com", "User-0@Example.com", 1);
-    assert!(matches!(refused(&altered).await, TransferError::Altered));
+    let differs = "the file is not as it was written: its SHA-256 differs";
+    assert_eq!(faults(&refused(&altered).await), [format!("line {}: {differs}", end + 1)]);
     let more = refused(&format!("{file}{{}}\n")).await;
     assert_first(&more, &format!("line {}: more follows after the last line", end + 2));
 
     let fewer = refused(&forged(&file, |lines| drop(lines.remove(45)))).await;
-    let miscounted =
-        matches!(fewer, TransferError::Miscounted { kind: Kind::Payment, told: 20, found: 19 });
-    assert!(miscounted, "{fewer:?}");
+    let expected = format!("line {end}: the file has 19 payments where 20 were written");
+    assert_eq!(faults(&fewer), [expected]);
     let twice = refused(&forged(&file, |lines| lines[5] = lines[4].clone())).await;
     assert_first(&twice, "line 6: id must be greater than that of the line before");
     let disorder = refused(&forged(&file, |lines| lines.swap(end - 2, 1))).await;
@@ -118,6 +126,53 @@ async fn what_is_no_whole_file_is_refused_by_a_server_and_leaves_nothing() {
     refusals(&postgres::fresh().await).await;
 }
 
+async fn a_line_with_extra_missing_or_misordered_fields_is_refused() {
+    let (file, store) = (a_file().await, sqlite::fresh().await);
+    let empty = store.moved_out().await;
+    let tier_and_active = |line: &str| {
+        let (start, rest) = line.split_once("\"tier\":").unwrap();
+        let (tier, rest) = rest.split_once(",\"is_active\":").unwrap();
+        let (is_active, end) = rest.split_once(',').unwrap();
+        format!("{start}\"is_active\":{is_active},\"tier\":{tier},{end}")
+    };
+    let extra_last = |line: &str| line.replace("}}", ",\"color\":\"red\"}}");
+    let cases: [(&str, &dyn Fn(&str) -> String, &str); 7] = [
+        ("an extra field at the end", &extra_last, "the field color is unexpected"),
+        (
+            "an extra field in the middle",
+            &|line| line.replace("\"slug\":", "\"color\":\"red\",\"slug\":"),
+            "the field slug is missing",
+        ),
+        (
+            "a field twice",
+            &|line| line.replace("\"version\":", "\"version\":1,\"version\":"),
+            "the field version is unexpected",
+        ),
+        ("two fields in the wrong order", &tier_and_active, "the field tier is missing"),
+        (
+            "no last field",
+            &|line| format!("{}}}}}", line.rsplit_once(",\"version\":").unwrap().0),
+            "the field version is missing",
+        ),
+        (
+            "an extra field beside the record",
+            &|line| line.replace("{\"kind\":", "{\"color\":\"red\",\"kind\":"),
+            "unknown field `color`",
+        ),
+        ("no record", &|_| "{\"kind\":\"plan\"}".to_owned(), "missing field `record`"),
+    ];
+    for (case, change, expected) in cases {
+        let changed = forged(&file, |lines| lines[4] = change(&lines[4]));
+
+        let refused = store.move_in(changed.as_bytes()).await.unwrap_err();
+
+        assert_first(&refused, &format!("line 5: {expected}"));
+        assert_eq!(faults(&refused).len(), 1, "{case}: {refused}");
+        assert_eq!(store.moved_out().await, empty, "{case}");
+    }
+    store.move_in(file.as_bytes()).await.unwrap();
+}
+
 async fn a_file_with_any_byte_changed_is_refused() {
     let (file, store) = (a_file().await.into_bytes(), sqlite::fresh().await);
     let footer = file.len() - 250;
@@ -135,7 +190,9 @@ async fn a_file_cut_short_anywhere_is_refused() {
     let ends: Vec<_> = ends.filter(|end| *end < file.len()).collect();
     for length in ends.into_iter().step_by(7).chain([1, 70, file.len() / 2, file.len() - 1]) {
         let error = store.move_in(&file[..length]).await.unwrap_err();
-        assert!(matches!(error, TransferError::CutShort(_)), "{length} bytes: {error:?}");
+        let lines = file[..length].iter().filter(|byte| **byte == b'\n').count();
+        let expected = format!("line {}: the file is cut short here", lines + 1);
+        assert_eq!(faults(&error), [expected], "{length} bytes");
     }
     store.move_in(&file).await.unwrap();
 }
@@ -147,7 +204,7 @@ async fn holds_something(store: &impl Movable) {
 
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
 
-    assert!(matches!(refused, TransferError::NotEmpty(Kind::Plan)), "{refused:?}");
+    assert!(matches!(refused, TransferError::NotEmpty("plans")), "{refused:?}");
     assert_eq!(refused.to_string(), "the store is not empty: it holds plans");
     assert_eq!(store.moved_out().await, before);
 }

@@ -14,6 +14,7 @@ use super::written::{Snapshots, exchange, name_of};
 type Shown = Vec<(&'static str, Answer)>;
 
 const PLANS: &str = "/subscription-plans";
+const PRO: &str = "/subscription-plans/pro";
 const PLAN: &str = r#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly","product_id":"prod_17","variants":["pro-eur","pro-usd"],"href":"https://example.com/plans/pro","description":"For teams.","node_quota":10,"features":"api, sso, audit log","most_popular":true,"tier":2}"#;
 const KEY: [(&str, &str); 1] = [("idempotency-key", "order-1")];
 const KNOWN: [(&str, &str); 1] = [("if-none-match", "\"1\"")];
@@ -46,6 +47,7 @@ async fn answers_of(route: &str) -> Option<Shown> {
         "subscription-plans" => about_plans(&world, route).await,
         "subscriptions" => about_subscriptions(&world, route).await,
         "subscription-payments" => about_payments(&world, route).await,
+        "users" => about_access(&world, route).await,
         _ => about_the_service(&world, route).await,
     }
 }
@@ -114,7 +116,6 @@ async fn refreshed(world: &HttpWorld, path: &str, ann: &Person) -> Shown {
 }
 
 async fn about_plans(world: &HttpWorld, route: &str) -> Option<Shown> {
-    let pro = "/subscription-plans/pro";
     if route == "POST /subscription-plans" {
         let least = plan_body("least").to_string();
         return Some(created(world, PLANS, &least, PLAN).await);
@@ -125,12 +126,12 @@ async fn about_plans(world: &HttpWorld, route: &str) -> Option<Shown> {
             world.plan("basic").await;
             listed(world, &format!("{PLANS}?is_active=true&sort=-tier&limit=1")).await
         }
-        "GET /subscription-plans/{slug}" => read(world, pro).await,
+        "GET /subscription-plans/{slug}" => read(world, PRO).await,
         "PUT /subscription-plans/{slug}" => {
             let body = r#"{"price":24.90,"most_popular":false}"#;
-            changed(world, pro, body).await
+            changed(world, PRO, body).await
         }
-        "DELETE /subscription-plans/{slug}" => deleted(world, pro).await,
+        "DELETE /subscription-plans/{slug}" => deleted(world, PRO).await,
         _ => return None,
     })
 }
@@ -177,6 +178,26 @@ async fn about_payments(world: &HttpWorld, route: &str) -> Option<Shown> {
             changed(world, &path, r#"{"status":"succeeded","external_payment_id":"pay_1"}"#).await
         }
         "DELETE /subscription-payments/{payment_id}" => deleted(world, &path).await,
+        _ => return None,
+    })
+}
+
+async fn about_access(world: &HttpWorld, route: &str) -> Option<Shown> {
+    world.server("POST", PLANS, &[], PLAN).await;
+    let (ann, plan) = (world.sign_up("ann").await, world.server("GET", PRO, &[], "").await);
+    let body = json!({ "user_id": ann.id, "subscription_plan_id": plan.json()["id"] });
+    world.made("/subscriptions", &body).await;
+    Some(match route {
+        "GET /users/{user_id}/entitlement" => {
+            let path = format!("/users/{}/entitlement", ann.id);
+            let asked = format!("{path}?feature=audit%20log");
+            let nobody = "/users/01940000-0000-7000-8000-000000000000/entitlement";
+            vec![
+                ("What a user has.", world.server("GET", &path, &[], "").await),
+                ("And whether that has a feature.", world.server("GET", &asked, &[], "").await),
+                ("A user who is unknown has nothing.", world.server("GET", nobody, &[], "").await),
+            ]
+        }
         _ => return None,
     })
 }

@@ -8,6 +8,7 @@ mod cors;
 mod deletions;
 mod documented;
 mod endpoints;
+mod entitlement;
 mod errors;
 mod forwarded;
 mod hosts;

@@ -9,8 +9,8 @@ use super::world::{HttpWorld, WEB, problem, text};
 /// An endpoint, the scope of its client, and whether it takes an access token.
 pub(super) type Endpoint = (&'static str, &'static str, Scope, bool);
 
-/// Section 1 of the contract, line by line.
-pub(super) const ENDPOINTS: [Endpoint; 23] = [
+/// Section 1 of the contract, line by line, and the routes that were added to it.
+pub(super) const ENDPOINTS: &[Endpoint] = &[
     ("POST", "/authentication/sign-in", Scope::Auth, false),
     ("POST", "/authentication/sign-up", Scope::Auth, false),
     ("POST", "/authentication/user-logged-in", Scope::Auth, true),
@@ -34,7 +34,13 @@ pub(super) const ENDPOINTS: [Endpoint; 23] = [
     ("POST", "/subscription-payments", Scope::PaymentsWrite, false),
     ("PUT", "/subscription-payments/x", Scope::PaymentsWrite, false),
     ("DELETE", "/subscription-payments/x", Scope::PaymentsWrite, false),
+    ("GET", "/users/x/entitlement", Scope::SubscriptionsRead, false),
 ];
+
+/// True if answers to a path must not be stored by caches.
+fn is_private(path: &str) -> bool {
+    ["/authentication", "/users/", "/me/"].iter().any(|area| path.starts_with(area))
+}
 
 pub(super) const BESIDE: [&str; 6] = [
     "/.well-known/jwks.json",
@@ -57,7 +63,7 @@ async fn every_endpoint_asks_for_a_client_with_its_scope() {
         only.insert(scope, only_one);
     }
 
-    for (method, path, scope, bearer) in ENDPOINTS {
+    for (method, path, scope, bearer) in ENDPOINTS.iter().copied() {
         let what = format!("{method} {path}");
         let nobody = world.call(method, path, &[], "{}").await;
         assert_eq!(nobody.problem(), problem(401, "client_id_missing"), "{what}");
@@ -79,7 +85,7 @@ async fn every_endpoint_asks_for_a_client_with_its_scope() {
 async fn a_browser_gets_no_further_than_its_scopes() {
     let world = HttpWorld::new().await;
 
-    for (method, path, scope, _) in ENDPOINTS {
+    for (method, path, scope, _) in ENDPOINTS.iter().copied() {
         let answer = world.call(method, path, &[("client-id", WEB)], "{}").await;
         assert_eq!(answer.status == 403, !scope.is_public(), "{method} {path}");
     }
@@ -89,7 +95,7 @@ async fn a_browser_gets_no_further_than_its_scopes() {
 async fn other_methods_are_refused_with_those_that_there_are() {
     let world = HttpWorld::new().await;
     let mut allowed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (method, path, ..) in ENDPOINTS {
+    for (method, path, ..) in ENDPOINTS.iter().copied() {
         allowed.entry(path).or_default().push(method);
     }
     for path in BESIDE {
@@ -122,7 +128,7 @@ async fn other_methods_are_refused_with_those_that_there_are() {
             if method != "HEAD" {
                 assert_eq!(refused.problem(), problem(405, "method_not_allowed"));
             }
-            let private = path.starts_with("/authentication").then_some("no-store");
+            let private = is_private(path).then_some("no-store");
             assert_eq!(refused.header("cache-control"), private, "{method} {path}");
         }
     }

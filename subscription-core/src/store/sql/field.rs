@@ -134,7 +134,7 @@ impl<T: TextField> Field for Option<T> {
     }
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
-        cells.text_or_null()?.map(str::parse).transpose().map_err(damaged)
+        cells.text_or_null()?.map(|text| text.parse()).transpose().map_err(damaged)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Values that are bound to statements and read from rows, in both databases.
 
+use std::borrow::Cow;
+
 use rust_decimal::Decimal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -62,12 +64,12 @@ pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 pub(in crate::store) trait Columns: Send + Sync {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error>;
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
-    fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error>;
+    fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error>;
     fn int(&self, at: usize) -> Result<i64, sqlx::Error>;
     fn bool(&self, at: usize) -> Result<bool, sqlx::Error>;
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error>;
     fn decimal(&self, at: usize) -> Result<Decimal, sqlx::Error>;
-    fn bytes(&self, at: usize) -> Result<&[u8], sqlx::Error>;
+    fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error>;
     fn json(&self, at: usize) -> Result<String, sqlx::Error>;
 }
 
@@ -95,12 +97,12 @@ impl<'r> Cells<'r> {
         self.row.id_or_null(self.step()).map_err(damaged)
     }
 
-    pub(in crate::store) fn text(&mut self) -> Result<&'r str, StoreError> {
+    pub(in crate::store) fn text(&mut self) -> Result<Cow<'r, str>, StoreError> {
         let at = self.step();
         self.row.text(at).map_err(damaged)?.ok_or_else(|| damaged(format!("column {at} is null")))
     }
 
-    pub(super) fn text_or_null(&mut self) -> Result<Option<&'r str>, StoreError> {
+    pub(super) fn text_or_null(&mut self) -> Result<Option<Cow<'r, str>>, StoreError> {
         self.row.text(self.step()).map_err(damaged)
     }
 
@@ -140,7 +142,7 @@ impl<'r> Cells<'r> {
 
     pub(in crate::store) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let bytes = self.row.bytes(self.step()).map_err(damaged)?;
-        bytes.try_into().map_err(damaged)
+        bytes.as_ref().try_into().map_err(damaged)
     }
 
     pub(in crate::store) fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {

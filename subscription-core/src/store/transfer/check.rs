@@ -4,6 +4,7 @@
 //! subscription of a payment, the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use serde::de::IgnoredAny;
 
@@ -15,39 +16,38 @@ use crate::values::faults::Faults;
 use crate::values::id::{PlanId, UserId};
 use crate::values::version::Version;
 
-/// Versions and places in the feed, at the most: JSON readers keep numbers exact up to here, and beyond it
-/// there is room for more than any service will write.
+/// The largest version or sequence: JSON readers read whole numbers exactly up to here, and larger numbers
+/// remain for later changes.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// The users whose subscriptions a store may hold.
+/// The users whose subscriptions a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Users {
-    /// Of users that have an account, if there are accounts at all.
+    /// Users of the file, if it has any.
     WithAccounts,
-    /// Of anybody, as a service that does not check users takes them.
+    /// Any user, as in a service that does not check users.
     Any,
 }
 
 /// Checks records in the order of the file, and collects their faults.
-#[derive(Debug)]
 pub(super) struct Check {
     users_allowed: Users,
     pub(super) faults: FileFaults,
-    /// A line could not be read, so it is not known which records the file has.
+    /// A line could not be read, so references to its record cannot be checked.
     is_partial: bool,
     plans: HashSet<PlanId>,
     users: HashSet<UserId>,
     /// The lines of subscriptions that are not expired, and their users, who come later in the file.
     live: Vec<(u64, UserId)>,
-    /// The place of the last event.
+    /// The sequence of the event before.
     last_event: u64,
-    /// The place that the feed has come to.
-    feed: u64,
+    /// The last sequence that the feed has given.
+    pub(super) feed: u64,
 }
 
 impl Check {
-    pub(super) fn new(users_allowed: Users, feed: u64) -> Self {
-        let mut check = Self {
+    pub(super) fn new(users_allowed: Users) -> Self {
+        Self {
             users_allowed,
             faults: FileFaults::default(),
             is_partial: false,
@@ -55,20 +55,23 @@ impl Check {
             users: HashSet::new(),
             live: Vec::new(),
             last_event: 0,
-            feed,
-        };
-        check.number(1, "feed", feed);
-        check
+            feed: 0,
+        }
     }
 
-    pub(super) fn note(&mut self, line: u64, message: impl Into<String>) {
-        self.faults.push(line, line, message);
+    pub(super) fn is_sound(&self) -> bool {
+        self.faults.total() == 0
     }
 
-    /// Notes a line that holds no record.
-    pub(super) fn unread(&mut self, line: u64, message: impl Into<String>) {
+    /// Adds the fault of a line that holds no record.
+    pub(super) fn unread(&mut self, line: u64, message: impl Display) {
         self.is_partial = true;
-        self.note(line, message);
+        self.faults.push(line, message);
+    }
+
+    pub(super) fn feed(&mut self, feed: u64) {
+        self.feed = feed;
+        self.number(1, "feed", feed);
     }
 
     pub(super) fn record(&mut self, line: u64, record: &Record) {
@@ -83,7 +86,7 @@ impl Check {
             Record::User(user) => drop(self.users.insert(user.id)),
             Record::Session(session) => {
                 if !self.is_partial && !self.users.contains(&session.user_id) {
-                    self.note(line, "user_id names no user of the file");
+                    self.faults.push(line, "user_id names no user of the file");
                 }
             }
             Record::Client(client) => self.rules(line, client.check()),
@@ -94,15 +97,15 @@ impl Check {
                     IdempotencyResult::Payment(_) => Operation::CreatePayment,
                 };
                 if record.key.operation != operation {
-                    self.note(line, format!("operation must be {operation}, by its answer"));
+                    self.faults.push(line, format!("operation must be {operation}, by its answer"));
                 }
             }
             Record::Document(document) => {
                 let most = Document::BODY_BYTES_MAX;
                 if document.body.len() > most {
-                    self.note(line, format!("body must have at most {most} bytes"));
+                    self.faults.push(line, format!("body must have at most {most} bytes"));
                 } else if serde_json::from_str::<IgnoredAny>(&document.body).is_err() {
-                    self.note(line, "body must be JSON");
+                    self.faults.push(line, "body must be JSON");
                 }
             }
         }
@@ -111,7 +114,7 @@ impl Check {
     fn subscription(&mut self, line: u64, subscription: &Subscription) {
         if subscription.status != SubscriptionStatus::Expired {
             if !self.is_partial && !self.plans.contains(&subscription.subscription_plan_id) {
-                self.note(line, "subscription_plan_id names no plan of the file");
+                self.faults.push(line, "subscription_plan_id names no plan of the file");
             }
             self.live.push((line, subscription.user_id));
         }
@@ -121,9 +124,9 @@ impl Check {
         self.version(line, event.event.version);
         self.number(line, "sequence", event.sequence);
         if event.sequence <= self.last_event {
-            self.note(line, "sequence must rise from event to event");
+            self.faults.push(line, "sequence must rise from event to event");
         } else if event.sequence > self.feed {
-            self.note(line, "sequence must not be greater than the feed of line 1");
+            self.faults.push(line, "sequence must not be greater than the feed of line 1");
         }
         self.last_event = self.last_event.max(event.sequence);
     }
@@ -134,30 +137,27 @@ impl Check {
         if self.is_partial || !checks_users {
             return;
         }
-        for (line, user) in std::mem::take(&mut self.live) {
-            if !self.users.contains(&user) {
-                self.note(line, "user_id names no user of the file, and the file has users");
-            }
+        for (line, _) in self.live.iter().filter(|(_, user)| !self.users.contains(user)) {
+            self.faults.push(*line, "user_id names no user of the file, and the file has users");
         }
     }
 
     fn rules(&mut self, line: u64, checked: Result<(), Faults>) {
-        let Err(faults) = checked else { return };
-        for fault in &faults {
-            self.note(line, format!("{} {}", fault.field, fault.message));
+        for fault in checked.err().iter().flatten() {
+            self.faults.push(line, format!("{} {}", fault.field, fault.message));
         }
     }
 
     fn version(&mut self, line: u64, version: Version) {
         if version == Version::NEW {
-            self.note(line, "version must be 1 at least");
+            self.faults.push(line, "version must be 1 at least");
         }
         self.number(line, "version", version.get());
     }
 
     fn number(&mut self, line: u64, field: &str, number: u64) {
         if number > NUMBER_MAX {
-            self.note(line, format!("{field} must be at most {NUMBER_MAX}"));
+            self.faults.push(line, format!("{field} must be at most {NUMBER_MAX}"));
         }
     }
 }

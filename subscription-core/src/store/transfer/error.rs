@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::{FORMAT, Kind, VERSION};
 use crate::store::StoreError;
 
 /// The reason why a store was not exported or a file not imported. After a refused import the store is
@@ -12,32 +11,10 @@ use crate::store::StoreError;
 pub enum TransferError {
     /// The store into which the file should be imported is not empty.
     #[error("the store is not empty: it holds {0}")]
-    NotEmpty(Kind),
-    /// The file does not begin as an export does.
-    #[error("this is no export: its first line does not name the format {FORMAT}")]
-    NoExport,
-    /// The file is of another version of the format.
-    #[error("the file has version {0} of the format, and only version {VERSION} can be read")]
-    Version(u64),
-    /// Lines cannot be read, break a rule, or lead to records that are not there.
+    NotEmpty(&'static str),
+    /// The file is no export, or was cut short or changed, or its records break rules.
     #[error(transparent)]
     Faulty(FileFaults),
-    /// The file ends too early.
-    #[error("the file is cut short: it ends in or after line {0}, before its last line")]
-    CutShort(u64),
-    /// There are more or fewer lines than the last one tells.
-    #[error("the file has {found} {kind} where {told} were written")]
-    Miscounted {
-        /// Of which kind.
-        kind: Kind,
-        /// How many the last line tells.
-        told: u64,
-        /// How many there are.
-        found: u64,
-    },
-    /// The file's hash is not the one that it tells.
-    #[error("the file is not as it was written: its SHA-256 differs")]
-    Altered,
     /// The file cannot be read or written.
     #[error("the file cannot be read or written")]
     Io(#[from] std::io::Error),
@@ -49,73 +26,60 @@ pub enum TransferError {
 /// The number of faults that are listed; further ones are only counted.
 const LISTED_MAX: usize = 100;
 
-/// The faults of the lines of a file.
+/// The faults of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileFaults {
-    faults: Vec<LineFault>,
-    more: u64,
-}
-
-/// A fault of one line, or of one among several.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LineFault {
-    /// The line, from 1.
-    pub first: u64,
-    /// The last of several lines, if it is only known that it is one of them.
-    pub last: u64,
-    /// A sentence for a person. It holds no values of people's records.
-    pub message: String,
+    /// The line of each, and its text.
+    listed: Vec<(u64, String)>,
+    total: u64,
 }
 
 impl FileFaults {
-    /// The first hundred that were found, in the order of their lines.
-    pub fn listed(&self) -> &[LineFault] {
-        &self.faults
+    /// The first hundred that were found, in the order of their lines: `line 4: amount must be more than 0`.
+    /// They hold no values of people's records.
+    pub fn listed(&self) -> impl Iterator<Item = &str> {
+        self.listed.iter().map(|(_, fault)| fault.as_str())
     }
 
     /// How many there are in all.
-    pub fn total(&self) -> u64 {
-        self.faults.len() as u64 + self.more
+    pub const fn total(&self) -> u64 {
+        self.total
     }
 
-    pub(super) fn push(&mut self, first: u64, last: u64, message: impl Into<String>) {
-        if self.faults.len() < LISTED_MAX {
-            let fault = LineFault { first, last, message: message.into() };
-            let place = self.faults.partition_point(|other| *other <= fault);
-            self.faults.insert(place, fault);
+    /// Adds a fault of a line.
+    pub(super) fn push(&mut self, line: u64, message: impl fmt::Display) {
+        self.insert(line, format!("line {line}: {message}"));
+    }
+
+    /// Adds a fault of one among several lines.
+    pub(super) fn push_one_of(&mut self, first: u64, last: u64, message: impl fmt::Display) {
+        if first == last {
+            self.push(first, message);
         } else {
-            self.more += 1;
+            self.insert(first, format!("one of lines {first} to {last}: {message}"));
         }
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.faults.is_empty()
+    fn insert(&mut self, line: u64, fault: String) {
+        self.total += 1;
+        if self.listed.len() < LISTED_MAX {
+            let fault = (line, fault);
+            let place = self.listed.partition_point(|other| *other <= fault);
+            self.listed.insert(place, fault);
+        }
     }
 }
 
 impl fmt::Display for FileFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults = if self.total() == 1 { "fault" } else { "faults" };
-        write!(f, "the file has {} {faults}, and nothing of it was imported", self.total())?;
-        for fault in &self.faults {
-            write!(f, "\n  {fault}")?;
+        let faults = if self.total == 1 { "fault" } else { "faults" };
+        write!(f, "the file has {} {faults}, and nothing of it was imported", self.total)?;
+        self.listed().try_for_each(|fault| write!(f, "\n  {fault}"))?;
+        match self.total - self.listed.len() as u64 {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
         }
-        if self.more > 0 {
-            write!(f, "\n  and {} more", self.more)?;
-        }
-        Ok(())
     }
 }
 
 impl std::error::Error for FileFaults {}
-
-impl fmt::Display for LineFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, last, message } = self;
-        if first == last {
-            write!(f, "line {first}: {message}")
-        } else {
-            write!(f, "one of lines {first} to {last}: {message}")
-        }
-    }
-}

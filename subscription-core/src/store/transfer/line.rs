@@ -5,60 +5,74 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rust_decimal::Decimal;
-use serde::de::{DeserializeSeed, Error as _, MapAccess, Visitor};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{Content, Kind};
-use crate::store::sql::table::Table;
-use crate::store::sql::value::{Columns, Value};
-use crate::store::{Source, StoreError};
+use crate::events::RecordedEvent;
+use crate::store::sql::table::{SqlRecord as _, Table, values};
+use crate::store::sql::value::{Cells, Columns, Value};
+use crate::store::{Record, StoreError};
 use crate::values::clock::Timestamp;
 
-/// A record to be written.
-#[derive(Serialize)]
-pub(super) struct Line<'v> {
-    kind: Kind,
-    record: Named<'v>,
+/// The record or event of a line.
+pub(super) enum Content {
+    Record(Record),
+    Event(RecordedEvent),
 }
 
-impl<'v> Line<'v> {
-    pub(super) fn new(kind: Kind, values: &'v [Value]) -> Self {
-        Self { kind, record: Named { columns: kind.table().columns(), values } }
+impl Content {
+    pub(super) fn read(table: &Table, row: &dyn Columns) -> Result<Self, StoreError> {
+        if table.name == RecordedEvent::TABLE.name {
+            RecordedEvent::read(&mut Cells::new(row)).map(Self::Event)
+        } else {
+            (table.read)(row).map(Self::Record)
+        }
+    }
+
+    pub(super) fn values(&self) -> Vec<Value> {
+        match self {
+            Self::Record(record) => values(record),
+            Self::Event(event) => event.values(),
+        }
     }
 }
 
-struct Named<'v> {
-    columns: &'static [&'static str],
-    values: &'v [Value],
+/// A line of a file: the kind, and the record as JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line<'l, R> {
+    pub(super) kind: &'l str,
+    pub(super) record: R,
 }
+
+/// A record to be written: its columns and their values.
+pub(super) struct Named<'v>(pub(super) &'static [&'static str], pub(super) &'v [Value]);
 
 impl Serialize for Named<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.columns.len()))?;
-        for (column, value) in self.columns.iter().zip(self.values) {
-            map.serialize_key(column)?;
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (column, value) in self.0.iter().zip(self.1) {
             match value {
-                Value::Id(id) => map.serialize_value(id),
-                Value::IdOrNull(id) => map.serialize_value(id),
-                Value::Text(text) => map.serialize_value(text),
-                Value::Int(number) => map.serialize_value(number),
-                Value::Bool(yes) => map.serialize_value(yes),
-                Value::Time(time) | Value::TimeOrder(time) => map.serialize_value(time),
+                Value::Id(id) => map.serialize_entry(column, id),
+                Value::IdOrNull(id) => map.serialize_entry(column, id),
+                Value::Text(text) => map.serialize_entry(column, text),
+                Value::Int(number) => map.serialize_entry(column, number),
+                Value::Bool(yes) => map.serialize_entry(column, yes),
+                Value::Time(time) | Value::TimeOrder(time) => map.serialize_entry(column, time),
                 Value::Amount(amount) | Value::PriceOrder(amount) => {
-                    map.serialize_value(&amount.to_string())
+                    map.serialize_entry(column, &amount.to_string())
                 }
-                Value::Bytes(bytes) => map.serialize_value(&STANDARD.encode(bytes)),
+                Value::Bytes(bytes) => map.serialize_entry(column, &STANDARD.encode(bytes)),
                 Value::Json(text) => {
                     let raw: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
-                    map.serialize_value(raw)
+                    map.serialize_entry(column, raw)
                 }
             }?;
         }
@@ -66,64 +80,18 @@ impl Serialize for Named<'_> {
     }
 }
 
-/// A line of a file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReadLine<'l> {
-    pub(super) kind: Kind,
-    #[serde(borrow)]
-    record: &'l RawValue,
-}
-
-impl ReadLine<'_> {
-    /// The text of one field.
-    pub(super) fn text(&self, field: &str) -> Option<String> {
-        let fields: serde_json::Value = serde_json::from_str(self.record.get()).ok()?;
-        fields.get(field)?.as_str().map(str::to_owned)
-    }
-
-    /// The record, if the line holds all its fields in their order and no other. A field that was added
-    /// after a release may be missing: it has its default then.
-    pub(super) fn content(&self) -> Result<Content, Source> {
-        let mut text = serde_json::Deserializer::from_str(self.record.get());
-        let fields = Fields::of(self.kind.table()).deserialize(&mut text)?;
-        let content = Content::read(self.kind, &fields);
-        content.map_err(
-            |error| {
-                if let StoreError::Damaged(source) = error { source } else { error.into() }
-            },
-        )
-    }
-}
-
 /// The fields of a line, in the order of the table's columns.
-struct Fields<'l> {
+pub(super) struct Fields<'l> {
     table: &'static Table,
-    fields: Vec<Field<'l>>,
+    values: Vec<&'l RawValue>,
 }
 
-struct Field<'l> {
-    raw: &'l RawValue,
-    /// The text, if the value is a JSON string.
-    text: Option<Cow<'l, str>>,
-    /// The bytes that the text encodes, once they were read.
-    bytes: OnceLock<Vec<u8>>,
-}
-
-impl<'l> Field<'l> {
-    fn new(raw: &'l RawValue) -> Result<Self, serde_json::Error> {
-        let text = match raw.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-            None => None,
-            Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
-            Some(_) => Some(serde_json::from_str(raw.get())?),
-        };
-        Ok(Self { raw, text, bytes: OnceLock::new() })
-    }
-}
-
-impl Fields<'_> {
-    fn of(table: &'static Table) -> Self {
-        Self { table, fields: Vec::with_capacity(table.columns().len()) }
+impl<'l> Fields<'l> {
+    /// Reads the JSON of a record, if it has all fields in their order and no others. A field that was added
+    /// after a release may be missing: it has its default then.
+    pub(super) fn read(table: &'static Table, json: &'l RawValue) -> serde_json::Result<Self> {
+        let fields = Self { table, values: Vec::with_capacity(table.columns().len()) };
+        serde_json::Deserializer::from_str(json.get()).deserialize_map(fields)
     }
 
     /// The value of a column that the line lacks.
@@ -135,34 +103,28 @@ impl Fields<'_> {
         }
     }
 
-    fn field(&self, at: usize) -> Result<&Field<'_>, sqlx::Error> {
-        let columns = self.table.columns().len();
-        self.fields.get(at).ok_or(sqlx::Error::ColumnIndexOutOfBounds { index: at, len: columns })
+    /// The text of a column.
+    pub(super) fn text_of(&self, column: &str) -> Option<Cow<'_, str>> {
+        let at = self.table.columns().iter().position(|name| *name == column)?;
+        self.text(at).ok()?
     }
 
-    /// The value of a column, or the error that names the expected type.
-    fn told<T>(&self, at: usize, expected: &str, found: Option<T>) -> Result<T, sqlx::Error> {
-        found.ok_or_else(|| {
-            let column = self.table.columns().get(at).copied().unwrap_or_default();
-            sqlx::Error::Decode(format!("{column} must be {expected}").into())
-        })
+    /// The value of a column, or an error that names the expected type.
+    fn parse<T: for<'t> Deserialize<'t>>(&self, at: usize, expected: &str) -> sqlx::Result<T> {
+        self.convert(at, expected, Some)
     }
 
-    fn parsed<T: for<'t> Deserialize<'t>>(
+    fn convert<T: for<'t> Deserialize<'t>, U>(
         &self,
         at: usize,
         expected: &str,
-    ) -> Result<T, sqlx::Error> {
-        let found = serde_json::from_str(self.field(at)?.raw.get());
-        self.told(at, expected, found.ok())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Fields<'de> {
-    type Value = Self;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(self)
+        convert: impl FnOnce(T) -> Option<U>,
+    ) -> sqlx::Result<U> {
+        let value = self.values.get(at).and_then(|raw| serde_json::from_str(raw.get()).ok());
+        value.and_then(convert).ok_or_else(|| {
+            let column = self.table.columns().get(at).copied().unwrap_or_default();
+            sqlx::Error::Decode(format!("{column} must be {expected}").into())
+        })
     }
 }
 
@@ -176,64 +138,55 @@ impl<'de> Visitor<'de> for Fields<'de> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
         let mut key = map.next_key::<Cow<'_, str>>()?;
         for column in self.table.columns() {
-            let raw: &RawValue = if key.as_deref() == Some(column) {
-                let raw = map.next_value()?;
+            let value = if key.as_deref() == Some(column) {
+                let value = map.next_value()?;
                 key = map.next_key()?;
-                raw
+                value
             } else {
                 self.default(column).map_err(A::Error::custom)?
             };
-            self.fields.push(Field::new(raw).map_err(A::Error::custom)?);
+            self.values.push(value);
         }
-        match key {
-            Some(_) => Err(A::Error::custom("there is a field too many")),
-            None => Ok(self),
-        }
+        key.map_or(Ok(self), |key| Err(A::Error::custom(format!("the field {key} is unexpected"))))
     }
 }
 
 impl Columns for Fields<'_> {
-    fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
-        self.parsed(at, "a UUID")
+    fn id(&self, at: usize) -> sqlx::Result<Uuid> {
+        self.parse(at, "a UUID")
     }
 
-    fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
-        if self.text(at)?.is_none() { Ok(None) } else { self.id(at).map(Some) }
+    fn id_or_null(&self, at: usize) -> sqlx::Result<Option<Uuid>> {
+        self.parse(at, "a UUID or null")
     }
 
-    fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error> {
-        let field = self.field(at)?;
-        if field.raw.get() == "null" {
-            return Ok(None);
-        }
-        self.told(at, "text", field.text.as_deref()).map(Some)
+    fn text(&self, at: usize) -> sqlx::Result<Option<Cow<'_, str>>> {
+        self.parse(at, "text")
     }
 
-    fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
-        self.parsed(at, "a whole number")
+    fn int(&self, at: usize) -> sqlx::Result<i64> {
+        self.parse(at, "a whole number")
     }
 
-    fn bool(&self, at: usize) -> Result<bool, sqlx::Error> {
-        self.parsed(at, "true or false")
+    fn bool(&self, at: usize) -> sqlx::Result<bool> {
+        self.parse(at, "true or false")
     }
 
-    fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error> {
-        let time = self.text(at)?.map(str::parse::<Timestamp>).transpose();
-        self.told(at, "an RFC 3339 time", time.ok()).map(|time| time.map(Timestamp::micros))
+    fn micros(&self, at: usize) -> sqlx::Result<Option<i64>> {
+        let time: Option<Timestamp> = self.parse(at, "an RFC 3339 time")?;
+        Ok(time.map(Timestamp::micros))
     }
 
-    fn decimal(&self, at: usize) -> Result<Decimal, sqlx::Error> {
-        let number = self.text(at)?.and_then(|text| Decimal::from_str_exact(text).ok());
-        self.told(at, "a decimal number as text", number)
+    fn decimal(&self, at: usize) -> sqlx::Result<Decimal> {
+        let number = |text: String| Decimal::from_str_exact(&text).ok();
+        self.convert(at, "a decimal number as text", number)
     }
 
-    fn bytes(&self, at: usize) -> Result<&[u8], sqlx::Error> {
-        let bytes = self.text(at)?.and_then(|text| STANDARD.decode(text).ok());
-        let bytes = self.told(at, "base64", bytes)?;
-        Ok(self.field(at)?.bytes.get_or_init(|| bytes))
+    fn bytes(&self, at: usize) -> sqlx::Result<Cow<'_, [u8]>> {
+        self.convert(at, "base64", |text: String| STANDARD.decode(text).map(Cow::Owned).ok())
     }
 
-    fn json(&self, at: usize) -> Result<String, sqlx::Error> {
-        Ok(self.field(at)?.raw.get().to_owned())
+    fn json(&self, at: usize) -> sqlx::Result<String> {
+        self.parse(at, "JSON").map(|json: Box<RawValue>| json.get().to_owned())
     }
 }

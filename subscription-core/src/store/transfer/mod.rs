@@ -23,9 +23,9 @@
 //! - The first line has the name of the format, its version, and the last sequence given in the event feed.
 //!   Thus readers of the feed can continue from their position, even if all events were deleted.
 //! - Then each record is a line: plans, subscriptions, payments, users, sessions, clients, idempotency
-//!   records and documents, in this order, and each [`Kind`] in the order of its keys, byte by byte. Last
-//!   come the events by their sequence. A line has all fields of its record, also those that callers never
-//!   see, in a fixed order; a field that is not set is `null`.
+//!   records and documents, in this order, and each kind in the order of its keys, byte by byte. Last come
+//!   the events by their sequence. A line has all fields of its record, also those that callers never see,
+//!   in a fixed order, and no others; a field that is not set is `null`.
 //! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their
 //!   digits, ids are UUIDs as text, hashes and salts are base64. Structures are JSON; the body of a document
 //!   is text.
@@ -46,139 +46,80 @@ mod export;
 mod import;
 mod line;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
-use super::sql::table::{SqlRecord as _, Table, values};
-use super::sql::value::{Cells, Columns, Value};
-use super::sql::{Dialect, SqlConnection, SqlStore};
-use super::{Document, IdempotencyRecord, Record, StoreError};
+use super::sql::table::{SqlRecord as _, Table};
+use super::sql::{Dialect, SqlStore};
+use super::{Document, IdempotencyRecord};
 use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
 pub(super) use check::Users;
-pub use error::{FileFaults, LineFault, TransferError};
+pub use error::{FileFaults, TransferError};
 pub(super) use export::export;
 pub(super) use import::import;
 
 const FORMAT: &str = "subscription-export";
 const VERSION: u64 = 1;
 
+/// The kinds of lines in the order of the file: the name of each, and the table of its records.
+pub(super) const KINDS: [(&str, &Table); 9] = [
+    ("plan", Plan::TABLE),
+    ("subscription", Subscription::TABLE),
+    ("payment", Payment::TABLE),
+    ("user", User::TABLE),
+    ("session", Session::TABLE),
+    ("client", Client::TABLE),
+    ("answer", IdempotencyRecord::TABLE),
+    ("document", Document::TABLE),
+    ("event", RecordedEvent::TABLE),
+];
+
 /// The first line of a file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     format: String,
     version: u64,
-    feed: i64,
+    feed: u64,
 }
 
 /// The last line of a file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "end")]
 struct Footer {
     counts: Counts,
     sha256: String,
 }
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident: $plural:ident = $record:ty $([$($attribute:tt)+])?;)+) => {
-        /// The kind of a line, in the order of the file.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum Kind {
-            $($(#[$doc])* $kind),+
-        }
-
-        impl Kind {
-            /// Every kind, in the order of the file.
-            pub const ALL: [Self; [$(stringify!($kind)),+].len()] = [$(Self::$kind),+];
-
-            /// Many of it: `plans`.
-            pub const fn plural(self) -> &'static str {
-                match self {
-                    $(Self::$kind => stringify!($plural)),+
-                }
-            }
-
-            const fn table(self) -> &'static Table {
-                match self {
-                    $(Self::$kind => <$record>::TABLE),+
-                }
-            }
-        }
-
-        /// The number of lines of each [`Kind`].
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct Counts {
-            $($(#[$doc])* $(#[$($attribute)+])? pub $plural: u64),+
-        }
-
-        impl Counts {
-            /// The number of lines of this kind.
-            pub const fn of(&self, kind: Kind) -> u64 {
-                match kind {
-                    $(Kind::$kind => self.$plural),+
-                }
-            }
-
-            const fn of_mut(&mut self, kind: Kind) -> &mut u64 {
-                match kind {
-                    $(Kind::$kind => &mut self.$plural),+
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// Plans.
-    Plan: plans = Plan;
-    /// Subscriptions.
-    Subscription: subscriptions = Subscription;
-    /// Payments.
-    Payment: payments = Payment;
-    /// Users.
-    User: users = User;
-    /// Sessions, ended ones too.
-    Session: sessions = Session;
-    /// Clients.
-    Client: clients = Client;
-    /// Idempotency records, expired ones too.
-    Answer: answers = IdempotencyRecord;
-    /// Documents. A file of a store that has none does not name them, so that releases without documents
-    /// read it.
-    Document: documents = Document [serde(default, skip_serializing_if = "is_zero")];
-    /// Events, with their sequences.
-    Event: events = RecordedEvent;
-}
-
-/// The record or event of a line.
-enum Content {
-    Record(Record),
-    Event(RecordedEvent),
-}
-
-impl Content {
-    fn read(kind: Kind, row: &dyn Columns) -> Result<Self, StoreError> {
-        if kind == Kind::Event {
-            RecordedEvent::read(&mut Cells::new(row)).map(Self::Event)
-        } else {
-            (kind.table().read)(row).map(Self::Record)
-        }
+impl Footer {
+    fn new(counts: Counts, hash: Sha256) -> Self {
+        let halves = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let sha256 = halves.filter_map(|half| char::from_digit(half.into(), 16)).collect();
+        Self { counts, sha256 }
     }
+}
 
-    fn values(&self) -> Vec<Value> {
-        match self {
-            Self::Record(record) => values(record),
-            Self::Event(event) => event.values(),
-        }
-    }
+/// The number of lines of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "a field is the number of the records that it names")]
+pub struct Counts {
+    pub plans: u64,
+    pub subscriptions: u64,
+    pub payments: u64,
+    pub users: u64,
+    pub sessions: u64,
+    pub clients: u64,
+    pub answers: u64,
+    // Zero is not written, so that releases without documents can read the file.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub documents: u64,
+    pub events: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -188,22 +129,28 @@ const fn is_zero(count: &u64) -> bool {
 
 impl Counts {
     /// The number of lines of all kinds.
-    pub fn total(&self) -> u64 {
-        Kind::ALL.into_iter().map(|kind| self.of(kind)).sum()
+    pub fn total(mut self) -> u64 {
+        self.by_kind().into_iter().map(|count| *count).sum()
     }
-}
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.plural())
+    /// The counts in the order of [`KINDS`].
+    const fn by_kind(&mut self) -> [&mut u64; 9] {
+        let Self { plans, subscriptions, payments, users, sessions, .. } = self;
+        let (clients, answers) = (&mut self.clients, &mut self.answers);
+        let (documents, events) = (&mut self.documents, &mut self.events);
+        [plans, subscriptions, payments, users, sessions, clients, answers, documents, events]
+    }
+
+    fn add(&mut self, kind: usize) {
+        self.by_kind().into_iter().skip(kind).take(1).for_each(|count| *count += 1);
     }
 }
 
 /// How far an export or import has come. Reported every few hundred records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The kind of the last record.
-    pub kind: Kind,
+    /// The kind of the last record in the plural: `plans`.
+    pub kind: &'static str,
     /// Lines written or read so far, of all kinds.
     pub records: u64,
     /// The number of lines in the end, which only an export knows. For an import there is the length of the
@@ -213,29 +160,19 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// A connection that sees a store as it was at one moment.
-pub(super) trait Snapshot: SqlConnection {
-    /// The number that the feed has reached.
-    fn feed(&mut self) -> impl Future<Output = Result<i64, sqlx::Error>> + Send;
-
-    /// The events of that moment that had no number then, with the numbers that they have since: after all
-    /// others.
-    fn late_events(&mut self) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
-}
+pub(super) type Writer<'a> = &'a mut (dyn AsyncWrite + Unpin + Send);
+pub(super) type Reader<'a> = &'a mut (dyn AsyncBufRead + Unpin + Send);
+pub(super) type Report<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
 /// A database that can be exported and imported.
 pub(super) trait Transfer: Dialect {
-    async fn export(
-        &self,
-        to: impl AsyncWrite + Unpin + Send,
-        progress: impl FnMut(Progress) + Send,
-    ) -> Result<Counts, TransferError>;
+    async fn export(&self, to: Writer<'_>, report: Report<'_>) -> Result<Counts, TransferError>;
 
     async fn import(
         &self,
-        from: impl AsyncBufRead + Unpin + Send,
+        from: Reader<'_>,
         users: Users,
-        progress: impl FnMut(Progress) + Send,
+        report: Report<'_>,
     ) -> Result<Counts, TransferError>;
 }
 
@@ -248,37 +185,33 @@ impl<D: Transfer> SqlStore<D> {
     /// during the export; the log of an SQLite file grows by their changes until the export is done.
     ///
     /// The file holds personal data and hashes: see [`transfer`](crate::store::transfer).
-    pub async fn export<W, P>(&self, to: W, progress: P) -> Result<Counts, TransferError>
-    where
-        W: AsyncWrite + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.0.export(to, progress).await
+    pub async fn export(
+        &self,
+        mut to: impl AsyncWrite + Unpin + Send,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
+        self.0.export(&mut to, &mut progress).await
     }
 
     /// Writes all records of an export into the store, if it is empty, or none of them. Other writers wait
     /// until then.
     ///
     /// Where the file has users, every subscription that is not expired must belong to one of them.
-    pub async fn import<R, P>(&self, from: R, progress: P) -> Result<Counts, TransferError>
-    where
-        R: AsyncBufRead + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.0.import(from, Users::WithAccounts, progress).await
+    pub async fn import(
+        &self,
+        mut from: impl AsyncBufRead + Unpin + Send,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
+        self.0.import(&mut from, Users::WithAccounts, &mut progress).await
     }
 
     /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
     /// subscription may belong to any user, also where the file has users.
-    pub async fn import_for_any_user<R, P>(
+    pub async fn import_for_any_user(
         &self,
-        from: R,
-        progress: P,
-    ) -> Result<Counts, TransferError>
-    where
-        R: AsyncBufRead + Unpin + Send,
-        P: FnMut(Progress) + Send,
-    {
-        self.0.import(from, Users::Any, progress).await
+        mut from: impl AsyncBufRead + Unpin + Send,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<Counts, TransferError> {
+        self.0.import(&mut from, Users::Any, &mut progress).await
     }
 }

@@ -4,12 +4,14 @@ use subscription_core::{BillingCycle, Bounded, NewPlan};
 
 use crate::program::Failure;
 
-/// The tier, quota and features of a plan. Customers upgrade to a higher tier.
-type Level = (u64, u64, &'static str);
-const FREE: Level = (0, 1, "dashboard, community support");
-const STARTER: Level = (10, 5, "dashboard, api, email support");
-const PRO: Level = (20, 25, "dashboard, api, sso, audit log, priority support");
-const TEAM: Level = (30, 200, "dashboard, api, sso, audit log, roles, 24/7 support");
+/// The tier, quota, description and features of a plan. Customers upgrade to a higher tier.
+type Level = (u64, u64, &'static str, &'static str);
+const FREE: Level = (0, 1, "To try it out.", "dashboard, community support");
+const STARTER: Level = (10, 5, "For a first project.", "dashboard, api, email support");
+const PRO: Level =
+    (20, 25, "For a growing company.", "dashboard, api, sso, audit log, priority support");
+const TEAM: Level =
+    (30, 200, "For several teams.", "dashboard, api, sso, audit log, roles, 24/7 support");
 
 /// A plan: its slug, name, price, cycle and level, and how many of 100 new customers choose it.
 pub(super) type Offer = (&'static str, &'static str, &'static str, BillingCycle, Level, usize);
@@ -18,18 +20,21 @@ pub(super) type Offer = (&'static str, &'static str, &'static str, BillingCycle,
 pub(super) const OFFERS: [Offer; 8] = [
     ("free", "Free", "0", BillingCycle::ONE_TIME, FREE, 33),
     ("starter", "Starter", "9.00", BillingCycle::MONTHLY, STARTER, 19),
-    ("starter-yearly", "Starter, yearly", "90.00", BillingCycle::YEARLY, STARTER, 6),
+    ("starter-yearly", "Starter", "90.00", BillingCycle::YEARLY, STARTER, 6),
     ("pro", "Pro", "29.00", BillingCycle::MONTHLY, PRO, 17),
-    ("pro-yearly", "Pro, yearly", "290.00", BillingCycle::YEARLY, PRO, 6),
+    ("pro-yearly", "Pro", "290.00", BillingCycle::YEARLY, PRO, 6),
     ("team", "Team", "99.00", BillingCycle::MONTHLY, TEAM, 5),
-    ("team-yearly", "Team, yearly", "990.00", BillingCycle::YEARLY, TEAM, 3),
+    ("team-yearly", "Team", "990.00", BillingCycle::YEARLY, TEAM, 3),
     ("early-bird", "Early bird", "4.90", BillingCycle::MONTHLY, STARTER, 11),
 ];
 
 pub(super) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPlan, Failure> {
-    let (tier, quota, features) = level;
+    let (tier, quota, description, features) = level;
     Ok(NewPlan {
-        description: format!("A quota of {quota}, with {features}.").parse()?,
+        // The plans of a level are one product, paid by the month or by the year.
+        product_id: Some(slug.trim_end_matches("-yearly").parse()?),
+        href: Some(format!("https://shop.example/buy/{slug}").parse()?),
+        description: description.parse()?,
         node_quota: Bounded::new(quota)?,
         features: features.parse()?,
         most_popular: slug == "pro",

@@ -1,5 +1,7 @@
 //! Statements, their values and their rows in PostgreSQL.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 use serde_json::value::RawValue;
@@ -55,8 +57,8 @@ impl Columns for PgRow {
         self.try_get(at)
     }
 
-    fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error> {
-        self.try_get(at)
+    fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error> {
+        Ok(self.try_get::<Option<&str>, _>(at)?.map(Cow::Borrowed))
     }
 
     fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
@@ -76,8 +78,8 @@ impl Columns for PgRow {
         self.try_get(at).map(|Digits(number)| number)
     }
 
-    fn bytes(&self, at: usize) -> Result<&[u8], sqlx::Error> {
-        self.try_get(at)
+    fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error> {
+        self.try_get(at).map(|bytes: &[u8]| Cow::Borrowed(bytes))
     }
 
     fn json(&self, at: usize) -> Result<String, sqlx::Error> {

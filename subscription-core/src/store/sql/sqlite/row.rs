@@ -1,5 +1,7 @@
 //! Statements, their values and their rows in SQLite: ids are 16 bytes, times microseconds, amounts text.
 
+use std::borrow::Cow;
+
 use rust_decimal::Decimal;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
@@ -56,8 +58,8 @@ impl Columns for SqliteRow {
         self.try_get(at)
     }
 
-    fn text(&self, at: usize) -> Result<Option<&str>, sqlx::Error> {
-        self.try_get(at)
+    fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error> {
+        Ok(self.try_get::<Option<&str>, _>(at)?.map(Cow::Borrowed))
     }
 
     fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
@@ -78,8 +80,8 @@ impl Columns for SqliteRow {
         Decimal::from_str_exact(text).map_err(|error| sqlx::Error::Decode(error.into()))
     }
 
-    fn bytes(&self, at: usize) -> Result<&[u8], sqlx::Error> {
-        self.try_get(at)
+    fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error> {
+        self.try_get(at).map(|bytes: &[u8]| Cow::Borrowed(bytes))
     }
 
     fn json(&self, at: usize) -> Result<String, sqlx::Error> {
