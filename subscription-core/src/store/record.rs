@@ -61,9 +61,9 @@ impl Record {
 /// A kind of record: the type of its records, its id, its query, and its variant of [`Record`], [`Key`] and
 /// [`Query`].
 pub trait Kind: Sized + Send + Sync + 'static {
-    /// The id that names one record of this kind.
+    /// The id of a record of this kind.
     type Id: Send + Sync;
-    /// The lists of this kind.
+    /// The query that lists records of this kind.
     type Query: Send;
 
     /// The key of the record with this id.

@@ -152,7 +152,7 @@ impl Call {
         Ok(has)
     }
 
-    /// The cursors of the list that is asked for.
+    /// The cursors of the requested list.
     pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
         Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client })

@@ -28,7 +28,7 @@ impl SortValue for i64 {
     const HIGHEST: Self = Self::MAX;
 }
 
-/// Any key; those of one list are all of one kind.
+/// The sort key of any list. All keys of one list have the same variant.
 impl SortValue for SortKey {
     const LOWEST: Self = Self::CreatedAt;
     const HIGHEST: Self = Self::NeverRenews;

@@ -19,28 +19,28 @@ use crate::store::{ChangeSet, Key};
 
 /// The time after which the log is truncated when a row was deleted.
 const LOG_CUT_AFTER: Duration = Duration::from_secs(1);
-/// How long to wait before the log is cut that readers still needed, or that could not be cut, at the most.
+/// The longest time between two tries to truncate the log, while readers still need it or truncating fails.
 const LOG_RETRY_MAX: Duration = Duration::from_secs(30);
-/// How long cutting the log, and with it the writer, waits for readers.
+/// How long the truncation of the log, and with it the writer, waits for readers.
 const READERS_AWAITED: Duration = Duration::from_millis(50);
-/// How long after an account was deleted all pages are written anew.
+/// The time after the deletion of an account at which all pages are rewritten.
 const VACUUM_AFTER: Duration = Duration::from_mins(10);
-/// A file that is larger is not written anew: writers would wait for seconds.
+/// The largest file whose pages are rewritten: for a larger one, writers would wait for seconds.
 const VACUUM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
 /// Deleted rows that may still be in the file or its log, and when they are to be erased.
 #[derive(Debug)]
 pub(super) struct Traces {
-    /// When the log is to be cut.
+    /// When the log is to be truncated.
     log_due: Option<Instant>,
-    /// How long to wait if that fails.
+    /// How long to wait before the next try, if truncating the log fails.
     log_retry: Duration,
-    /// When all pages are to be written anew.
+    /// When all pages are to be rewritten, so that nothing of a deleted row is left in them.
     pages_due: Option<Instant>,
 }
 
 impl Traces {
-    /// Of a file that was just opened: a process that was killed may have left a log.
+    /// The state after a file was opened: the log is due, because a killed process may have left one.
     pub(super) fn new() -> Self {
         let mut traces = Self { log_due: None, log_retry: LOG_CUT_AFTER, pages_due: None };
         traces.in_log();

@@ -15,7 +15,7 @@ use super::traces::Traces;
 use crate::store::{ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
 
-/// Change sets in one transaction, at the most.
+/// The largest number of change sets in one transaction.
 const GROUP_MAX: usize = 256;
 
 /// The queue of the writer task.
