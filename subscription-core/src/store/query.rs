@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document::DocumentId;
-use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -91,6 +90,8 @@ pub enum SortKey {
     RenewsAt(Timestamp),
     /// A subscription without a renewal, sorted after all that have one.
     NeverRenews,
+    /// A user's e-mail address, by its [key](crate::Email::key).
+    Email(String),
     /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is
     /// the nil UUID, because the ids of documents are texts.
     Document {
@@ -385,17 +386,6 @@ with_fields! {
     }
 }
 
-/// A list of users, by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UserQuery {
-    /// Users whose account is [closing](crate::accounts::User::closing).
-    Closing {
-        /// The largest number of users.
-        limit: PageLimit,
-    },
-}
-
 /// A list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -446,39 +436,4 @@ pub enum IdempotencyQuery {
         /// The largest number of records.
         limit: PageLimit,
     },
-}
-
-/// A part of the feed of events.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EventQuery {
-    /// The sequence after which it begins; 0 is before the first event.
-    pub after: u64,
-    /// The largest number of events.
-    pub limit: PageLimit,
-}
-
-impl EventQuery {
-    /// Up to `limit` events whose sequence is above `after`.
-    pub const fn after(after: u64, limit: PageLimit) -> Self {
-        Self { after, limit }
-    }
-}
-
-/// Events of the feed, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EventPage {
-    /// The events.
-    pub items: Vec<RecordedEvent>,
-    /// The sequence up to which the feed was read: the next page begins after it.
-    pub reached: u64,
-}
-
-impl EventPage {
-    /// The events that a store found for `query`.
-    pub fn new(query: &EventQuery, items: Vec<RecordedEvent>) -> Self {
-        let reached = items.last().map_or(query.after, |event| event.sequence);
-        Self { items, reached }
-    }
 }

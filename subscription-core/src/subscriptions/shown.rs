@@ -32,7 +32,7 @@ impl Subscription {
 
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Subscription", 16)?;
+        let mut fields = serializer.serialize_struct("Subscription", 17)?;
         fields.serialize_field("id", &self.id)?;
         fields.serialize_field("user_id", &self.user_id)?;
         fields.serialize_field("subscription_plan_id", &self.subscription_plan_id)?;
@@ -46,6 +46,7 @@ impl Serialize for Subscription {
         fields.serialize_field("ends_at", &self.ends_at)?;
         fields.serialize_field("current_period_start", &self.current_period_start())?;
         fields.serialize_field("current_period_end", &self.current_period_end())?;
+        fields.serialize_field("metadata", &self.metadata)?;
         fields.serialize_field("created_at", &self.created_at)?;
         fields.serialize_field("updated_at", &self.updated_at)?;
         fields.serialize_field("version", &self.version)?;

@@ -248,12 +248,16 @@ fn wrong_type(expected: &'static str) -> InvalidValue {
 
 /// Parses the text in a JSON string as a `T`.
 pub(crate) fn string<T: FromStr<Err = InvalidValue>>(json: &str) -> Result<T, InvalidValue> {
+    text(json)?.parse()
+}
+
+/// Reads a JSON string.
+pub(crate) fn text(json: &str) -> Result<String, InvalidValue> {
     if !json.starts_with('"') {
         return Err(wrong_type("must be a string"));
     }
-    let text: String = serde_json::from_str(json)
-        .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must be valid Unicode"))?;
-    text.parse()
+    serde_json::from_str(json)
+        .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must be valid Unicode"))
 }
 
 /// Parses `true` or `false`.
