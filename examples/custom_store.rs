@@ -128,6 +128,11 @@ impl Contents {
             Query::User(UserQuery::Closing { limit }) => {
                 whole(self.all::<User>().filter(|user| user.closing).take(limit.get()))
             }
+            Query::User(UserQuery::Open { filter, after, limit }) => {
+                let found = self.all::<User>().filter(|user| filter.admits(user));
+                let found = found.map(|user| (filter.position(&user), user));
+                page(found, filter.direction(), after.as_ref(), *limit)
+            }
             Query::Session(SessionQuery::LiveOf { user, now }) => {
                 let live = self.all::<Session>();
                 let live = live.filter(|one| one.user_id == *user && one.ended_at() > *now);

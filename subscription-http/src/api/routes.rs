@@ -18,14 +18,16 @@ use super::rate::RouteLimit;
 use super::reply::Reply;
 use crate::handlers::{
     authentication, documents, entitlement, events, operations, payments, plans, subscriptions,
+    users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 9] = [
+pub(crate) static AREAS: [&Area; 10] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
+    &users::AREA,
     &entitlement::AREA,
     &events::AREA,
     &operations::HEALTH,

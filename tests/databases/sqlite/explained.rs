@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
-use subscription_core::store::{SessionQuery, StoreExt as _, UserQuery};
+use subscription_core::store::{
+    Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
+};
 use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
@@ -31,7 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials![
         lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
-        sessions_of_a_user_are_found_by_an_index,
+        users_and_their_sessions_are_found_by_an_index,
         events_of_a_record_are_found_by_an_index,
     ]
 }
@@ -210,7 +212,7 @@ async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
     assert!(wrong.is_empty(), "{} plans:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-async fn sessions_of_a_user_are_found_by_an_index() {
+async fn users_and_their_sessions_are_found_by_an_index() {
     let file = folder().join("store.db");
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
@@ -231,7 +233,29 @@ async fn sessions_of_a_user_are_found_by_an_index() {
     store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap();
     let closing = overheard.last();
 
+    let mut users = Vec::new();
+    let (email, prefix) = ("a@example.com".parse().unwrap(), "ann".parse().unwrap());
+    let newest = Position { key: SortKey::CreatedAt, id: uuid::Uuid::max() };
+    for (filter, after) in [
+        (UserFilter::All, newest.clone()),
+        (UserFilter::Ids(vec![user]), newest.clone()),
+        (UserFilter::Email(email), newest),
+        (
+            UserFilter::EmailPrefix(prefix),
+            Position { key: SortKey::Email("anna@example.com".into()), id: uuid::Uuid::nil() },
+        ),
+    ] {
+        let query = UserQuery::Open { filter, after: Some(after), limit: some };
+        store.list_as::<User>(query).await.unwrap();
+        users.push(overheard.last());
+    }
+    let [all, by_id, by_email, by_prefix] = users.try_into().unwrap();
+
     for (statement, index, sorts) in [
+        (all, "PRIMARY KEY (id<?)", false),
+        (by_id, "PRIMARY KEY (id=?", false),
+        (by_email, "users_email (email_key=?", false),
+        (by_prefix, "users_email (email_key>? AND email_key<?)", false),
         (live, "sessions_of_user_by_end (user_id=? AND ended_at>?)", true),
         (ended, "sessions_of_user_by_end (user_id=? AND ended_at<?)", false),
         (closing, "users_closing", false),

@@ -30,8 +30,9 @@ use super::access_class::is_by_access;
 use super::change_set::{ChangeSet, Guard};
 use super::error::StoreError;
 use super::event_query::{EventPage, EventQuery};
-use super::query::{ClientQuery, IdempotencyQuery, Page, Query, SessionQuery, UserQuery};
-use super::record::{Key, Kind, Record, UniqueValue};
+use super::query::{ClientQuery, IdempotencyQuery, Page, SessionQuery};
+use super::record::{Key, Kind, Query, Record, UniqueValue};
+use super::user_query::UserQuery;
 use crate::events::Event;
 use crate::values::id::SubscriptionId;
 use crate::values::version::Version;
@@ -109,6 +110,9 @@ impl Tables {
             Query::Subscription(query) => page(self.subscriptions.page(query)),
             Query::Payment(query) => page(self.payments.page(query)),
             Query::User(UserQuery::Closing { limit }) => whole(self.users.closing(limit.get())),
+            Query::User(UserQuery::Open { filter, after, limit }) => {
+                page(self.users.page(filter, after.as_ref(), *limit))
+            }
             Query::Session(query) => whole(match query {
                 SessionQuery::LiveOf { user, now } => self.sessions.live(*user, *now),
                 SessionQuery::EndedOf { user, now, skip, limit } => {

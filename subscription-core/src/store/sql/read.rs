@@ -14,7 +14,7 @@ use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
     ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, PaymentQuery, Position, Query, Record,
-    Store, StoreError, UniqueValue,
+    Store, StoreError, UniqueValue, UserQuery,
 };
 use crate::values::clock::Timestamp;
 
@@ -103,6 +103,9 @@ fn position(query: &Query, record: &Record) -> Option<Position> {
             Some(query.order.position(found))
         }
         (Query::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
+        (Query::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
+            Some(filter.position(user))
+        }
         (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
         _ => None,
     }

@@ -37,6 +37,7 @@ pub(in crate::stores) enum Fault {
     // Faults of reads.
     LosesBlocked,
     LosesSettled,
+    SortsTheKeysOfMetadata,
     NormalizesPrices,
     CutsTimesToMilliseconds,
     ServesPlansFromAStaleCache,
@@ -58,6 +59,10 @@ pub(in crate::stores) enum Fault {
     ListsEndedSessionsAsLive,
     SkipsNoEndedSessions,
     HidesClosingUsers,
+    ListsClosingUsersAsOpen,
+    ListsUsersBackwards,
+    NeedsTheUserOfThePosition,
+    TakesEmailPrefixesAsPatterns,
     ListsEndedSessionsTooLate,
     LosesRevocations,
     HidesShutOutClients,

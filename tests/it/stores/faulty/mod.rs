@@ -5,8 +5,9 @@
 mod commits;
 mod fault;
 mod lists;
+mod users;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -17,8 +18,8 @@ use subscription_core::store::{
     Unique, UniqueValue,
 };
 use subscription_core::{
-    Amount, EventId, MemoryStore, Payment, Plan, PlanId, Slug, Store, Subscription, SubscriptionId,
-    Timestamp, Version,
+    Amount, EventId, MemoryStore, Metadata, Payment, Plan, PlanId, Slug, Store, Subscription,
+    SubscriptionId, Timestamp, Version,
 };
 use uuid::Uuid;
 
@@ -69,6 +70,13 @@ impl FaultyStore {
         let to_millis =
             |at: Timestamp| Timestamp::from_micros(at.micros() / 1_000 * 1_000).unwrap();
         match self.fault {
+            Some(Fault::SortsTheKeysOfMetadata) => {
+                let metadata = found.metadata.as_ref().and_then(|metadata| {
+                    let sorted: BTreeMap<_, _> = metadata.iter().collect();
+                    Metadata::new(sorted).unwrap()
+                });
+                Arc::new(Subscription { metadata, ..(*found).clone() })
+            }
             Some(Fault::LosesBlocked) => {
                 Arc::new(Subscription { blocked: false, ..(*found).clone() })
             }
