@@ -1,15 +1,18 @@
 //! Events name the actor of a change, and an update the fields that it changed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use subscription_core::auth::{ClientKind, NewClient, Scope};
 use subscription_core::events::{Actor, Change, Event, TypePattern};
-use subscription_core::store::{EventQuery, PageLimit};
+use subscription_core::store::{EventQuery, FeedSignal, PageLimit};
 use subscription_core::{
     Field, PaymentChanges, PaymentStatus, PlanChanges, SubscriptionChanges, SubscriptionService,
 };
-use test_support::service_world::{ServiceWorld, at, of};
+use test_support::service_world::{ServiceWorld, at, new_plan, of};
+use test_support::spy_store::{LosesACommit, SpyStore};
 
 use crate::auth::world::{AuthWorld, web};
 use crate::http::world::HttpWorld;
@@ -74,6 +77,28 @@ fn patterns_of_types_are_read_as_they_are_written_and_others_are_refused() {
         let refused = text.parse::<TypePattern>().unwrap_err().to_string();
         assert!(refused.contains(told), "{text}: {refused}");
     }
+}
+
+#[tokio::test]
+async fn a_signal_is_given_for_commits_that_may_have_written_events_alone() {
+    let spy = SpyStore::new(LosesACommit::default());
+    let signals = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&signals);
+    let store = FeedSignal::new(Arc::clone(&spy), move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let service = SubscriptionService::new(store);
+    let signalled = || signals.swap(0, Ordering::SeqCst);
+
+    service.create_plan(new_plan("pro")).await.unwrap();
+    assert_eq!(signalled(), 1);
+    service.create_plan(new_plan("pro")).await.unwrap_err();
+    service.check_store().await.unwrap();
+    service.forget_events(1).await.unwrap();
+    assert_eq!(signalled(), 0);
+    spy.spy.lose_the_next_commit();
+    service.create_plan(new_plan("lost")).await.ok();
+    assert!(signalled() > 0, "the commit took effect");
 }
 
 #[tokio::test]

@@ -65,6 +65,8 @@ enum Refused {
 struct Reader {
     http: HttpFetch,
     url: Url,
+    /// Parameters of every request.
+    filter: Vec<(&'static str, String)>,
     client_id: SecretString,
 }
 
@@ -95,9 +97,9 @@ async fn print_events(command: EventsCommand) -> Result<(), Failure> {
 
 /// Prints each event as a line; false if nobody reads them any more.
 fn print_lines(events: &[Box<RawValue>]) -> Result<bool, Failure> {
-    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
     let mut output = std::io::stdout().lock();
-    match output.write_all(lines.as_bytes()).and_then(|()| output.flush()) {
+    let printed = events.iter().try_for_each(|event| writeln!(output, "{event}"));
+    match printed.and_then(|()| output.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error.into()),
@@ -112,14 +114,13 @@ impl Reader {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("events");
         }
-        let mut query = url.query_pairs_mut();
-        query.extend_pairs(command.types.iter().map(|one| ("type", one)));
-        query.extend_pairs(command.subject.iter().map(|id| ("subject_id", id)));
-        drop(query);
+        let types = command.types.iter().map(|one| ("type", one.clone()));
+        let subject = command.subject.iter().map(|id| ("subject_id", id.clone()));
+        let filter = types.chain(subject).collect();
         let file = command.client_id_file.as_deref().map(read_client_id).transpose()?;
         let settings = FetchSettings::default().with_timeout(TIMEOUT);
         let client_id = file.unwrap_or_else(|| "events-command".into());
-        Ok(Self { http: HttpFetch::new(&settings)?, url, client_id })
+        Ok(Self { http: HttpFetch::new(&settings)?, url, filter, client_id })
     }
 
     /// A page of events. A reader who follows the feed waits until the server can be reached again.
@@ -139,17 +140,18 @@ impl Reader {
 
     async fn request(&self, after: Option<u64>, wait: u64) -> Result<Page, Refused> {
         let mut url = self.url.clone();
-        url.query_pairs_mut().append_pair("wait", &wait.to_string());
-        if let Some(after) = after {
-            url.query_pairs_mut().append_pair("after", &after.to_string());
-        }
+        let after = after.map(|after| ("after", after.to_string()));
+        url.query_pairs_mut()
+            .extend_pairs(&self.filter)
+            .append_pair("wait", &wait.to_string())
+            .extend_pairs(after);
         let answer = self.http.get(&url, &self.client_id).await;
-        let not_fetched =
-            |error| Refused::ForNow(format!("{}: {}", self.url, Failure::from(error)));
-        let (status, body) = answer.map_err(not_fetched)?;
+        let (status, body) = answer
+            .map_err(|error| Refused::ForNow(format!("{}: {}", self.url, Failure::from(error))))?;
         if status == 200 {
-            let foreign = |_| Failure::new("the server at --api is no subscription server");
-            return serde_json::from_slice(&body).map_err(|error| Refused::ForEver(foreign(error)));
+            return serde_json::from_slice(&body).map_err(|_| {
+                Refused::ForEver(Failure::new("the server at --api has no feed of events"))
+            });
         }
         let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let text = |name: &str| problem.get(name).and_then(serde_json::Value::as_str);

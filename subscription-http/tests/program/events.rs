@@ -102,7 +102,7 @@ fn what_cannot_be_read_is_told_on_standard_error() {
         (&["--type", "plan"][..], "400 invalid_query: the query parameter type must be plan.*"),
         (&["--subject", "x"][..], "400 invalid_query: the query parameter subject_id"),
         (&["--client-id-file", "none"][..], "--client-id-file none: No such file"),
-        (&["--after", "-1"][..], "--after"),
+        (&["--after=x"][..], "--after"),
     ] {
         let (output, errors) = run(&mut events(&server, arguments));
 
@@ -203,7 +203,7 @@ fn events_that_are_too_old_are_deleted_and_their_readers_are_told() {
 
 #[test]
 fn a_time_that_is_none_is_refused_at_the_start() {
-    for time in ["400", "P400", "400D", "P1Y6M", "P0D", "PT1D", "never", "-P1D", "P1H", ""] {
+    for time in ["400", "P400", "400D", "P1Y6M", "P0D", "PT1D", "never", "-P1D", "P1H"] {
         let (output, errors) = run(command_in(&folder())
             .args(["--listen", "127.0.0.1:0"])
             .arg(format!("--keep-events={time}")));

@@ -18,7 +18,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::store::{
     EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
-use subscription_core::{Store as _, Timestamp};
+use subscription_core::Timestamp;
 use test_support::million::{
     COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
 };
