@@ -13,6 +13,7 @@ mod errors;
 mod forwarded;
 mod hosts;
 mod lists;
+mod metadata;
 mod moods;
 mod mutations;
 mod openapi;
