@@ -14,10 +14,12 @@ mod keys;
 mod provider;
 mod refresh;
 mod refresh_token;
+mod revocation;
 mod secret_cache;
 mod sessions;
 mod sign_in;
 mod token;
+mod users;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -58,6 +58,22 @@ impl SubscriptionService {
         self.store().list_as::<Payment>(query).await.map_err(Error::Store)
     }
 
+    /// A page of the payments of a subscription. It is not found if it neither exists nor has payments from
+    /// before it was deleted.
+    pub async fn payments_of_subscription(
+        &self,
+        query: PaymentQuery,
+    ) -> Result<Page<Arc<Payment>>, Error> {
+        let (id, is_first) = (query.subscription_id, query.after.is_none());
+        let page = self.payments(query).await?;
+        let has_none = page.items.is_empty()
+            && (is_first || self.payments(PaymentQuery::of(id)).await?.items.is_empty());
+        if has_none {
+            self.subscription(id).await?;
+        }
+        Ok(page)
+    }
+
     /// Changes a payment. If no field would get a different value, nothing is written.
     pub async fn update_payment(
         &self,

@@ -8,8 +8,8 @@ use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::query::{
     ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, Query, SessionQuery, SubscriptionQuery,
-    UserQuery,
 };
+use super::user_query::UserQuery;
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::Subject;
 use crate::payments::Payment;

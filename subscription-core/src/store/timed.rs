@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{
     ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, SessionQuery, Store, StoreError,
-    UniqueValue,
+    UniqueValue, UserQuery,
 };
 use crate::events::{Change, Subject};
 use crate::values::as_text::named_enum;
@@ -38,6 +38,7 @@ named_enum! {
         User = "user",
         UserByIdentity = "user_by_identity",
         UserByEmail = "user_by_email",
+        Users = "users",
         ClosingUsers = "closing_users",
         Session = "session",
         Sessions = "sessions",
@@ -83,7 +84,8 @@ impl StoreCall {
             Query::Plan(_) => Self::Plans,
             Query::Subscription(_) => Self::Subscriptions,
             Query::Payment(_) => Self::Payments,
-            Query::User(_) => Self::ClosingUsers,
+            Query::User(UserQuery::Open { .. }) => Self::Users,
+            Query::User(UserQuery::Closing { .. }) => Self::ClosingUsers,
             Query::Session(SessionQuery::LiveOf { .. }) => Self::Sessions,
             Query::Session(SessionQuery::EndedOf { .. }) => Self::EndedSessionsOf,
             Query::Session(SessionQuery::Ended { .. }) => Self::EndedSessions,

@@ -19,12 +19,15 @@ pub(crate) struct Cursors<'a> {
     pub(crate) key: &'a SecretSlice<u8>,
     pub(crate) list: &'static str,
     pub(crate) client: &'a str,
+    /// The variable of the path, which names the list among others of its kind.
+    pub(crate) variable: Option<(&'a str, &'a str)>,
 }
 
 impl Cursors<'_> {
     fn mac(&self, position: &[u8], query: &Query) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.key.expose_secret()).ok()?;
-        let bound = serde_json::to_vec(&(self.list, self.client, query.filters())).ok()?;
+        let filters: Vec<_> = query.filters().into_iter().chain(self.variable).collect();
+        let bound = serde_json::to_vec(&(self.list, self.client, filters)).ok()?;
         mac.update(&u64::try_from(bound.len()).ok()?.to_be_bytes());
         mac.update(&bound);
         mac.update(position);

@@ -17,15 +17,16 @@ use super::error::ApiError;
 use super::rate::RouteLimit;
 use super::reply::Reply;
 use crate::handlers::{
-    authentication, documents, entitlement, operations, payments, plans, subscriptions,
+    authentication, documents, entitlement, operations, payments, plans, subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 8] = [
+pub(crate) static AREAS: [&Area; 9] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
+    &users::AREA,
     &entitlement::AREA,
     &operations::HEALTH,
     &operations::METRICS,

@@ -98,6 +98,16 @@ const TABLE: &[(Fault, &[&str])] = &[
     (ListsEndedSessionsAsLive, &["the_live_sessions_of_a_user_are_listed_newest_first"]),
     (SkipsNoEndedSessions, &["the_ended_sessions_of_a_user_are_listed_latest_first"]),
     (HidesClosingUsers, &["users_whose_account_is_closing_are_listed"]),
+    (
+        ListsClosingUsersAsOpen,
+        &[
+            "users_are_listed_by_every_filter_in_its_order",
+            "a_changed_user_is_listed_by_what_it_is_now",
+        ],
+    ),
+    (ListsUsersBackwards, &["users_are_listed_by_every_filter_in_its_order"]),
+    (NeedsTheUserOfThePosition, &["a_place_among_users_need_not_be_that_of_a_user"]),
+    (TakesEmailPrefixesAsPatterns, &["the_beginning_of_an_address_is_compared_byte_by_byte"]),
     (ListsEndedSessionsTooLate, &["ended_sessions_are_listed_by_their_end"]),
     (LosesRevocations, &["every_field_of_a_session_reads_back"]),
     (LosesOwners, &["every_field_of_a_document_reads_back"]),
@@ -191,6 +201,13 @@ const TABLE: &[(Fault, &[&str])] = &[
         &["the_feed_is_read_on_from_a_sequence", "nothing_follows_the_end_of_the_feed"],
     ),
     (IgnoresTheLimitOfEvents, &["a_page_of_events_keeps_to_its_limit"]),
+    (IgnoresTheSubjectOfEvents, &["events_are_read_by_their_subject"]),
+    (
+        IgnoresTheTypesOfEvents,
+        &["events_are_read_by_their_types", "a_page_without_wanted_events_moves_on"],
+    ),
+    (StaysBeforeUnwantedEvents, &["a_page_without_wanted_events_moves_on"]),
+    (LosesTheEndOfTheFeed, &["a_page_of_events_tells_the_bounds_of_the_feed"]),
     (
         ListsUnexpiredAnswers,
         &["answers_that_have_expired_are_listed_and_no_other", "expired_answers_can_be_swept"],

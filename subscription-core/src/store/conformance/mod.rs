@@ -31,6 +31,7 @@ mod records;
 mod steps;
 pub mod subscription_lists;
 pub mod uniqueness;
+pub mod user_lists;
 pub mod versions;
 mod walk;
 
@@ -165,6 +166,12 @@ macro_rules! store_conformance {
                 payments_outlive_their_subscription,
                 a_changed_payment_is_listed_by_what_it_is_now,
             }
+            user_lists on "current_thread" {
+                users_are_listed_by_every_filter_in_its_order,
+                the_beginning_of_an_address_is_compared_byte_by_byte,
+                a_changed_user_is_listed_by_what_it_is_now,
+                a_place_among_users_need_not_be_that_of_a_user,
+            }
             paging on "current_thread" {
                 an_empty_list_is_one_empty_page,
                 every_list_is_walked_in_order_by_pages_of_any_size,
@@ -186,6 +193,10 @@ macro_rules! store_conformance {
                 events_are_forgotten_up_to_a_sequence,
                 sequences_go_on_rising_after_events_are_forgotten,
                 a_set_may_forget_old_events_and_tell_new_ones,
+                events_are_read_by_their_subject,
+                events_are_read_by_their_types,
+                a_page_without_wanted_events_moves_on,
+                a_page_of_events_tells_the_bounds_of_the_feed,
                 events_outlive_the_record_that_they_tell_of,
             }
             accounts on "current_thread" {
