@@ -14,6 +14,7 @@ mod http;
 mod idempotency;
 mod inputs;
 mod logs;
+mod metadata;
 mod payments;
 mod periods;
 mod plans;

@@ -23,16 +23,23 @@ const VALUE_MAX: usize = 500;
 /// that may read the record, and stays when the account of the record's user is deleted.
 ///
 /// ```
-/// use subscription_core::Metadata;
+/// use subscription_core::{BillingCycle, Field, Metadata, NewPlan, PlanChanges};
 ///
-/// let metadata = Metadata::new([("crm", "4711"), ("campaign", "spring")])?.ok_or("not empty")?;
-/// assert_eq!(metadata.get("crm"), Some("4711"));
-/// assert_eq!(Metadata::new([("", "")]).unwrap_err().iter().len(), 1);
+/// let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
+/// let pro = NewPlan { metadata: Metadata::new([("crm", "4711"), ("campaign", "spring")])?, ..pro };
+/// assert_eq!(pro.metadata.as_ref().and_then(|metadata| metadata.get("crm")), Some("4711"));
+///
+/// let cleared = PlanChanges { metadata: Field::Null, ..PlanChanges::default() };
+/// # drop(cleared);
+/// assert!(Metadata::new([("", "a key has at least one character")]).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 // A thin pointer: a record without metadata is 8 bytes larger for it, not 16.
 pub struct Metadata(Arc<Vec<(Box<str>, Box<str>)>>);
+
+/// A key and its value, or the reason why the value is no text.
+type UncheckedPair = (String, Result<String, InvalidValue>);
 
 impl Metadata {
     /// The metadata of these keys and values, or all that is wrong with them; `None` if there are none.
@@ -52,8 +59,8 @@ impl Metadata {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Checks keys and values; a value that is no text comes as the reason why.
-    fn read(pairs: Vec<(String, Result<String, InvalidValue>)>) -> Result<Option<Self>, Faults> {
+    /// Checks keys and values.
+    fn read(pairs: Vec<UncheckedPair>) -> Result<Option<Self>, Faults> {
         let mut faults = Faults::default();
         if pairs.len() > KEYS_MAX {
             let message = format!("must have at most {KEYS_MAX} keys");
@@ -102,7 +109,7 @@ impl Fields<'_> {
 }
 
 /// The keys and values of a JSON object.
-fn pairs(json: &str) -> Result<Vec<(String, Result<String, InvalidValue>)>, InvalidValue> {
+fn pairs(json: &str) -> Result<Vec<UncheckedPair>, InvalidValue> {
     if !json.starts_with('{') {
         return Err(InvalidValue::new(FaultCode::WrongType, "must be an object of strings"));
     }

@@ -15,6 +15,7 @@ mod hosts;
 mod household;
 mod lists;
 mod matrix;
+mod metadata;
 mod moods;
 mod mutations;
 mod openapi;

@@ -90,7 +90,9 @@ impl Model {
             "cancelled" => has_ended(&current, now),
             _ => false,
         };
-        if !(is_over && changes.ends_at == Field::Null) {
+        if is_over && changes.ends_at == Field::Null {
+            next.ends_at = current.ends_at;
+        } else {
             set_field(&mut next.ends_at, changes.ends_at);
         }
         if next.starts_at != current.starts_at {
