@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document::{DocumentId, DocumentQuery};
-use super::user_query::UserQuery;
+use super::user_query::{EmailKey, UserQuery};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
@@ -93,7 +93,7 @@ pub enum SortKey {
     /// A subscription without a renewal: after all that have one.
     NeverRenews,
     /// A user's e-mail address, by its [key](crate::Email::key).
-    Email(String),
+    Email(EmailKey),
     /// A document's id, after its due time where that is what the list is about. The id of the
     /// [`Position`] is nil: documents are named by text.
     Document {
