@@ -8,6 +8,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,10 @@ impl Store for SimpleStore {
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         let contents = self.contents();
         let later = contents.events.iter().filter(|recorded| recorded.sequence > query.after);
-        Ok(EventPage::new(query, later.take(query.limit.get()).cloned().collect()))
+        let later = later.map(|recorded| (recorded.sequence, Cow::Borrowed(&recorded.event)));
+        let last = contents.last_sequence;
+        let first_kept = contents.events.first().map_or(last + 1, |oldest| oldest.sequence);
+        Ok(EventPage::select(query, later, first_kept..=last))
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

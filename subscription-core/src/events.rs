@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
 
 use crate::accounts::{Client, RevocationReason, User};
 use crate::payments::{Payment, PaymentStatus};
@@ -138,6 +139,20 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// The id of the record; `None` for a client, whose id is no UUID.
+    pub const fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Plan(id) => Some(id.uuid()),
+            Self::Subscription(id) => Some(id.uuid()),
+            Self::Payment(id) => Some(id.uuid()),
+            Self::User(id) => Some(id.uuid()),
+            Self::Session(id) => Some(id.uuid()),
+            Self::Client(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -199,6 +214,116 @@ impl Change {
             Self::Deleted => "deleted",
         }
     }
+
+    /// The status that the record has since.
+    fn new_status(&self) -> Option<&'static str> {
+        match self {
+            Self::SubscriptionStatusChanged { to, .. } => Some(to.as_str()),
+            Self::PaymentStatusChanged { to, .. } => Some(to.as_str()),
+            Self::Created | Self::Updated { .. } | Self::Revoked { .. } | Self::Deleted => None,
+        }
+    }
+}
+
+/// The kinds of records with events, and the changes of each.
+const TYPES: [(&str, &[&str]); 6] = [
+    ("plan", &["created", "updated", "deleted"]),
+    ("subscription", &["created", "updated", "status_changed", "deleted"]),
+    ("payment", &["created", "updated", "status_changed", "deleted"]),
+    ("user", &["created", "updated", "deleted"]),
+    ("session", &["created", "revoked", "deleted"]),
+    ("client", &["created", "updated"]),
+];
+
+/// A set of event types, as text: `subscription.status_changed`, `subscription.*`,
+/// `subscription.status_changed.expired` (by the new status), or `*` for all events of plans,
+/// subscriptions and payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TypePattern {
+    /// `None` is a plan, a subscription or a payment.
+    kind: Option<&'static str>,
+    change: Option<&'static str>,
+    status: Option<&'static str>,
+}
+
+impl TypePattern {
+    /// All events of plans, subscriptions and payments: `*`.
+    pub const LEDGER: Self = Self { kind: None, change: None, status: None };
+
+    /// True if the event is of one of these types.
+    pub fn admits(&self, event: &Event) -> bool {
+        let Event { subject, change, .. } = event;
+        let is_kind =
+            self.kind.map_or_else(|| !is_account(subject.kind()), |it| it == subject.kind());
+        is_kind
+            && self.change.is_none_or(|name| name == change.name())
+            && self.status.is_none_or(|status| change.new_status() == Some(status))
+    }
+
+    /// True if it admits events of users, sessions or clients.
+    pub fn is_of_accounts(&self) -> bool {
+        self.kind.is_some_and(is_account)
+    }
+}
+
+fn is_account(kind: &str) -> bool {
+    matches!(kind, "user" | "session" | "client")
+}
+
+/// The status of this very name that a kind of record can have.
+fn status_of(kind: &str, name: &str) -> Option<&'static str> {
+    match kind {
+        "subscription" => {
+            SubscriptionStatus::all().map(SubscriptionStatus::as_str).find(|it| *it == name)
+        }
+        "payment" => PaymentStatus::all().map(PaymentStatus::as_str).find(|it| *it == name),
+        _ => None,
+    }
+}
+
+impl FromStr for TypePattern {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let refused = |message| Err(InvalidValue::new(FaultCode::NotAllowedValue, message));
+        if text == "*" {
+            return Ok(Self::LEDGER);
+        }
+        let mut parts = text.splitn(3, '.');
+        let (named, change, status) = (parts.next(), parts.next(), parts.next());
+        let Some((kind, changes)) = TYPES.into_iter().find(|(kind, _)| named == Some(kind)) else {
+            let kinds = TYPES.map(|(kind, _)| kind).join(", ");
+            return refused(format!(
+                "must be *, or a type such as plan.created or plan.*, of {kinds}"
+            ));
+        };
+        let pattern = Self { kind: Some(kind), change: None, status: None };
+        if (change, status) == (Some("*"), None) {
+            return Ok(pattern);
+        }
+        let Some(change) = changes.iter().copied().find(|name| change == Some(name)) else {
+            return refused(format!(
+                "must be {kind}.* or {kind}.CHANGE, with one of {}",
+                changes.join(", ")
+            ));
+        };
+        let known =
+            status.and_then(|name| status_of(kind, name)).filter(|_| change == "status_changed");
+        if status.is_some() && known.is_none() {
+            return refused(format!(
+                "must be {kind}.{change}, or end with the new status of a status_changed"
+            ));
+        }
+        Ok(Self { change: Some(change), status: known, ..pattern })
+    }
+}
+
+impl fmt::Display for TypePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(kind) = self.kind else { return f.write_str("*") };
+        write!(f, "{kind}.{}", self.change.unwrap_or("*"))?;
+        self.status.map_or(Ok(()), |status| write!(f, ".{status}"))
+    }
 }
 
 /// The names of the fields that differ between two versions of a record, in the order of its JSON.
@@ -232,13 +357,14 @@ macro_rules! changed_fields {
 changed_fields! {
     Plan {
         name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
-        features, most_popular, tier, is_active,
+        features, most_popular, tier, is_active, metadata,
     }
     Subscription {
         user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
         blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
+        metadata,
     }
-    Payment { subscription_id, amount, currency, external_payment_id, status }
+    Payment { subscription_id, amount, currency, external_payment_id, status, metadata }
     User { identity, email, closing }
     Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }
 }

@@ -23,8 +23,8 @@ use self::turns::Turns;
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{
-    ChangeSet, Delete, EventQuery, Guard, IdempotencyRecord, PageLimit, Record, Store, StoreError,
-    Unique,
+    ChangeSet, Delete, EventPage, EventQuery, Guard, IdempotencyRecord, PageLimit, Record, Store,
+    StoreError, Unique,
 };
 use crate::values::clock::{Clock, SystemClock, Timestamp};
 use crate::values::id::EventId;
@@ -157,7 +157,12 @@ impl SubscriptionService {
 
     /// The events after a sequence, oldest first; 0 is before the first.
     pub async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, Error> {
-        Ok(self.store().events(&EventQuery::after(after, limit)).await?.items)
+        Ok(self.event_page(&EventQuery::after(after, limit)).await?.items)
+    }
+
+    /// The events of a query, with the sequence to read on from and the bounds of the feed.
+    pub async fn event_page(&self, query: &EventQuery) -> Result<EventPage, Error> {
+        Ok(self.store().events(query).await?)
     }
 
     /// Removes the events up to and including this sequence from the feed, once every reader has read them.

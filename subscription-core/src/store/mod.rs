@@ -12,6 +12,8 @@ mod change_set;
 pub mod conformance;
 mod document;
 mod error;
+mod event_query;
+mod feed_signal;
 mod idempotency;
 mod memory;
 mod query;
@@ -35,14 +37,16 @@ pub use document::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
 };
 pub use error::{BadChangeSet, Source, StoreError, Unique};
+pub use event_query::{EventPage, EventQuery};
+pub use feed_signal::FeedSignal;
 pub use idempotency::{
     Idempotency, IdempotencyKey, IdempotencyRecord, IdempotencyResult, IdempotencyToken, Operation,
 };
 pub use memory::MemoryStore;
 pub use query::{
-    ClientQuery, Direction, EventPage, EventQuery, IdempotencyQuery, Page, PageLimit, PaymentQuery,
-    PlanFilter, PlanOrder, PlanQuery, Position, Query, SessionQuery, SortKey, SubscriptionFilter,
-    SubscriptionOrder, SubscriptionQuery,
+    ClientQuery, Direction, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
+    PlanQuery, Position, Query, SessionQuery, SortKey, SubscriptionFilter, SubscriptionOrder,
+    SubscriptionQuery,
 };
 pub use record::{Key, Kind, Record, UniqueValue};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
@@ -117,6 +121,10 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence) rises
 ///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
+/// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] passes events
+///   that the query does not ask for, but none that a later read might still see.
+/// - [`EventPage::first_kept`] and [`EventPage::last`] survive whatever the events do: a feed whose events
+///   are all deleted goes on after `last`.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// The record of this key.

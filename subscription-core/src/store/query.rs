@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use super::document::{DocumentId, DocumentQuery};
 use super::user_query::{EmailKey, UserQuery};
-use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -459,39 +458,4 @@ pub enum Query {
     Idempotency(IdempotencyQuery),
     /// Documents.
     Document(DocumentQuery),
-}
-
-/// A part of the feed of events.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EventQuery {
-    /// The sequence after which it begins; 0 is before the first event.
-    pub after: u64,
-    /// The largest number of events.
-    pub limit: PageLimit,
-}
-
-impl EventQuery {
-    /// Up to `limit` events whose sequence is above `after`.
-    pub const fn after(after: u64, limit: PageLimit) -> Self {
-        Self { after, limit }
-    }
-}
-
-/// Events of the feed, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EventPage {
-    /// The events.
-    pub items: Vec<RecordedEvent>,
-    /// The sequence up to which the feed was read: the next page begins after it.
-    pub reached: u64,
-}
-
-impl EventPage {
-    /// The events that a store found for `query`.
-    pub fn new(query: &EventQuery, items: Vec<RecordedEvent>) -> Self {
-        let reached = items.last().map_or(query.after, |event| event.sequence);
-        Self { items, reached }
-    }
 }

@@ -6,6 +6,7 @@ use super::{Subscription, SubscriptionStatus};
 use crate::plans::BillingCycle;
 use crate::values::clock::Timestamp;
 use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 use crate::values::version::Version;
 
@@ -49,6 +50,7 @@ struct Shown<'s> {
     ends_at: Option<Timestamp>,
     current_period_start: Option<Timestamp>,
     current_period_end: Option<Timestamp>,
+    metadata: Option<&'s Metadata>,
     created_at: Timestamp,
     updated_at: Timestamp,
     version: Version,
@@ -70,6 +72,7 @@ impl Serialize for Subscription {
             ends_at: self.ends_at,
             current_period_start: self.current_period_start(),
             current_period_end: self.current_period_end(),
+            metadata: self.metadata.as_ref(),
             created_at: self.created_at,
             updated_at: self.updated_at,
             version: self.version,

@@ -250,12 +250,16 @@ fn wrong_type(expected: &'static str) -> InvalidValue {
 
 /// Reads a JSON string as the text of a `T`.
 pub(crate) fn string<T: FromStr<Err = InvalidValue>>(json: &str) -> Result<T, InvalidValue> {
+    text(json)?.parse()
+}
+
+/// Reads a JSON string.
+pub(crate) fn text(json: &str) -> Result<String, InvalidValue> {
     if !json.starts_with('"') {
         return Err(wrong_type("must be a string"));
     }
-    let text: String = serde_json::from_str(json)
-        .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must be valid Unicode"))?;
-    text.parse()
+    serde_json::from_str(json)
+        .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must be valid Unicode"))
 }
 
 /// Reads `true` or `false`.

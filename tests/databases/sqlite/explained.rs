@@ -17,7 +17,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::Timestamp;
 use subscription_core::store::{
-    PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
+    EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
 use test_support::million::{
     COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
@@ -34,6 +34,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
         users_and_their_sessions_are_found_by_an_index,
+        events_of_a_record_are_found_by_an_index,
     ]
 }
 
@@ -267,5 +268,34 @@ async fn users_and_their_sessions_are_found_by_an_index() {
         let details: Vec<_> = rows.iter().map(|row| row.get::<String, _>(3)).collect();
         assert!(details.first().is_some_and(|first| first.contains(index)), "{details:?}");
         assert_eq!(details.len() > 1, sorts, "{details:?}");
+    }
+}
+
+async fn events_of_a_record_are_found_by_an_index() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let fill = "INSERT INTO events (id, at, subject, version, change) VALUES (zeroblob(16), 0, \
+                '{\"kind\":\"plan\",\"id\":\"00000000-0000-0000-0000-000000000000\"}', 1, '{\"change\":\"created\"}')";
+    sqlx::raw_sql(fill).execute(&mut outsider).await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+    let all = EventQuery::after(0, PageLimit::MAX);
+
+    for (query, index) in [
+        (
+            all.clone().with_subject(uuid::Uuid::max()),
+            "events_of_subject (<expr>=? AND sequence>?)",
+        ),
+        (all, "INTEGER PRIMARY KEY (rowid>?)"),
+    ] {
+        store.events(&query).await.unwrap();
+        let plan = plan(&mut outsider, &overheard.last()).await;
+
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
     }
 }

@@ -179,6 +179,10 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (LosesBlocked, &["every_field_of_a_subscription_reads_back"]),
     (LosesSettled, &["every_field_of_a_payment_reads_back"]),
+    (
+        SortsTheKeysOfMetadata,
+        &["every_field_of_a_subscription_reads_back", "metadata_is_replaced_whole_and_cleared"],
+    ),
     (NormalizesPrices, &["amounts_read_back_digit_for_digit"]),
     (CutsTimesToMilliseconds, &["times_read_back_to_the_microsecond"]),
     (
@@ -197,6 +201,13 @@ const TABLE: &[(Fault, &[&str])] = &[
         &["the_feed_is_read_on_from_a_sequence", "nothing_follows_the_end_of_the_feed"],
     ),
     (IgnoresTheLimitOfEvents, &["a_page_of_events_keeps_to_its_limit"]),
+    (IgnoresTheSubjectOfEvents, &["events_are_read_by_their_subject"]),
+    (
+        IgnoresTheTypesOfEvents,
+        &["events_are_read_by_their_types", "a_page_without_wanted_events_moves_on"],
+    ),
+    (StaysBeforeUnwantedEvents, &["a_page_without_wanted_events_moves_on"]),
+    (LosesTheEndOfTheFeed, &["a_page_of_events_tells_the_bounds_of_the_feed"]),
     (
         ListsUnexpiredAnswers,
         &["answers_that_have_expired_are_listed_and_no_other", "expired_answers_can_be_swept"],

@@ -74,6 +74,7 @@ macro_rules! store_conformance {
                 every_field_of_a_subscription_reads_back,
                 every_field_of_a_payment_reads_back,
                 every_field_of_a_kept_answer_reads_back,
+                metadata_is_replaced_whole_and_cleared,
                 times_read_back_to_the_microsecond,
                 amounts_read_back_digit_for_digit,
                 text_reads_back_character_for_character,
@@ -192,6 +193,10 @@ macro_rules! store_conformance {
                 events_are_forgotten_up_to_a_sequence,
                 sequences_go_on_rising_after_events_are_forgotten,
                 a_set_may_forget_old_events_and_tell_new_ones,
+                events_are_read_by_their_subject,
+                events_are_read_by_their_types,
+                a_page_without_wanted_events_moves_on,
+                a_page_of_events_tells_the_bounds_of_the_feed,
                 events_outlive_the_record_that_they_tell_of,
             }
             accounts on "current_thread" {

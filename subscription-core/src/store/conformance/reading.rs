@@ -3,13 +3,14 @@
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
-use super::records::{answer, at, one_of_each, parsed, payment, plan, subscription, user};
+use super::records::{answer, at, at_version, metadata, one_of_each, parsed, payment, plan, subscription, user};
 use super::steps::{stored, writing};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
 use crate::store::{IdempotencyRecord, IdempotencyResult, Operation, Record, Store};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::metadata::Metadata;
 
 /// Writes records at once and reads each of them again.
 async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
@@ -75,6 +76,7 @@ pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
         most_popular: true,
         tier: Tier::new(Tier::MAX).unwrap(),
         is_active: false,
+        metadata: metadata(),
         updated_at: at(99),
         ..plan(1)
     };
@@ -92,6 +94,7 @@ pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
         is_active: false,
         starts_at: at(20),
         ends_at: Some(at(40)),
+        metadata: metadata(),
         updated_at: at(99),
         blocked: true,
         anchor_at: Some(at(30)),
@@ -111,6 +114,7 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
         amount: parsed("1.000"),
         currency: parsed("KWD"),
         status,
+        metadata: metadata(),
         updated_at: at(99),
         settled: true,
         ..payment(n)
@@ -123,10 +127,14 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
 
 /// The answer in it is the record as it was then, whatever became of it.
 pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
-    let blocked = Subscription { blocked: true, anchor_at: Some(at(3)), ..subscription(1) };
-    let settled = Payment { settled: true, ..payment(1) };
+    let (anchor_at, metadata) = (Some(at(3)), metadata());
+    let full = Plan { metadata: metadata.clone(), ..plan(1) };
+    let blocked =
+        Subscription { blocked: true, anchor_at, metadata: metadata.clone(), ..subscription(1) };
+    let settled = Payment { settled: true, metadata, ..payment(1) };
     let kept = [
         (Operation::CreatePlan, IdempotencyResult::Plan(plan(1).into())),
+        (Operation::CreatePlan, IdempotencyResult::Plan(full.into())),
         (Operation::CreateSubscription, IdempotencyResult::Subscription(blocked.into())),
         (Operation::CreatePayment, IdempotencyResult::Payment(settled.into())),
     ];
@@ -139,6 +147,21 @@ pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     });
 
     assert_reads_back(&store, records.collect()).await;
+}
+
+/// Nothing of the metadata before is left, whatever the kind of record.
+pub async fn metadata_is_replaced_whole_and_cleared(store: Arc<dyn Store>) {
+    let other = Metadata::new([("a", "1")]).unwrap();
+    for (version, metadata) in [metadata(), other.clone(), None, other].into_iter().enumerate() {
+        let records = [
+            Record::from(Plan { metadata: metadata.clone(), ..plan(1) }),
+            Record::from(Subscription { metadata: metadata.clone(), ..subscription(1) }),
+            Record::from(Payment { metadata, ..payment(1) }),
+        ];
+        let version = u64::try_from(version + 1).unwrap();
+
+        assert_reads_back(&store, records.map(|record| at_version(record, version)).to_vec()).await;
+    }
 }
 
 /// To the microsecond, from the first to the last that there is.

@@ -19,6 +19,7 @@ use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operati
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::metadata::Metadata;
 use crate::values::randomness::SeededRandomness;
 use crate::values::text::Description;
 use crate::values::version::Version;
@@ -34,6 +35,14 @@ pub(super) fn parsed<T: FromStr<Err: Debug>>(text: impl AsRef<str>) -> T {
 pub(super) fn at(seconds: u64) -> Timestamp {
     let begin: Timestamp = parsed("2025-01-31T00:00:00.123456Z");
     begin.saturating_add(Duration::from_secs(seconds))
+}
+
+/// Metadata at its limits: twenty keys, not in the order of any sort, of any script.
+pub(super) fn metadata() -> Option<Metadata> {
+    let long = (0..18).rev().map(|n| (format!("{n:\u{1f980}>40}"), "\u{1f980}".repeat(500)));
+    let short = [("b\"\\ ", ""), ("a", "'\"\\%_;--\u{2028}")];
+    let short = short.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Metadata::new(short.into_iter().chain(long)).unwrap()
 }
 
 pub(super) fn plan(n: u64) -> Plan {
@@ -57,6 +66,7 @@ pub(super) fn plan(n: u64) -> Plan {
         most_popular: false,
         tier: Tier::new(n / 2).unwrap(),
         is_active: true,
+        metadata: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,
@@ -80,6 +90,7 @@ pub(super) fn subscription(n: u64) -> Subscription {
         renews_at: Some(at(10_000 + n / 2)),
         starts_at: at(n),
         ends_at: None,
+        metadata: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,
@@ -97,6 +108,7 @@ pub(super) fn payment(n: u64) -> Payment {
         currency: parsed("EUR"),
         external_payment_id: Some(parsed(format!("payment {n}"))),
         status: PaymentStatus::Pending,
+        metadata: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,

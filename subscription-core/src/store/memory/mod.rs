@@ -13,6 +13,7 @@ mod payments;
 mod plans;
 mod subscriptions;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -28,12 +29,11 @@ use super::Store;
 use super::access_class::is_by_access;
 use super::change_set::{ChangeSet, Guard};
 use super::error::StoreError;
-use super::query::{
-    ClientQuery, EventPage, EventQuery, IdempotencyQuery, Page, Query, SessionQuery,
-};
+use super::event_query::{EventPage, EventQuery};
+use super::query::{ClientQuery, IdempotencyQuery, Page, Query, SessionQuery};
 use super::record::{Key, Kind, Record, UniqueValue};
 use super::user_query::UserQuery;
-use crate::events::{Event, RecordedEvent};
+use crate::events::Event;
 use crate::values::id::SubscriptionId;
 use crate::values::version::Version;
 
@@ -278,14 +278,16 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        let (tables, after) = (self.read(), query.after);
+        let tables = self.read();
         let forgotten = tables.forgotten;
-        let skipped = usize::try_from(after.saturating_sub(forgotten)).unwrap_or(usize::MAX);
-        let from = skipped.min(tables.events.len());
-        let events = tables.events.range(from..).zip(forgotten.max(after).saturating_add(1)..);
-        let recorded =
-            |(event, sequence): (&Event, u64)| RecordedEvent { sequence, event: event.clone() };
-        Ok(EventPage::new(query, events.take(query.limit.get()).map(recorded).collect()))
+        let skipped = query.after.saturating_sub(forgotten);
+        let from = usize::try_from(skipped).unwrap_or(usize::MAX).min(tables.events.len());
+        // In this order: past the last event no sequence is counted, which could overflow.
+        let following =
+            tables.events.range(from..).zip(forgotten.max(query.after).saturating_add(1)..);
+        let following = following.map(|(event, sequence)| (sequence, Cow::Borrowed(event)));
+        let last = forgotten + tables.events.len() as u64;
+        Ok(EventPage::select(query, following, forgotten + 1..=last))
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -37,6 +37,7 @@ pub(in crate::stores) enum Fault {
     // Faults of reads.
     LosesBlocked,
     LosesSettled,
+    SortsTheKeysOfMetadata,
     NormalizesPrices,
     CutsTimesToMilliseconds,
     ServesPlansFromAStaleCache,
@@ -45,6 +46,10 @@ pub(in crate::stores) enum Fault {
     NumbersTheFeedAnew,
     RepeatsTheLastEventSeen,
     IgnoresTheLimitOfEvents,
+    IgnoresTheSubjectOfEvents,
+    IgnoresTheTypesOfEvents,
+    StaysBeforeUnwantedEvents,
+    LosesTheEndOfTheFeed,
     ListsUnexpiredAnswers,
     ListsAnswersTooLate,
     ListsExpiredAnswersBackwards,
