@@ -76,11 +76,11 @@ impl UserFilter {
 
     /// True if `position` is one of the order.
     pub const fn fits(&self, position: &Position) -> bool {
-        match position.key {
-            SortKey::Email(_) => self.is_by_email(),
-            SortKey::CreatedAt => !self.is_by_email(),
-            _ => false,
-        }
+        let is_by_email = self.is_by_email();
+        matches!(
+            (is_by_email, &position.key),
+            (true, SortKey::Email(_)) | (false, SortKey::CreatedAt)
+        )
     }
 
     const fn is_by_email(&self) -> bool {

@@ -15,9 +15,9 @@ use subscription_core::store::{
     IdempotencyResult, Operation, Record,
 };
 use subscription_core::{
-    BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
-    SeededRandomness, SessionId, Store, Subscription, SubscriptionId, SubscriptionStatus,
-    Timestamp, UserId, Version,
+    BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId,
+    Randomness as _, SeededRandomness, SessionId, Store, Subscription, SubscriptionId,
+    SubscriptionStatus, Timestamp, UserId, Version,
 };
 
 const PRICES: [&str; 8] =

@@ -3,7 +3,9 @@
 use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
-use super::records::{answer, at, at_version, metadata, one_of_each, parsed, payment, plan, subscription, user};
+use super::records::{
+    answer, at, at_version, metadata, one_of_each, parsed, payment, plan, subscription, user,
+};
 use super::steps::{stored, writing};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};

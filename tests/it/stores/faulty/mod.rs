@@ -18,8 +18,8 @@ use subscription_core::store::{
     Unique, UniqueValue,
 };
 use subscription_core::{
-    Amount, EventId, MemoryStore, Metadata, Payment, Plan, PlanId, Slug, Store, Subscription, SubscriptionId,
-    Timestamp, Version,
+    Amount, EventId, MemoryStore, Metadata, Payment, Plan, PlanId, Slug, Store, Subscription,
+    SubscriptionId, Timestamp, Version,
 };
 use uuid::Uuid;
 

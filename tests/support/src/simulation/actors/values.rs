@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use subscription_core::store::{Direction, Idempotency, PageLimit};
 use subscription_core::{
-    BillingCycle, ExternalId, Field, Metadata, PaymentId, PlanId, Slug, SubscriptionId, Timestamp, UserId,
-    Version,
+    BillingCycle, ExternalId, Field, Metadata, PaymentId, PlanId, Slug, SubscriptionId, Timestamp,
+    UserId, Version,
 };
 use uuid::Uuid;
 
