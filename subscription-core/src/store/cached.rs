@@ -51,7 +51,7 @@ fn is_cached(key: &Key) -> bool {
 }
 
 impl CacheInvalidator {
-    /// How long a record is believed by default, where nothing reports changes by other processes.
+    /// How long a cached record is used by default, where nothing reports changes by other processes.
     pub const LAG: Duration = Duration::from_secs(3);
 
     fn new(lag: Duration) -> Self {
@@ -81,7 +81,7 @@ impl CacheInvalidator {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// The number of reads for which the store was asked.
+    /// The number of reads that went to the store.
     pub fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
@@ -113,7 +113,7 @@ impl CacheInvalidator {
         self.put(record.key(), record.version(), Some(record.clone()));
     }
 
-    /// Removes a record from the cache, but not the knowledge of its version.
+    /// Removes a record from the cache, but not its version.
     fn read_again(&self, key: &Key) {
         if is_cached(key) {
             self.records.entry(key.clone()).and_compute_with(|known| match known {
@@ -180,8 +180,8 @@ impl<S: Store> Store for CachedStore<S> {
         let written: Vec<_> = written.cloned().collect();
         let deleted = changes.deletes.iter().filter(|delete| is_cached(&delete.key));
         let deleted: Vec<_> = deleted.cloned().collect();
-        // Until the outcome is known, also if the caller does not wait for it, the records are read from
-        // the store: a reader who saw a part of the set there must not find the rest here as it was.
+        // Until the outcome is known, even if the caller was cancelled, the records are read from the store:
+        // a reader who saw one record of the set there must not see an older version of another here.
         for record in &written {
             self.cache.forget(&record.key(), record.version());
         }

@@ -1,4 +1,4 @@
-//! Why a store did not do what it was asked, by what the caller can do about it.
+//! Errors of stores, divided by what the caller can do about them.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for Unique {
     }
 }
 
-/// Why a store refused or failed. But for [`StoreError::Unavailable`] nothing was written.
+/// The error of a store. Except after [`StoreError::Unavailable`], nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -51,7 +51,7 @@ pub enum StoreError {
     /// The store cannot be reached, or lost its answer: a commit may or may not have taken effect.
     #[error("the store is unavailable")]
     Unavailable(#[source] Source),
-    /// The store holds what cannot be read, or answers what cannot be understood.
+    /// The store has a record that cannot be read, or returned an unexpected result.
     #[error("the store is damaged")]
     Damaged(#[source] Source),
 }
@@ -59,7 +59,7 @@ pub enum StoreError {
 /// The error of a store's own library.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// How a change set breaks the rules for change sets.
+/// The rule for change sets that a change set breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadChangeSet {
     /// A record is written or deleted more than once.
