@@ -50,7 +50,7 @@ pub use query::{
 };
 pub use record::{Key, Kind, Query, Record, UniqueValue};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
-pub use user_query::{EmailPrefix, UserFilter, UserQuery};
+pub use user_query::{EmailKey, EmailPrefix, UserFilter, UserQuery};
 
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{PostgresOptions, PostgresStore};

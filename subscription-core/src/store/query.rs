@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document::DocumentId;
+use super::user_query::EmailKey;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -91,7 +92,7 @@ pub enum SortKey {
     /// A subscription without a renewal, sorted after all that have one.
     NeverRenews,
     /// A user's e-mail address, by its [key](crate::Email::key).
-    Email(String),
+    Email(EmailKey),
     /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is
     /// the nil UUID, because the ids of documents are texts.
     Document {

@@ -1,6 +1,10 @@
 //! Lists of users.
 
+use std::borrow::Borrow;
+use std::fmt;
 use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 use super::query::{Direction, PageLimit, Position, SortKey};
 use crate::accounts::User;
@@ -63,7 +67,7 @@ impl UserFilter {
     /// The place of `user` in the order.
     pub fn position(&self, user: &User) -> Position {
         let key = if self.is_by_email() {
-            SortKey::Email(user.email.key().to_owned())
+            SortKey::Email(EmailKey::from(&user.email))
         } else {
             SortKey::CreatedAt
         };
@@ -72,11 +76,11 @@ impl UserFilter {
 
     /// True if `position` is one of the order.
     pub const fn fits(&self, position: &Position) -> bool {
-        match position.key {
-            SortKey::Email(_) => self.is_by_email(),
-            SortKey::CreatedAt => !self.is_by_email(),
-            _ => false,
-        }
+        let is_by_email = self.is_by_email();
+        matches!(
+            (is_by_email, &position.key),
+            (true, SortKey::Email(_)) | (false, SortKey::CreatedAt)
+        )
     }
 
     const fn is_by_email(&self) -> bool {
@@ -84,10 +88,48 @@ impl UserFilter {
     }
 }
 
+/// The [key](Email::key) of an e-mail address, in the order of its bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EmailKey(Box<str>);
+
+impl EmailKey {
+    /// The bare text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&Email> for EmailKey {
+    fn from(email: &Email) -> Self {
+        Self(email.key().into())
+    }
+}
+
+/// Finds keys by their text in ordered maps.
+impl Borrow<str> for EmailKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The beginning of an e-mail address: 3 to 254 ASCII characters without blanks, compared with the
 /// [key](Email::key) of an address.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EmailPrefix(Box<str>);
+
+/// Hides the person: addresses do not belong in logs.
+macro_rules! hidden_in_logs {
+    ($($name:ident)+) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!(stringify!($name), "(…)"))
+            }
+        }
+    )+};
+}
+
+hidden_in_logs! { EmailKey EmailPrefix }
 
 impl EmailPrefix {
     /// The prefix in lower case, as it is in keys.

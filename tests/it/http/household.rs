@@ -45,7 +45,16 @@ impl Household {
             ("{payment_id}", &self.payment),
         ];
         let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
-        path.replace("{slug}", "pro")
+        path.replace("{slug}", "pro") + &self.query(pattern)
+    }
+
+    /// The query that a route cannot do without.
+    fn query(&self, pattern: &str) -> String {
+        match pattern {
+            "/me/checkout-link" => "?plan=pro".into(),
+            "/subscription-plans/{slug}/checkout-link" => format!("?user_id={}", self.ann.id),
+            _ => String::new(),
+        }
     }
 
     /// A body that a route takes.

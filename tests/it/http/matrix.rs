@@ -198,7 +198,7 @@ async fn a_client_that_a_route_is_for_gets_its_answer() {
             continue;
         }
         for caller in Caller::all().filter(|caller| caller.refusal(*needs).is_none()) {
-            // Each scope but the right one alone makes no difference.
+            // One client that lacks another scope stands for all of them.
             if matches!(caller, Caller::AllBut(scope) if scope != Scope::AssertIp) {
                 continue;
             }
