@@ -191,7 +191,7 @@ pub async fn a_record_keeps_its_value_when_it_is_changed(store: Arc<dyn Store>) 
     }
 }
 
-/// Any number of records may have none, in one set or in many.
+/// Any number of records may have no external id, in one set or in many.
 pub async fn having_no_external_id_is_not_unique(store: Arc<dyn Store>) {
     for n in [0, 2] {
         let without = [n, n + 1].into_iter().flat_map(|n| {

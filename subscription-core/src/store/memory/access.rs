@@ -12,7 +12,7 @@ use crate::values::id::SubscriptionId;
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) record: Arc<Subscription>,
-    /// As it was when the record was listed: time alone does not move it.
+    /// The class at the time when the record was listed. Time alone does not change it.
     pub(super) class: AccessClass,
 }
 

@@ -7,9 +7,8 @@ use super::ById;
 use super::access::{ClassChanges, Listed};
 use super::index::{Filter, Lists, Place, SortValue, after, page, walk};
 use crate::store::access_class::{AccessClass, classes};
-use crate::store::query::{
-    Direction, Page, SortKey, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
-};
+use crate::store::query::{Direction, Page, SortKey};
+use crate::store::subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{PlanId, SubscriptionId, UserId};
@@ -145,7 +144,7 @@ impl SubscriptionTable {
         self.records.insert(record.id, new);
     }
 
-    /// True if access has begun or ended by `now` for a subscription that is listed otherwise.
+    /// True if access has begun or ended by `now` for a subscription that is still listed in its old class.
     pub(super) fn is_behind(&self, now: Timestamp) -> bool {
         self.changes.due(now).next().is_some()
     }

@@ -76,8 +76,8 @@ fn out_of_time(now: &str) -> String {
     )
 }
 
-/// The test for a class to hold anything that is asked for, if it hardly ever does. Without the test
-/// the whole class would be read to find nothing.
+/// A cheap existence test for a class that hardly ever has records of the list. Without the test the whole
+/// class would be read to find nothing.
 pub(super) fn may_hold(holds: Holds, now: &str) -> Option<String> {
     let bound = |function: &str, column: &str| {
         format!("(SELECT {function}({column}) FROM subscriptions WHERE {column} IS NOT NULL)")

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::OpenError;
 
-/// How often the lock is taken anew where its file is removed meanwhile.
+/// The largest number of attempts to lock the file, if the lock file is removed meanwhile.
 const ATTEMPTS_MAX: usize = 16;
 
 /// A database file that this process alone has, until it is dropped or the process ends.
@@ -98,14 +98,14 @@ fn private(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// The path with an ending more.
+/// The path with `ending` appended to it.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// Which file it is, whatever it is called.
+/// The identity of a file, which does not depend on its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
