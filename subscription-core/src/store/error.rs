@@ -1,4 +1,4 @@
-//! Errors of a store, divided by what the caller can do about them.
+//! Errors of stores, divided by what the caller can do about them.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for Unique {
     }
 }
 
-/// The reason why a store refused or failed. After any but [`StoreError::Unavailable`], nothing was written.
+/// The error of a store. Except after [`StoreError::Unavailable`], nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -51,7 +51,7 @@ pub enum StoreError {
     /// The store cannot be reached, or its response was lost: a commit may or may not have been applied.
     #[error("the store is unavailable")]
     Unavailable(#[source] Source),
-    /// The store has data that cannot be read, or returned a response that makes no sense.
+    /// The store has a record that cannot be read, or returned an unexpected result.
     #[error("the store is damaged")]
     Damaged(#[source] Source),
 }
@@ -59,7 +59,7 @@ pub enum StoreError {
 /// The error of a store's own library.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// The rule that a change set breaks.
+/// The rule for change sets that a change set breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadChangeSet {
     /// A record is written or deleted more than once.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
 use subscription_core::store::{
-    Position, SessionQuery, SortKey, StoreExt as _, UserFilter, UserQuery,
+    Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 
