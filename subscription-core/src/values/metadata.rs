@@ -1,4 +1,4 @@
-//! Metadata: texts of a caller's own on a record, stored as they were sent.
+//! Metadata: keys and texts that a client attaches to a record, stored as they were sent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +19,8 @@ const VALUE_MAX: usize = 500;
 /// The metadata of a plan, a subscription or a payment: 1 to 20 keys of 1 to 40 characters, each with a
 /// text of at most 500, all without control characters and in the order in which they were sent.
 ///
-/// Nothing is read from it or filtered by it. It should hold no personal data: it is shown to every client
-/// that may read the record, and stays when the account of the record's user is deleted.
+/// The service neither interprets it nor filters by it. It should hold no personal data: every client that may
+/// read the record sees it, and it stays when the account of the record's user is deleted.
 ///
 /// ```
 /// use subscription_core::{BillingCycle, Field, Metadata, NewPlan, PlanChanges};
@@ -42,7 +42,7 @@ pub struct Metadata(Arc<Vec<(Box<str>, Box<str>)>>);
 type UncheckedPair = (String, Result<String, InvalidValue>);
 
 impl Metadata {
-    /// The metadata of these keys and values, or all that is wrong with them; `None` if there are none.
+    /// The metadata with these keys and values, or all their faults; `None` if there are none.
     pub fn new<K: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, Faults> {
@@ -59,7 +59,7 @@ impl Metadata {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Checks keys and values.
+    /// Checks keys and values. A value that is not a text is given as its fault.
     fn read(pairs: Vec<UncheckedPair>) -> Result<Option<Self>, Faults> {
         let mut faults = Faults::default();
         if pairs.len() > KEYS_MAX {
@@ -69,7 +69,7 @@ impl Metadata {
         }
         let mut read: Vec<(Box<str>, Box<str>)> = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
-            // The key is the caller's: enough of it to find it, no more.
+            // The key comes from the caller and may be long: its start is enough to find it.
             let field = || format!("{FIELD}.{}", key.chars().take(100).collect::<String>());
             if let Err(refused) = checked(&key, 1, KEY_MAX, false) {
                 let message = format!("is a key that {refused}");
@@ -91,7 +91,7 @@ impl Metadata {
 }
 
 impl Fields<'_> {
-    /// Takes metadata that may be left out, be null or be empty, and notes a fault for each key.
+    /// Reads metadata that may be absent, null or empty, and records a fault for each invalid key.
     pub(crate) fn metadata(&mut self) -> Field<Metadata> {
         let pairs = match self.nullable(FIELD, pairs) {
             Field::Absent => return Field::Absent,
@@ -120,7 +120,7 @@ fn pairs(json: &str) -> Result<Vec<UncheckedPair>, InvalidValue> {
     Ok(pairs.into_iter().map(|(key, value)| (key, text(value.get()))).collect())
 }
 
-/// Reads the pairs of a map in their order, also those whose key is there twice.
+/// Reads the pairs of a map in their order, including repeated keys.
 struct Pairs<V>(Vec<(String, V)>);
 
 impl<V> Pairs<V> {
@@ -164,14 +164,14 @@ impl fmt::Debug for Metadata {
     }
 }
 
-/// Writes it as JSON.
+/// Writes the metadata as JSON.
 impl fmt::Display for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-/// Reads its JSON.
+/// Parses the JSON of metadata.
 impl FromStr for Metadata {
     type Err = serde_json::Error;
 

@@ -59,7 +59,7 @@ impl Query {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is any text but an empty one.
+    /// The value of a parameter, which may be any text except an empty one.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let value = self.value(name);
         if value.is_some_and(str::is_empty) {

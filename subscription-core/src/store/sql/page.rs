@@ -144,7 +144,7 @@ pub(in crate::store) struct Branch {
         expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
     )]
     pub(in crate::store) index: Option<&'static str>,
-    /// SQL after the name of the table.
+    /// SQL that follows the name of the table, such as the index to use.
     pub(in crate::store) hint: String,
 }
 

@@ -81,18 +81,18 @@ impl Model {
         set_field(&mut next.renews_at, changes.renews_at);
         set(&mut next.starts_at, changes.starts_at);
         let stepped = next.status != current.status;
-        if stepped && current.status.as_str() == "cancelled" && next.status.as_str() != "expired" {
-            // A subscription that goes on has no end any more.
-            next.ends_at = None;
-        }
         let is_over = match current.status.as_str() {
             "expired" => true,
             "cancelled" => has_ended(&current, now),
             _ => false,
         };
-        if is_over && changes.ends_at == Field::Null {
-            next.ends_at = current.ends_at;
-        } else {
+        // A subscription that is over keeps its end, even if it is asked to go on without one.
+        if !(is_over && changes.ends_at == Field::Null) {
+            let cancelled = current.status.as_str() == "cancelled";
+            if stepped && cancelled && next.status.as_str() != "expired" {
+                // A subscription that goes on has no end any more.
+                next.ends_at = None;
+            }
             set_field(&mut next.ends_at, changes.ends_at);
         }
         if next.starts_at != current.starts_at {
