@@ -1,12 +1,14 @@
 //! Plans: what can be subscribed to, and at what price.
 
 mod billing_cycle;
+mod checkout;
 mod features;
 mod input;
 
 use serde::{Deserialize, Serialize};
 
 pub use billing_cycle::{BillingCycle, CycleUnit};
+pub use checkout::{CheckoutHosts, CheckoutProvider};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 

@@ -6,11 +6,12 @@ mod input;
 mod lifecycle;
 mod period;
 mod shown;
+mod verbs;
 
 use serde::Deserialize;
 
 pub use access::Phase;
-pub use input::{NewSubscription, SubscriptionChanges};
+pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
 
