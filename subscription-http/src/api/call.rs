@@ -155,7 +155,8 @@ impl Call {
     /// The cursors of the list that is asked for.
     pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
-        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client })
+        let user = self.caller.as_ref().map(|caller| caller.claims.sub);
+        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, user })
     }
 
     /// 200 with a record, or 304 if the caller has this version.

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::Sha256;
+use subscription_core::UserId;
 use subscription_core::store::Position;
 
 use super::error::{ApiError, Refusal};
@@ -13,18 +14,24 @@ use super::query::Query;
 /// The length of the truncated signature.
 const MAC_BYTES: usize = 16;
 
-/// Writes and reads the cursors of one list for one client. A cursor is valid for the filters that it was
-/// made with.
+/// Writes and reads the cursors of one list for one client, and for one user if the list is the user's. A
+/// cursor is valid for the filters that it was made with.
 pub(crate) struct Cursors<'a> {
     pub(crate) key: &'a SecretSlice<u8>,
     pub(crate) list: &'static str,
     pub(crate) client: &'a str,
+    pub(crate) user: Option<UserId>,
 }
 
 impl Cursors<'_> {
     fn mac(&self, position: &[u8], query: &Query) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.key.expose_secret()).ok()?;
-        let bound = serde_json::to_vec(&(self.list, self.client, query.filters())).ok()?;
+        let filters = query.filters();
+        let bound = match self.user {
+            Some(user) => serde_json::to_vec(&(self.list, self.client, user, filters)),
+            None => serde_json::to_vec(&(self.list, self.client, filters)),
+        };
+        let bound = bound.ok()?;
         mac.update(&u64::try_from(bound.len()).ok()?.to_be_bytes());
         mac.update(&bound);
         mac.update(position);

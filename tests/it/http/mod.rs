@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
 mod authentication;
+mod checkout;
 mod conditions;
 mod cors;
 mod deletions;
@@ -13,6 +14,7 @@ mod errors;
 mod forwarded;
 mod hosts;
 mod lists;
+mod me;
 mod moods;
 mod mutations;
 mod openapi;

@@ -35,6 +35,12 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     ("PUT", "/subscription-payments/x", Scope::PaymentsWrite, false),
     ("DELETE", "/subscription-payments/x", Scope::PaymentsWrite, false),
     ("GET", "/users/x/entitlement", Scope::SubscriptionsRead, false),
+    ("GET", "/subscription-plans/x/checkout-link", Scope::SubscriptionsRead, false),
+    ("GET", "/me/entitlement", Scope::Auth, true),
+    ("GET", "/me/subscriptions", Scope::Auth, true),
+    ("GET", "/me/checkout-link", Scope::Auth, true),
+    ("POST", "/me/subscriptions/x/cancel", Scope::Auth, true),
+    ("POST", "/me/subscriptions/x/resume", Scope::Auth, true),
 ];
 
 /// True if answers to a path must not be stored by caches.
