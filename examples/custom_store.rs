@@ -8,6 +8,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,10 @@ impl Store for SimpleStore {
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         let contents = self.contents();
         let later = contents.events.iter().filter(|recorded| recorded.sequence > query.after);
-        Ok(EventPage::new(query, later.take(query.limit.get()).cloned().collect()))
+        let later = later.map(|recorded| (recorded.sequence, Cow::Borrowed(&recorded.event)));
+        let last = contents.last_sequence;
+        let first_kept = contents.events.first().map_or(last + 1, |oldest| oldest.sequence);
+        Ok(EventPage::select(query, later, first_kept..=last))
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
@@ -123,6 +127,11 @@ impl Contents {
             }
             Query::User(UserQuery::Closing { limit }) => {
                 whole(self.all::<User>().filter(|user| user.closing).take(limit.get()))
+            }
+            Query::User(UserQuery::Open { filter, after, limit }) => {
+                let found = self.all::<User>().filter(|user| filter.admits(user));
+                let found = found.map(|user| (filter.position(&user), user));
+                page(found, filter.direction(), after.as_ref(), *limit)
             }
             Query::Session(SessionQuery::LiveOf { user, now }) => {
                 let live = self.all::<Session>();

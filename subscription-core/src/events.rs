@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
 
 use crate::accounts::{Client, RevocationReason, User};
 use crate::payments::{Payment, PaymentStatus};
@@ -21,7 +22,7 @@ use crate::values::version::Version;
 /// The change of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Names the event for ever.
+    /// The event's id, which never changes.
     pub id: EventId,
     /// When it happened.
     pub at: Timestamp,
@@ -106,7 +107,7 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
-/// The record that an event tells of.
+/// The record that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "snake_case")]
 pub enum Subject {
@@ -116,9 +117,9 @@ pub enum Subject {
     Subscription(SubscriptionId),
     /// A payment.
     Payment(PaymentId),
-    /// A user. That one signs in, or ends all sessions, is an update.
+    /// A user. A sign-in and the revocation of all sessions are updates of the user.
     User(UserId),
-    /// A session. That one is refreshed or seen is no event.
+    /// A session. A refresh and the use of a token write no event.
     Session(SessionId),
     /// A client.
     Client(Slug),
@@ -134,6 +135,20 @@ impl Subject {
             Self::User(_) => "user",
             Self::Session(_) => "session",
             Self::Client(_) => "client",
+        }
+    }
+}
+
+impl Subject {
+    /// The id of the record; `None` for a client, whose id is no UUID.
+    pub const fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Plan(id) => Some(id.uuid()),
+            Self::Subscription(id) => Some(id.uuid()),
+            Self::Payment(id) => Some(id.uuid()),
+            Self::User(id) => Some(id.uuid()),
+            Self::Session(id) => Some(id.uuid()),
+            Self::Client(_) => None,
         }
     }
 }
@@ -156,9 +171,9 @@ impl fmt::Display for Subject {
 #[serde(tag = "change", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// It was made.
+    /// The record was created.
     Created,
-    /// It was written again, with the same status.
+    /// The record was changed, and its status stayed the same.
     Updated {
         /// The fields that changed; empty for events of releases that did not store them.
         #[serde(default)]
@@ -178,12 +193,12 @@ pub enum Change {
         /// The status since.
         to: PaymentStatus,
     },
-    /// A session was ended before its time.
+    /// A session was revoked.
     Revoked {
-        /// Why.
+        /// The reason for the revocation.
         reason: RevocationReason,
     },
-    /// It is gone.
+    /// The record was deleted.
     Deleted,
 }
 
@@ -198,6 +213,116 @@ impl Change {
             Self::Revoked { .. } => "revoked",
             Self::Deleted => "deleted",
         }
+    }
+
+    /// The status that the record has since.
+    fn new_status(&self) -> Option<&'static str> {
+        match self {
+            Self::SubscriptionStatusChanged { to, .. } => Some(to.as_str()),
+            Self::PaymentStatusChanged { to, .. } => Some(to.as_str()),
+            Self::Created | Self::Updated { .. } | Self::Revoked { .. } | Self::Deleted => None,
+        }
+    }
+}
+
+/// The kinds of records with events, and the changes of each.
+const TYPES: [(&str, &[&str]); 6] = [
+    ("plan", &["created", "updated", "deleted"]),
+    ("subscription", &["created", "updated", "status_changed", "deleted"]),
+    ("payment", &["created", "updated", "status_changed", "deleted"]),
+    ("user", &["created", "updated", "deleted"]),
+    ("session", &["created", "revoked", "deleted"]),
+    ("client", &["created", "updated"]),
+];
+
+/// A set of event types, as text: `subscription.status_changed`, `subscription.*`,
+/// `subscription.status_changed.expired` (by the new status), or `*` for all events of plans,
+/// subscriptions and payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TypePattern {
+    /// `None` is a plan, a subscription or a payment.
+    kind: Option<&'static str>,
+    change: Option<&'static str>,
+    status: Option<&'static str>,
+}
+
+impl TypePattern {
+    /// All events of plans, subscriptions and payments: `*`.
+    pub const LEDGER: Self = Self { kind: None, change: None, status: None };
+
+    /// True if the event is of one of these types.
+    pub fn admits(&self, event: &Event) -> bool {
+        let Event { subject, change, .. } = event;
+        let is_kind =
+            self.kind.map_or_else(|| !is_account(subject.kind()), |it| it == subject.kind());
+        is_kind
+            && self.change.is_none_or(|name| name == change.name())
+            && self.status.is_none_or(|status| change.new_status() == Some(status))
+    }
+
+    /// True if it admits events of users, sessions or clients.
+    pub fn is_of_accounts(&self) -> bool {
+        self.kind.is_some_and(is_account)
+    }
+}
+
+fn is_account(kind: &str) -> bool {
+    matches!(kind, "user" | "session" | "client")
+}
+
+/// The status of this very name that a kind of record can have.
+fn status_of(kind: &str, name: &str) -> Option<&'static str> {
+    match kind {
+        "subscription" => {
+            SubscriptionStatus::all().map(SubscriptionStatus::as_str).find(|it| *it == name)
+        }
+        "payment" => PaymentStatus::all().map(PaymentStatus::as_str).find(|it| *it == name),
+        _ => None,
+    }
+}
+
+impl FromStr for TypePattern {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let refused = |message| Err(InvalidValue::new(FaultCode::NotAllowedValue, message));
+        if text == "*" {
+            return Ok(Self::LEDGER);
+        }
+        let mut parts = text.splitn(3, '.');
+        let (named, change, status) = (parts.next(), parts.next(), parts.next());
+        let Some((kind, changes)) = TYPES.into_iter().find(|(kind, _)| named == Some(kind)) else {
+            let kinds = TYPES.map(|(kind, _)| kind).join(", ");
+            return refused(format!(
+                "must be *, or a type such as plan.created or plan.*, of {kinds}"
+            ));
+        };
+        let pattern = Self { kind: Some(kind), change: None, status: None };
+        if (change, status) == (Some("*"), None) {
+            return Ok(pattern);
+        }
+        let Some(change) = changes.iter().copied().find(|name| change == Some(name)) else {
+            return refused(format!(
+                "must be {kind}.* or {kind}.CHANGE, with one of {}",
+                changes.join(", ")
+            ));
+        };
+        let known =
+            status.and_then(|name| status_of(kind, name)).filter(|_| change == "status_changed");
+        if status.is_some() && known.is_none() {
+            return refused(format!(
+                "must be {kind}.{change}, or end with the new status of a status_changed"
+            ));
+        }
+        Ok(Self { change: Some(change), status: known, ..pattern })
+    }
+}
+
+impl fmt::Display for TypePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(kind) = self.kind else { return f.write_str("*") };
+        write!(f, "{kind}.{}", self.change.unwrap_or("*"))?;
+        self.status.map_or(Ok(()), |status| write!(f, ".{status}"))
     }
 }
 
@@ -217,7 +342,7 @@ impl ChangedFields {
 macro_rules! changed_fields {
     ($($record:ident { $($field:ident $(($($argument:tt)*))?),+ $(,)? })+) => {$(
         impl $record {
-            /// The fields of which `next` has another value.
+            /// The fields that have another value in `next`.
             pub fn changed_fields(&self, next: &Self) -> ChangedFields {
                 let mut names = Vec::new();
                 $(if self.$field $(($($argument)*))? != next.$field $(($($argument)*))? {
@@ -232,21 +357,22 @@ macro_rules! changed_fields {
 changed_fields! {
     Plan {
         name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
-        features, most_popular, tier, is_active,
+        features, most_popular, tier, is_active, metadata,
     }
     Subscription {
         user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
         blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
+        metadata,
     }
-    Payment { subscription_id, amount, currency, external_payment_id, status }
+    Payment { subscription_id, amount, currency, external_payment_id, status, metadata }
     User { identity, email, closing }
     Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }
 }
 
-/// An event with its place in the feed.
+/// An event with its sequence in the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordedEvent {
-    /// Rises from event to event, in the order in which they can be read; gaps mean nothing.
+    /// The sequence. It rises from event to event, in the order of the feed; gaps have no meaning.
     pub sequence: u64,
     /// The event.
     pub event: Event,

@@ -147,6 +147,7 @@ pub use values::decimal::{Amount, Bounded};
 pub use values::faults::{Fault, FaultCode, Faults, InvalidValue};
 pub use values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, TokenId, UserId};
 pub use values::input::{Field, InputError, MalformedJson};
+pub use values::metadata::Metadata;
 pub use values::randomness::{
     Randomness, RandomnessUnavailable, SeededRandomness, SystemRandomness,
 };

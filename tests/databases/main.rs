@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a test tells what it measured")]
 
 mod contention;
+mod feed;
 mod folder;
 mod lives;
 mod postgres;
@@ -29,6 +30,7 @@ fn main() {
                 upgrades::trials(),
                 rolling::trials(),
                 contention::trials(),
+                feed::trials(),
             ],
         ),
         (no_disk, vec![sqlite::trials_with_a_disk()]),
@@ -40,6 +42,7 @@ fn main() {
                 upgrades::trials_with_a_server(),
                 rolling::trials_with_a_server(),
                 contention::trials_with_a_server(),
+                feed::trials_with_a_server(),
             ],
         ),
         (no_binaries, vec![postgres::trials_with_a_server_of_their_own()]),

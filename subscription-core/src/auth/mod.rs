@@ -14,10 +14,12 @@ mod keys;
 mod provider;
 mod refresh;
 mod refresh_token;
+mod revocation;
 mod secret_cache;
 mod sessions;
 mod sign_in;
 mod token;
+mod users;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +61,7 @@ pub struct AuthSettings {
     pub access_lifetime: Duration,
     /// How long a session lasts without being refreshed: 14 days.
     pub idle_lifetime: Duration,
-    /// How long a session lasts at the most: 90 days.
+    /// The longest time that a session lasts: 90 days.
     pub session_lifetime: Duration,
     /// How long the previous refresh token is still accepted.
     pub windows: RefreshWindows,

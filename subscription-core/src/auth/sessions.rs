@@ -13,11 +13,11 @@ use super::sign_in::{SignedIn, expect_open};
 use super::token::{AccessClaims, TokenRefused};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
-use crate::events::{Actor, Change, ChangedFields, Subject};
+use crate::events::{Actor, Subject};
 use crate::service::SubscriptionService;
 use crate::store::{ChangeSet, Key, PageLimit, Record, Store};
 use crate::values::clock::Timestamp;
-use crate::values::id::{SessionId, UserId};
+use crate::values::id::UserId;
 use crate::values::text::Slug;
 
 /// An authenticated caller.
@@ -72,7 +72,8 @@ impl Authentication {
                         tracing::warn!(session = %session.id, "a refresh token was used twice");
                         let reason = RevocationReason::RefreshReuse;
                         let reused = std::slice::from_ref(&session);
-                        self.end(session.user_id, reused, reason, None, now).await?;
+                        let actor = Actor::User(session.user_id);
+                        self.end(actor, session.user_id, reused, reason, None, now).await?;
                         Err(Unauthenticated::RefreshTokenReused.into())
                     }
                 }
@@ -111,7 +112,7 @@ impl Authentication {
 
     /// The claims of an access token, if this service issued it for this client. An expired token is
     /// accepted only if `even_expired` is true.
-    fn claims(
+    pub(super) fn claims(
         &self,
         client_id: &Slug,
         access_token: &SecretString,
@@ -190,7 +191,7 @@ impl Authentication {
     }
 
     /// The user of an id, unless the account is being deleted.
-    async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
+    pub(super) async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
         let user = self.store().get_as::<User>(&id).await?;
         user.as_deref().map(expect_open).transpose()?;
         Ok(user)
@@ -235,112 +236,6 @@ impl Authentication {
         Ok(surplus.items)
     }
 
-    /// Revokes the session of a token and returns how many were revoked: 0 if it had ended.
-    ///
-    /// An expired token is accepted, if it is genuine.
-    pub async fn logout(
-        &self,
-        client_id: &Slug,
-        access_token: &SecretString,
-    ) -> Result<usize, Error> {
-        let claims = self.claims(client_id, access_token, true)?;
-        self.service()
-            .retrying_on(Key::Session(claims.sid), || async {
-                let now = self.service().now();
-                let session = self.store().get_as::<Session>(&claims.sid).await?;
-                let session = session.filter(|session| session.user_id == claims.sub);
-                let Some(session) = session.filter(|session| session.is_live(now)) else {
-                    return Ok(0);
-                };
-                self.open_user(session.user_id).await?;
-                let reason = RevocationReason::Logout;
-                self.end(claims.sub, &[session], reason, None, now).await
-            })
-            .await
-    }
-
-    /// Revokes every session of a caller, including this one, and returns their number.
-    pub async fn revoke_all(&self, caller: &Authenticated) -> Result<usize, Error> {
-        self.revoke(caller, None).await
-    }
-
-    /// Revokes every session of a caller except this one, and returns their number.
-    pub async fn revoke_all_except_current(&self, caller: &Authenticated) -> Result<usize, Error> {
-        self.revoke(caller, Some(caller.claims.sid)).await
-    }
-
-    async fn revoke(
-        &self,
-        caller: &Authenticated,
-        keep: Option<SessionId>,
-    ) -> Result<usize, Error> {
-        // In one commit with the user and the surplus, unless they are more than one takes.
-        let most = ChangeSet::RECORDS_MAX - 1 - PageLimit::MAX.get();
-        let mut ended = 0;
-        let identity = self.user(caller).await?.identity.clone();
-        loop {
-            let round = || self.revoke_round(caller, keep, most);
-            let round = self.service().retrying_on(&identity, round).await?;
-            ended += round;
-            if round < most {
-                return Ok(ended);
-            }
-        }
-    }
-
-    async fn revoke_round(
-        &self,
-        caller: &Authenticated,
-        keep: Option<SessionId>,
-        most: usize,
-    ) -> Result<usize, Error> {
-        let user = self.user(caller).await?;
-        let now = self.service().now();
-        let mut sessions = self.live_sessions(user.id, now).await?;
-        sessions.retain(|session| Some(session.id) != keep);
-        sessions.truncate(most);
-        // The user is written too: a sign-in that has not seen this must decide again.
-        let version = user.version.next();
-        let user = User { updated_at: now, version, ..User::clone(&user) };
-        self.end(user.id, &sessions, RevocationReason::RevokeAll, Some(user), now).await
-    }
-
-    /// Commits the revocation of sessions of one user, and deletes ended ones that exceed the limit.
-    async fn end(
-        &self,
-        user_id: UserId,
-        sessions: &[Arc<Session>],
-        reason: RevocationReason,
-        user: Option<User>,
-        now: Timestamp,
-    ) -> Result<usize, Error> {
-        let mut changes = ChangeSet::default();
-        let service = self.service().by(Actor::User(user_id));
-        if !sessions.is_empty() {
-            for surplus in self.surplus_ended(user_id, sessions.len(), now).await? {
-                delete(&service, Subject::Session(surplus.id), surplus.version, &mut changes, now)?;
-            }
-        }
-        if let Some(user) = user {
-            let change = Change::Updated { fields: ChangedFields::default() };
-            changes.events.push(service.event(
-                Subject::User(user_id),
-                user.version,
-                change,
-                now,
-            )?);
-            changes.writes.push(Record::from(user));
-        }
-        for session in sessions {
-            let ended = session.revoke(reason, now);
-            let (subject, change) = (Subject::Session(ended.id), Change::Revoked { reason });
-            changes.events.push(service.event(subject, ended.version, change, now)?);
-            changes.writes.push(Record::from(ended));
-        }
-        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
-        Ok(sessions.len())
-    }
-
     /// Deletes a batch of sessions that ended long ago and returns their number; call it regularly, each
     /// time until it returns 0.
     pub async fn forget_ended_sessions(&self) -> Result<usize, Error> {
@@ -380,22 +275,5 @@ impl Authentication {
 
     pub(super) fn store(&self) -> &dyn Store {
         self.0.service.store()
-    }
-
-    /// Commits changes that end sessions and invalidates their cached tokens, even if the commit's outcome
-    /// is unknown.
-    pub(super) async fn commit_ending(
-        &self,
-        changes: ChangeSet,
-        sessions: impl IntoIterator<Item = SessionId>,
-    ) -> Result<(), Error> {
-        let ended: Vec<_> = sessions.into_iter().collect();
-        let committed = self.store().commit(changes).await;
-        if let Some(cache) = &self.0.cache {
-            for session in ended {
-                cache.forget(session);
-            }
-        }
-        committed.map_err(Error::Store)
     }
 }

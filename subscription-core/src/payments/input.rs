@@ -6,6 +6,7 @@ use super::{Currency, PaymentStatus, check_amount, check_digits};
 use crate::values::decimal::Amount;
 use crate::values::id::SubscriptionId;
 use crate::values::input::{Field, Fields, InputError, amount, string};
+use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 
 /// A payment to be made.
@@ -21,12 +22,16 @@ pub struct NewPayment {
     pub external_payment_id: Option<ExternalId>,
     /// Any status may be the first; `None` is pending.
     pub status: Option<PaymentStatus>,
+    /// See [`Payment::metadata`](super::Payment::metadata).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
 }
 
 impl NewPayment {
     /// A payment that is pending.
     pub const fn new(subscription_id: SubscriptionId, amount: Amount, currency: Currency) -> Self {
-        Self { subscription_id, amount, currency, external_payment_id: None, status: None }
+        let (external_payment_id, status, metadata) = (None, None, None);
+        Self { subscription_id, amount, currency, external_payment_id, status, metadata }
     }
 
     /// Reads a JSON object and tells all that is wrong with it.
@@ -37,10 +42,11 @@ impl NewPayment {
         let currency = fields.required("currency", string);
         let external_payment_id = fields.nullable("external_payment_id", string).or(None);
         let status = fields.optional("status", string);
+        let metadata = fields.metadata().or(None);
         note_amount(&mut fields, amount, currency);
         let payment = (|| {
             let required = Self::new(subscription_id?, amount?, currency?);
-            Some(Self { external_payment_id, status, ..required })
+            Some(Self { external_payment_id, status, metadata, ..required })
         })();
         fields.finish(payment)
     }
@@ -59,6 +65,8 @@ pub struct PaymentChanges {
     pub external_payment_id: Field<ExternalId>,
     /// The next status, as far as the lifecycle allows.
     pub status: Option<PaymentStatus>,
+    /// Replaces all of [`Payment::metadata`](super::Payment::metadata).
+    pub metadata: Field<Metadata>,
 }
 
 impl PaymentChanges {
@@ -76,6 +84,7 @@ impl PaymentChanges {
             currency: fields.optional("currency", string),
             external_payment_id: fields.nullable("external_payment_id", string),
             status: fields.optional("status", string),
+            metadata: fields.metadata(),
         };
         note_amount(&mut fields, changes.amount, changes.currency);
         fields.finish(Some(changes))

@@ -15,6 +15,7 @@ use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
 use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::metadata::Metadata;
 use crate::values::states::InvalidTransition;
 use crate::values::text::ExternalId;
 use crate::values::version::Version;
@@ -37,6 +38,8 @@ pub struct Payment {
     pub external_payment_id: Option<ExternalId>,
     /// Its status.
     pub status: PaymentStatus,
+    /// The caller's own texts.
+    pub metadata: Option<Metadata>,
     /// When the record was made.
     pub created_at: Timestamp,
     /// When it was last written.
@@ -77,6 +80,7 @@ impl Payment {
             currency: new.currency,
             external_payment_id: new.external_payment_id,
             status,
+            metadata: new.metadata,
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -99,6 +103,7 @@ impl Payment {
             currency: changes.currency.unwrap_or(self.currency),
             external_payment_id: changes.external_payment_id.or(self.external_payment_id.clone()),
             status,
+            metadata: changes.metadata.or(self.metadata.clone()),
             settled: self.settled || status.is_settled(),
             ..self.clone()
         };

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::{BillingCycle, Features, NodeQuota, Tier};
 use crate::values::decimal::Amount;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::input::{Fields, InputError, amount, boolean, string, whole_number};
+use crate::values::input::{Field, Fields, InputError, amount, boolean, string, whole_number};
+use crate::values::metadata::Metadata;
 use crate::values::text::{Description, ExternalId, Href, Name, Slug};
 
 /// The most variants that a plan may have.
@@ -38,6 +39,9 @@ pub struct NewPlan {
     pub most_popular: bool,
     /// See [`Plan::tier`](super::Plan::tier).
     pub tier: Tier,
+    /// See [`Plan::metadata`](super::Plan::metadata).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
 }
 
 impl NewPlan {
@@ -56,6 +60,7 @@ impl NewPlan {
             features: Features::default(),
             most_popular: false,
             tier: Tier::default(),
+            metadata: None,
         }
     }
 
@@ -83,6 +88,7 @@ impl NewPlan {
         let features = fields.optional("features", string).unwrap_or_default();
         let most_popular = fields.optional("most_popular", boolean).unwrap_or_default();
         let tier = fields.optional("tier", whole_number).unwrap_or_default();
+        let metadata = fields.metadata().or(None);
         let plan = (|| {
             let required = Self::new(name?, slug?, price?, billing_cycle?);
             Some(Self {
@@ -94,6 +100,7 @@ impl NewPlan {
                 features,
                 most_popular,
                 tier,
+                metadata,
                 ..required
             })
         })();
@@ -110,7 +117,7 @@ impl NewPlan {
     }
 }
 
-/// Changes to a plan; what is `None` stays.
+/// Changes to a plan; what is `None` or absent stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanChanges {
     /// See [`Plan::price`](super::Plan::price).
@@ -129,6 +136,8 @@ pub struct PlanChanges {
     pub tier: Option<Tier>,
     /// See [`Plan::is_active`](super::Plan::is_active).
     pub is_active: Option<bool>,
+    /// Replaces all of [`Plan::metadata`](super::Plan::metadata).
+    pub metadata: Field<Metadata>,
 }
 
 impl PlanChanges {
@@ -144,6 +153,7 @@ impl PlanChanges {
             most_popular: fields.optional("most_popular", boolean),
             tier: fields.optional("tier", whole_number),
             is_active: fields.optional("is_active", boolean),
+            metadata: fields.metadata(),
         };
         fields.finish(Some(changes))
     }

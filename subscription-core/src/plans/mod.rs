@@ -16,6 +16,7 @@ use crate::values::clock::Timestamp;
 use crate::values::decimal::{Amount, Bounded};
 use crate::values::faults::Faults;
 use crate::values::id::PlanId;
+use crate::values::metadata::Metadata;
 use crate::values::text::{Description, ExternalId, Href, Name, Slug};
 use crate::values::version::Version;
 
@@ -56,6 +57,8 @@ pub struct Plan {
     pub tier: Tier,
     /// False: no new subscriptions; existing ones go on.
     pub is_active: bool,
+    /// The caller's own texts.
+    pub metadata: Option<Metadata>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last written.
@@ -83,6 +86,7 @@ impl Plan {
             most_popular: new.most_popular,
             tier: new.tier,
             is_active: true,
+            metadata: new.metadata,
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -100,6 +104,7 @@ impl Plan {
             most_popular: changes.most_popular.unwrap_or(self.most_popular),
             tier: changes.tier.unwrap_or(self.tier),
             is_active: changes.is_active.unwrap_or(self.is_active),
+            metadata: changes.metadata.or(self.metadata.clone()),
             ..self.clone()
         };
         (next != *self).then(|| Self { updated_at: now, version: self.version.next(), ..next })

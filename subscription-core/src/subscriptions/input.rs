@@ -7,6 +7,7 @@ use crate::plans::{BillingCycle, Plan};
 use crate::values::clock::Timestamp;
 use crate::values::id::{PlanId, UserId};
 use crate::values::input::{Field, Fields, InputError, boolean, string};
+use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 
 /// A subscription to be made.
@@ -31,6 +32,9 @@ pub struct NewSubscription {
     pub starts_at: Option<Timestamp>,
     /// See [`Subscription::ends_at`](super::Subscription::ends_at).
     pub ends_at: Option<Timestamp>,
+    /// See [`Subscription::metadata`](super::Subscription::metadata).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
 }
 
 impl NewSubscription {
@@ -46,6 +50,7 @@ impl NewSubscription {
             renews_at: Field::Absent,
             starts_at: None,
             ends_at: None,
+            metadata: None,
         }
     }
 
@@ -61,6 +66,7 @@ impl NewSubscription {
         let renews_at = fields.nullable("renews_at", string);
         let starts_at = fields.optional("starts_at", string);
         let ends_at = fields.nullable("ends_at", string).or(None);
+        let metadata = fields.metadata().or(None);
         note_misplaced(&mut fields, starts_at, renews_at.or(None), ends_at);
         let subscription = user_id.zip(subscription_plan_id).map(|(user_id, plan_id)| Self {
             external_subscription_id,
@@ -70,6 +76,7 @@ impl NewSubscription {
             renews_at,
             starts_at,
             ends_at,
+            metadata,
             ..Self::new(user_id, plan_id)
         });
         fields.finish(subscription)
@@ -97,6 +104,8 @@ pub struct SubscriptionChanges {
     pub starts_at: Option<Timestamp>,
     /// See [`Subscription::ends_at`](super::Subscription::ends_at).
     pub ends_at: Field<Timestamp>,
+    /// Replaces all of [`Subscription::metadata`](super::Subscription::metadata).
+    pub metadata: Field<Metadata>,
 }
 
 impl SubscriptionChanges {
@@ -125,6 +134,7 @@ impl SubscriptionChanges {
             renews_at: fields.nullable("renews_at", string),
             starts_at: fields.optional("starts_at", string),
             ends_at: fields.nullable("ends_at", string),
+            metadata: fields.metadata(),
         };
         let (renews_at, ends_at) = (changes.renews_at.or(None), changes.ends_at.or(None));
         note_misplaced(&mut fields, changes.starts_at, renews_at, ends_at);

@@ -20,6 +20,7 @@ use crate::values::clock::Timestamp;
 use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::values::id::{PlanId, SubscriptionId, UserId};
 use crate::values::input::Field;
+use crate::values::metadata::Metadata;
 use crate::values::states::InvalidTransition;
 use crate::values::text::ExternalId;
 use crate::values::version::Version;
@@ -50,6 +51,8 @@ pub struct Subscription {
     pub starts_at: Timestamp,
     /// When it ends: it grants no access from then on, whatever its status.
     pub ends_at: Option<Timestamp>,
+    /// The caller's own texts.
+    pub metadata: Option<Metadata>,
     /// When the record was made.
     pub created_at: Timestamp,
     /// When it was last written.
@@ -99,6 +102,7 @@ impl Subscription {
             renews_at: new.renews_at.or(Schedule::new(starts_at, billing_cycle).start_of(1)),
             starts_at,
             ends_at: new.ends_at,
+            metadata: new.metadata,
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -169,6 +173,7 @@ impl Subscription {
             } else {
                 changes.ends_at.or(current.ends_at.filter(|_| !comes_back))
             },
+            metadata: changes.metadata.or(current.metadata.clone()),
             // A new start is a new grid.
             anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
             ..current.clone()

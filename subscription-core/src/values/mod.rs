@@ -6,6 +6,7 @@ pub(crate) mod decimal;
 pub(crate) mod faults;
 pub(crate) mod id;
 pub(crate) mod input;
+pub(crate) mod metadata;
 pub(crate) mod randomness;
 pub(crate) mod states;
 pub(crate) mod text;

@@ -9,7 +9,7 @@ use subscription_core::auth::{Session, SignedIn, User};
 use subscription_core::plans::{NodeQuota, Tier};
 use subscription_core::{
     Amount, BillingCycle, Description, Email, Features, Name, Plan, SessionId, Slug, Subscription,
-    SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId,
+    SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId, Version,
 };
 
 use super::self_service::SelfService;
@@ -28,11 +28,36 @@ impl<'a> From<&'a User> for UserBody<'a> {
     }
 }
 
+/// A user, as operators see it.
+#[derive(Serialize)]
+pub(crate) struct AccountBody<'a> {
+    #[serde(flatten)]
+    user: UserBody<'a>,
+    updated_at: Timestamp,
+    version: Version,
+}
+
+impl<'a> From<&'a User> for AccountBody<'a> {
+    fn from(user: &'a User) -> Self {
+        Self { user: user.into(), updated_at: user.updated_at, version: user.version }
+    }
+}
+
+/// A page of a list.
+#[derive(Serialize)]
+pub(crate) struct PageBody<T> {
+    pub(crate) data: Vec<T>,
+    pub(crate) has_more: bool,
+    pub(crate) next_cursor: Option<String>,
+}
+
 /// A session, as its user may see it: without its tokens.
 #[derive(Serialize)]
 pub(crate) struct SessionBody<'a> {
     id: SessionId,
-    current: bool,
+    /// None for operators, who call without a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<bool>,
     client: &'a Slug,
     issuer: &'a str,
     created_at: Timestamp,
@@ -46,11 +71,11 @@ pub(crate) struct SessionBody<'a> {
 }
 
 impl<'a> SessionBody<'a> {
-    /// A session, beside the one that the request came in.
-    pub(crate) fn new(session: &'a Session, current: &Session) -> Self {
+    /// A session, beside the one that the request came in, if it came in one.
+    pub(crate) fn new(session: &'a Session, current: Option<&Session>) -> Self {
         Self {
             id: session.id,
-            current: session.id == current.id,
+            current: current.map(|current| session.id == current.id),
             client: &session.client_id,
             issuer: session.issuer.as_str(),
             created_at: session.created_at,
@@ -76,7 +101,7 @@ pub(crate) struct LoggedInBody<'a> {
 
 impl<'a> LoggedInBody<'a> {
     pub(crate) fn new(user: &'a User, session: &'a Session) -> Self {
-        let (user, session) = (UserBody::from(user), SessionBody::new(session, session));
+        let (user, session) = (UserBody::from(user), SessionBody::new(session, Some(session)));
         Self { logged_in: true, auth_id: user.id, user, session }
     }
 }
@@ -106,20 +131,6 @@ impl<'a> From<&'a SignedIn> for SignedInBody<'a> {
             session_id: signed_in.session.id,
             user: UserBody::from(&*signed_in.user),
         }
-    }
-}
-
-/// A page of a list.
-#[derive(Serialize)]
-pub(crate) struct PageBody<T> {
-    data: Vec<T>,
-    has_more: bool,
-    next_cursor: Option<String>,
-}
-
-impl<T> PageBody<T> {
-    pub(crate) fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
-        Self { data, has_more: next_cursor.is_some(), next_cursor }
     }
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::SecretString;
+use serde::Serialize;
 use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
 use subscription_core::store::{Idempotency, Page};
 use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
+use super::bodies::PageBody;
 use super::bounds::USER_AGENT_CHARS_MAX;
 use super::cursor::Cursors;
 use super::error::{ApiError, Refusal};
@@ -135,7 +137,7 @@ impl Call {
     }
 
     /// True if `If-None-Match` names this version.
-    fn has(&self, version: Version) -> Result<bool, ApiError> {
+    pub(crate) fn has(&self, version: Version) -> Result<bool, ApiError> {
         self.has_tag(|tag| version_of(tag) == Some(version))
     }
 
@@ -152,11 +154,12 @@ impl Call {
         Ok(has)
     }
 
-    /// The cursors of the list that is asked for.
+    /// The cursors of the requested list.
     pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
         let user = self.caller.as_ref().map(|caller| caller.claims.sub);
-        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, user })
+        let variable = self.variable.as_ref().map(|(name, value)| (*name, value.as_str()));
+        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, user, variable })
     }
 
     /// 200 with a record, or 304 if the caller has this version.
@@ -180,10 +183,25 @@ impl Call {
 
     /// A page of records.
     pub(crate) fn page<T: ToJson>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
-        let next = page.next.as_ref();
-        let next = next.map(|position| self.cursors()?.write(position, &self.query)).transpose()?;
+        let next = self.next_cursor(page)?;
         let body = T::cache(&self.state.json_caches).page(&page.items, next)?;
         Ok(Reply::json_bytes(StatusCode::OK, body))
+    }
+
+    /// A page of records whose JSON is not cached.
+    pub(crate) fn page_of<'r, T, B>(&self, page: &'r Page<Arc<T>>) -> Result<Reply, ApiError>
+    where
+        B: Serialize + From<&'r T>,
+    {
+        let data: Vec<B> = page.items.iter().map(|record| B::from(&**record)).collect();
+        let next_cursor = self.next_cursor(page)?;
+        Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
+    }
+
+    /// The cursor of the page after this one.
+    pub(crate) fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
+        let next = page.next.as_ref();
+        next.map(|position| self.cursors()?.write(position, &self.query)).transpose()
     }
 
     /// A header that may be sent once.

@@ -21,12 +21,14 @@ pub(crate) struct Cursors<'a> {
     pub(crate) list: &'static str,
     pub(crate) client: &'a str,
     pub(crate) user: Option<UserId>,
+    /// The variable of the path, which names the list among others of its kind.
+    pub(crate) variable: Option<(&'a str, &'a str)>,
 }
 
 impl Cursors<'_> {
     fn mac(&self, position: &[u8], query: &Query) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.key.expose_secret()).ok()?;
-        let filters = query.filters();
+        let filters: Vec<_> = query.filters().into_iter().chain(self.variable).collect();
         let bound = match self.user {
             Some(user) => serde_json::to_vec(&(self.list, self.client, user, filters)),
             None => serde_json::to_vec(&(self.list, self.client, filters)),

@@ -97,6 +97,28 @@ impl Query {
             .map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
     }
 
+    /// The same, with at most `most` values.
+    pub(crate) fn read_few<T: FromStr<Err = InvalidValue>>(
+        &self,
+        name: &str,
+        most: usize,
+    ) -> Result<Vec<T>, ApiError> {
+        let values = self.read_all(name)?;
+        if values.len() > most {
+            return Err(wrong(name, format!("must be given at most {most} times")));
+        }
+        Ok(values)
+    }
+
+    /// Refuses two or more of these parameters together.
+    pub(crate) fn expect_one_of(&self, names: &[&str]) -> Result<(), ApiError> {
+        let mut given = names.iter().filter(|name| self.value(name).is_some());
+        if let (Some(one), Some(other)) = (given.next(), given.next()) {
+            return Err(wrong(*other, format!("must not be given together with {one}")));
+        }
+        Ok(())
+    }
+
     /// A parameter that is `true` or `false`.
     pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         let value = self.value(name).map(str::parse).transpose();

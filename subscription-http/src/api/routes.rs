@@ -18,15 +18,16 @@ use super::rate::RouteLimit;
 use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
-    authentication, documents, entitlement, me, operations, payments, plans, subscriptions,
+    authentication, documents, entitlement, me, operations, payments, plans, subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 9] = [
+pub(crate) static AREAS: [&Area; 10] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
+    &users::AREA,
     &entitlement::AREA,
     &me::AREA,
     &operations::HEALTH,

@@ -96,7 +96,7 @@ async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn tokens(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let sessions = call.auth().sessions(caller).await?;
-    let data = sessions.iter().map(|session| SessionBody::new(session, &caller.session));
+    let data = sessions.iter().map(|session| SessionBody::new(session, Some(&caller.session)));
     let data: Vec<_> = data.collect();
     Ok(Reply::ok(&json!({ "data": data }))?.no_store())
 }

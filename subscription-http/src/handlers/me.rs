@@ -65,8 +65,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .iter()
         .zip(&plans)
         .filter_map(|(subscription, plan)| Some(shown(&call, subscription, plan.as_deref()?)));
-    let next = page.next.as_ref().map(|position| cursors.write(position, query)).transpose()?;
-    Reply::ok(&PageBody::new(shown.collect(), next))
+    let (data, next_cursor) = (shown.collect(), call.next_cursor(&page)?);
+    Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
 }
 
 /// The plan of a subscription; `None` if both were deleted since the subscription was read.

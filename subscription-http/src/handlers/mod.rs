@@ -8,3 +8,4 @@ pub(crate) mod operations;
 pub(crate) mod payments;
 pub(crate) mod plans;
 pub(crate) mod subscriptions;
+pub(crate) mod users;

@@ -1,9 +1,9 @@
 //! `/subscriptions`.
 
 use http::StatusCode;
-use subscription_core::auth::Scope::{SubscriptionsRead, SubscriptionsWrite};
+use subscription_core::auth::Scope::{PaymentsRead, SubscriptionsRead, SubscriptionsWrite};
 use subscription_core::store::{
-    Direction, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
+    Direction, PaymentQuery, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use subscription_core::{NewSubscription, SubscriptionChanges};
 
@@ -17,6 +17,7 @@ pub(crate) static AREA: Area = Area::new(
     &[
         list("/subscriptions", scope(SubscriptionsRead), |call| Box::pin(list_page(call))),
         get("/subscriptions/{id}", scope(SubscriptionsRead), |call| Box::pin(show(call))),
+        list("/subscriptions/{id}/payments", scope(PaymentsRead), |call| Box::pin(payments(call))),
         post("/subscriptions", scope(SubscriptionsWrite), |call| Box::pin(create(call))),
         put("/subscriptions/{id}", scope(SubscriptionsWrite), |call| Box::pin(update(call))),
         delete("/subscriptions/{id}", scope(SubscriptionsWrite), |call| Box::pin(remove(call))),
@@ -74,6 +75,17 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
         return call.whole_record(StatusCode::OK, &subscription);
     }
     call.record(&subscription)
+}
+
+async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor"], &[])?;
+    let asked = PaymentQuery::of(call.path("id")?)
+        .with_direction(Direction::Descending)
+        .with_after(query.after(&call.cursors()?)?)
+        .with_limit(query.limit()?);
+    let page = call.service().payments_of_subscription(asked).await?;
+    call.page(&page)
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -12,7 +12,7 @@ use subscription_core::store::{
     Collection, Direction, DocumentFilter, DocumentKey, DocumentQuery, EventQuery, IdempotencyKey,
     IdempotencyQuery, Key, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery,
     Position, PostgresOptions, PostgresStore, Query, SessionQuery, SortKey, StoreExt as _,
-    SubscriptionQuery, UniqueValue, UserQuery,
+    SubscriptionQuery, UniqueValue, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 use test_support::cluster::Cluster;
@@ -212,8 +212,9 @@ const OTHERS: [&str; 7] = [
      now() + n * interval '1 second' FROM generate_series(1, 100000) n",
     "INSERT INTO answers SELECT 'create_subscription', 'web', 'key-' || n, 1, '', '{}', \
      now() + n * interval '1 second' FROM generate_series(1, 100000) n",
-    "INSERT INTO events (id, at, subject, version, change, sequence) SELECT gen_random_uuid(), now(), '{}', \
-     1, '{}', nextval('feed') FROM generate_series(1, 100000) n",
+    "INSERT INTO events (id, at, subject, version, change, sequence) SELECT gen_random_uuid(), now(), \
+     jsonb_build_object('kind', 'plan', 'id', '00000000-0000-0000-0000-' || lpad((n % 9000)::text, 12, '0')), 1, \
+     '{\"change\": \"created\"}', nextval('feed') FROM generate_series(1, 100000) n",
     "INSERT INTO documents SELECT CASE WHEN n % 2 = 0 THEN 'notes' ELSE 'others' END, 'note-' || n, 1, \
      gen_random_uuid(), CASE WHEN n % 10 = 0 THEN 'open' ELSE 'done' END, now() + n * interval '1 second', \
      '{}' FROM generate_series(1, 100000) n",
@@ -235,10 +236,12 @@ async fn every_other_read_finds_its_rows_by_an_index() {
     for query in plan_lists().into_iter().chain(payment_lists()).chain(other_lists()) {
         store.list(&query).await.unwrap();
     }
-    store.events(&EventQuery::after(1_000_000, PageLimit::default())).await.unwrap();
+    let events = EventQuery::after(10, PageLimit::default());
+    store.events(&events).await.unwrap();
+    store.events(&events.with_subject(id(7))).await.unwrap();
 
     let plans = explained(&cluster.log(from));
-    assert!(plans.len() >= 39, "{} statements were explained", plans.len());
+    assert!(plans.len() >= 47, "{} statements were explained", plans.len());
     for plan in &plans {
         let mut work = Work::default();
         add_up(&plan["Plan"], &mut work);
@@ -322,6 +325,20 @@ fn other_lists() -> Vec<Query> {
         Query::User(UserQuery::Closing { limit }),
         Query::Idempotency(IdempotencyQuery::Expired { by: now, limit }),
     ];
+    let newest = |n| Position { key: SortKey::CreatedAt, id: id(n) };
+    let by_key = Position { key: SortKey::Email("1234@example.com".into()), id: id(5) };
+    let users = [
+        (UserFilter::All, newest(10_000)),
+        (UserFilter::Ids((1..=50).map(|n| id(n).into()).collect()), newest(25)),
+        (UserFilter::Email("7@example.com".parse().unwrap()), newest(10_000)),
+        (UserFilter::EmailPrefix("123".parse().unwrap()), by_key),
+    ];
+    for (filter, position) in users {
+        for after in [None, Some(position)] {
+            let filter = filter.clone();
+            lists.push(Query::User(UserQuery::Open { filter, after, limit }));
+        }
+    }
     let filters = [
         DocumentFilter::All,
         DocumentFilter::Owner(id(1)),

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
-use subscription_core::store::{SessionQuery, StoreExt as _, UserQuery};
+use subscription_core::store::{
+    Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
+};
 use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
@@ -15,7 +17,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
 use subscription_core::Timestamp;
 use subscription_core::store::{
-    PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
+    EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
 use test_support::million::{
     COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
@@ -31,7 +33,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials![
         lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
-        sessions_of_a_user_are_found_by_an_index,
+        users_and_their_sessions_are_found_by_an_index,
+        events_of_a_record_are_found_by_an_index,
     ]
 }
 
@@ -209,7 +212,7 @@ async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
     assert!(wrong.is_empty(), "{} plans:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-async fn sessions_of_a_user_are_found_by_an_index() {
+async fn users_and_their_sessions_are_found_by_an_index() {
     let file = folder().join("store.db");
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
@@ -230,7 +233,29 @@ async fn sessions_of_a_user_are_found_by_an_index() {
     store.list_as::<User>(UserQuery::Closing { limit: some }).await.unwrap();
     let closing = overheard.last();
 
+    let mut users = Vec::new();
+    let (email, prefix) = ("a@example.com".parse().unwrap(), "ann".parse().unwrap());
+    let newest = Position { key: SortKey::CreatedAt, id: uuid::Uuid::max() };
+    for (filter, after) in [
+        (UserFilter::All, newest.clone()),
+        (UserFilter::Ids(vec![user]), newest.clone()),
+        (UserFilter::Email(email), newest),
+        (
+            UserFilter::EmailPrefix(prefix),
+            Position { key: SortKey::Email("anna@example.com".into()), id: uuid::Uuid::nil() },
+        ),
+    ] {
+        let query = UserQuery::Open { filter, after: Some(after), limit: some };
+        store.list_as::<User>(query).await.unwrap();
+        users.push(overheard.last());
+    }
+    let [all, by_id, by_email, by_prefix] = users.try_into().unwrap();
+
     for (statement, index, sorts) in [
+        (all, "PRIMARY KEY (id<?)", false),
+        (by_id, "PRIMARY KEY (id=?", false),
+        (by_email, "users_email (email_key=?", false),
+        (by_prefix, "users_email (email_key>? AND email_key<?)", false),
         (live, "sessions_of_user_by_end (user_id=? AND ended_at>?)", true),
         (ended, "sessions_of_user_by_end (user_id=? AND ended_at<?)", false),
         (closing, "users_closing", false),
@@ -240,5 +265,34 @@ async fn sessions_of_a_user_are_found_by_an_index() {
         let details: Vec<_> = rows.iter().map(|row| row.get::<String, _>(3)).collect();
         assert!(details.first().is_some_and(|first| first.contains(index)), "{details:?}");
         assert_eq!(details.len() > 1, sorts, "{details:?}");
+    }
+}
+
+async fn events_of_a_record_are_found_by_an_index() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let fill = "INSERT INTO events (id, at, subject, version, change) VALUES (zeroblob(16), 0, \
+                '{\"kind\":\"plan\",\"id\":\"00000000-0000-0000-0000-000000000000\"}', 1, '{\"change\":\"created\"}')";
+    sqlx::raw_sql(fill).execute(&mut outsider).await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+    let all = EventQuery::after(0, PageLimit::MAX);
+
+    for (query, index) in [
+        (
+            all.clone().with_subject(uuid::Uuid::max()),
+            "events_of_subject (<expr>=? AND sequence>?)",
+        ),
+        (all, "INTEGER PRIMARY KEY (rowid>?)"),
+    ] {
+        store.events(&query).await.unwrap();
+        let plan = plan(&mut outsider, &overheard.last()).await;
+
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
     }
 }

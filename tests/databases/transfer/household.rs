@@ -15,9 +15,9 @@ use subscription_core::store::{
     IdempotencyResult, Operation, Record,
 };
 use subscription_core::{
-    BillingCycle, EventId, Payment, PaymentId, PaymentStatus, Plan, PlanId, Randomness as _,
-    SeededRandomness, SessionId, Store, Subscription, SubscriptionId, SubscriptionStatus,
-    Timestamp, UserId, Version,
+    BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId,
+    Randomness as _, SeededRandomness, SessionId, Store, Subscription, SubscriptionId,
+    SubscriptionStatus, Timestamp, UserId, Version,
 };
 
 const PRICES: [&str; 8] =
@@ -161,6 +161,7 @@ impl Household {
         plan.most_popular = self.chance();
         plan.tier = self.pick([0, 10_000]).try_into().unwrap();
         plan.is_active = self.chance();
+        plan.metadata = self.metadata();
         (plan.created_at, plan.updated_at) = (self.time(), self.time());
         plan
     }
@@ -181,6 +182,7 @@ impl Household {
             renews_at: self.maybe(|| not_before(self.time())),
             starts_at,
             ends_at: (is_over || self.chance()).then(|| not_before(self.time())),
+            metadata: self.metadata(),
             created_at: self.time(),
             updated_at: self.time(),
             version: Version::FIRST,
@@ -199,6 +201,7 @@ impl Household {
             currency: parsed(currency),
             external_payment_id: self.maybe(|| parsed(format!("p {}", self.made))),
             status,
+            metadata: self.metadata(),
             created_at: self.time(),
             updated_at: self.time(),
             version: Version::FIRST,
@@ -322,6 +325,14 @@ impl Household {
 
     fn text<T: FromStr<Err: std::fmt::Debug>>(&self) -> T {
         parsed(self.pick(TEXTS))
+    }
+
+    /// Often none; else some texts as keys and values, the longest first.
+    fn metadata(&self) -> Option<Metadata> {
+        let mut keys: Vec<_> = TEXTS.into_iter().filter(|_| self.chance()).collect();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
+        let pairs = keys.into_iter().map(|key| (key, self.pick(TEXTS)));
+        self.maybe(|| Metadata::new(pairs).unwrap()).flatten()
     }
 
     /// Whole seconds, milliseconds, microseconds, and the ends of time.

@@ -48,6 +48,7 @@ async fn answers_of(route: &str) -> Option<Shown> {
         "subscription-plans" => about_plans(&world, route).await,
         "subscriptions" => about_subscriptions(&world, route).await,
         "subscription-payments" => about_payments(&world, route).await,
+        "users" if !path.ends_with("entitlement") => about_users(&world, route).await,
         "users" | "me" => about_access(&world, route).await,
         _ => about_the_service(&world, route).await,
     }
@@ -155,6 +156,13 @@ async fn about_subscriptions(world: &HttpWorld, route: &str) -> Option<Shown> {
             listed(world, "/subscriptions?status=active&status=paused&limit=1").await
         }
         "GET /subscriptions/{id}" => read(world, &path).await,
+        "GET /subscriptions/{id}/payments" => {
+            for _ in 0..2 {
+                world.auth.clock.advance(Duration::from_mins(5));
+                world.made("/subscription-payments", &payment_body(&made)).await;
+            }
+            listed(world, &format!("{path}/payments?limit=1")).await
+        }
         "PUT /subscriptions/{id}" => changed(world, &path, r#"{"status":"cancelled"}"#).await,
         "DELETE /subscriptions/{id}" => deleted(world, &path).await,
         _ => return None,
@@ -234,6 +242,41 @@ async fn about_access(world: &HttpWorld, route: &str) -> Option<Shown> {
                 ("And whether that has a feature.", world.server("GET", &asked, &[], "").await),
                 ("A user who is unknown has nothing.", world.server("GET", nobody, &[], "").await),
             ]
+        }
+        _ => return None,
+    })
+}
+
+async fn about_users(world: &HttpWorld, route: &str) -> Option<Shown> {
+    let (method, path) = route.split_once(' ')?;
+    for name in ["ann", "ben"] {
+        enter(world, "/authentication/sign-up", name).await;
+        world.auth.clock.advance(Duration::from_mins(5));
+    }
+    let ben = text(&enter(world, "/authentication/sign-in", "ben").await.json()["auth_id"]);
+    let path = path.replace("{user_id}", &ben);
+    let get = async |query: &str| world.server(method, &format!("{path}{query}"), &[], "").await;
+    Some(match route {
+        "GET /users" => {
+            let mut pages = listed(world, "/users?limit=1").await;
+            pages.push(("The user with an address.", get("?email=ANN%40example.com").await));
+            let some = "?email_starts_with=ann&limit=10";
+            pages.push(("The users whose address begins so.", get(some).await));
+            pages.push(("The users with these ids.", get(&format!("?id={ben}&id={ben}")).await));
+            pages
+        }
+        "GET /users/{user_id}" => {
+            let mut answers = read(world, &path).await;
+            let known = [("if-none-match", "\"2\"")];
+            answers[1] = ("It has not changed.", world.server(method, &path, &known, "").await);
+            answers
+        }
+        "GET /users/{user_id}/sessions" => {
+            vec![("The live sessions, newest first.", get("").await)]
+        }
+        "POST /users/{user_id}/revoke-sessions" => {
+            let first = get("").await;
+            vec![("How many sessions have ended.", first), ("Again: none.", get("").await)]
         }
         _ => return None,
     })

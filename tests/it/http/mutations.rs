@@ -186,6 +186,9 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
         server("PUT", format!("/subscriptions/{subscription}"))
             .header("if-match", "\"1\"")
             .body(r#"{"status": "cancelled", "ends_at": "2025-06-30T00:00:00.000000Z"}"#),
+        server("GET", format!("/subscriptions/{subscription}/payments?limit=2")),
+        server("GET", "/users?email=bob%40example.com&limit=1".into()),
+        server("GET", "/users?email_starts_with=bob%40".into()),
         server("POST", "/subscription-payments".into()).body(payment_body(&other).to_string()),
         server("PUT", format!("/subscription-payments/{payment}")).body(r#"{"status": "paid"}"#),
         server("DELETE", format!("/subscription-payments/{payment}")),

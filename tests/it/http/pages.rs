@@ -103,7 +103,7 @@ fn the_bounds_of_a_request_are_the_same_in_the_guide_and_in_the_document() {
     assert_eq!(limit["schema"]["maximum"], PageLimit::MAX.get());
     let default = format!("Default: `{}`.", PageLimit::default().get());
     assert!(text(&limit["description"]).ends_with(&default), "{limit}");
-    for schema in ["PlanPage", "SubscriptionPage"] {
+    for schema in ["PlanPage", "SubscriptionPage", "PaymentPage", "UserPage"] {
         let data = &DOCUMENT["components"]["schemas"][schema]["properties"]["data"];
         assert_eq!(data["maxItems"], PageLimit::MAX.get(), "{schema}");
     }

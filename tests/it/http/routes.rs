@@ -1,114 +1,32 @@
-//! The contract's endpoints, walked from one table: who may call, and with which methods.
+//! Methods, paths and headers of every route. The callers that each is for are in `matrix`.
 
 use std::collections::BTreeMap;
 
-use subscription_core::auth::{ClientKind, Scope};
+use super::matrix::ROWS;
+use super::world::{HttpWorld, problem};
 
-use super::world::{HttpWorld, WEB, problem, text};
-
-/// An endpoint, the scope of its client, and whether it takes an access token.
-pub(super) type Endpoint = (&'static str, &'static str, Scope, bool);
-
-/// Section 1 of the contract, line by line, and the routes that were added to it.
-pub(super) const ENDPOINTS: &[Endpoint] = &[
-    ("POST", "/authentication/sign-in", Scope::Auth, false),
-    ("POST", "/authentication/sign-up", Scope::Auth, false),
-    ("POST", "/authentication/user-logged-in", Scope::Auth, true),
-    ("POST", "/authentication/refresh-token", Scope::Auth, false),
-    ("DELETE", "/authentication/delete-my-account/x", Scope::Auth, true),
-    ("GET", "/authentication/tokens", Scope::Auth, true),
-    ("POST", "/authentication/tokens/logout", Scope::Auth, true),
-    ("POST", "/authentication/tokens/revoke-all", Scope::Auth, true),
-    ("POST", "/authentication/tokens/revoke-all-except-current", Scope::Auth, true),
-    ("GET", "/subscription-plans", Scope::PlansRead, false),
-    ("GET", "/subscription-plans/x", Scope::PlansRead, false),
-    ("POST", "/subscription-plans", Scope::PlansWrite, false),
-    ("PUT", "/subscription-plans/x", Scope::PlansWrite, false),
-    ("DELETE", "/subscription-plans/x", Scope::PlansWrite, false),
-    ("GET", "/subscriptions", Scope::SubscriptionsRead, false),
-    ("GET", "/subscriptions/x", Scope::SubscriptionsRead, false),
-    ("POST", "/subscriptions", Scope::SubscriptionsWrite, false),
-    ("PUT", "/subscriptions/x", Scope::SubscriptionsWrite, false),
-    ("DELETE", "/subscriptions/x", Scope::SubscriptionsWrite, false),
-    ("GET", "/subscription-payments/x", Scope::PaymentsRead, false),
-    ("POST", "/subscription-payments", Scope::PaymentsWrite, false),
-    ("PUT", "/subscription-payments/x", Scope::PaymentsWrite, false),
-    ("DELETE", "/subscription-payments/x", Scope::PaymentsWrite, false),
-    ("GET", "/users/x/entitlement", Scope::SubscriptionsRead, false),
-    ("GET", "/subscription-plans/x/checkout-link", Scope::SubscriptionsRead, false),
-    ("GET", "/me/entitlement", Scope::Auth, true),
-    ("GET", "/me/subscriptions", Scope::Auth, true),
-    ("GET", "/me/checkout-link", Scope::Auth, true),
-    ("POST", "/me/subscriptions/x/cancel", Scope::Auth, true),
-    ("POST", "/me/subscriptions/x/resume", Scope::Auth, true),
-];
+/// A path of a pattern.
+pub(super) fn sample(pattern: &str) -> String {
+    let parts = pattern.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
 
 /// True if answers to a path must not be stored by caches.
 fn is_private(path: &str) -> bool {
-    ["/authentication", "/users/", "/me/"].iter().any(|area| path.starts_with(area))
-}
-
-pub(super) const BESIDE: [&str; 6] = [
-    "/.well-known/jwks.json",
-    "/health/live",
-    "/health/ready",
-    "/metrics",
-    "/openapi.json",
-    "/docs",
-];
-
-#[tokio::test]
-async fn every_endpoint_asks_for_a_client_with_its_scope() {
-    let world = HttpWorld::new().await;
-    let (mut lacking, mut only) = (BTreeMap::new(), BTreeMap::new());
-    for (nth, scope) in Scope::ALL.into_iter().enumerate() {
-        let kind = ClientKind::Confidential;
-        let all_but = world.client(&format!("but-{nth}"), kind, |other| other != scope).await;
-        let only_one = world.client(&format!("only-{nth}"), kind, |other| other == scope).await;
-        lacking.insert(scope, all_but);
-        only.insert(scope, only_one);
-    }
-
-    for (method, path, scope, bearer) in ENDPOINTS.iter().copied() {
-        let what = format!("{method} {path}");
-        let nobody = world.call(method, path, &[], "{}").await;
-        assert_eq!(nobody.problem(), problem(401, "client_id_missing"), "{what}");
-        let unknown = world.call(method, path, &[("client-id", "nobody")], "{}").await;
-        assert_eq!(unknown.problem(), problem(401, "client_unknown"), "{what}");
-        let lacks = world.call(method, path, &[("client-id", &*lacking[&scope])], "{}").await;
-        assert_eq!(lacks.problem(), problem(403, "scope_missing"), "{what}");
-        assert!(text(&lacks.json()["detail"]).contains(scope.as_str()), "{what}");
-        let has = world.call(method, path, &[("client-id", &*only[&scope])], "{}").await;
-        if bearer {
-            assert_eq!(has.problem(), problem(401, "token_missing"), "{what}");
-        } else {
-            assert!(![401, 403, 405].contains(&has.status), "{what} {has:?}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_browser_gets_no_further_than_its_scopes() {
-    let world = HttpWorld::new().await;
-
-    for (method, path, scope, _) in ENDPOINTS.iter().copied() {
-        let answer = world.call(method, path, &[("client-id", WEB)], "{}").await;
-        assert_eq!(answer.status == 403, !scope.is_public(), "{method} {path}");
-    }
+    ["/authentication", "/users", "/me/"].iter().any(|area| path.starts_with(area))
 }
 
 #[tokio::test]
 async fn other_methods_are_refused_with_those_that_there_are() {
     let world = HttpWorld::new().await;
-    let mut allowed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (method, path, ..) in ENDPOINTS.iter().copied() {
-        allowed.entry(path).or_default().push(method);
-    }
-    for path in BESIDE {
-        allowed.insert(path, vec!["GET"]);
+    let mut allowed: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (route, ..) in ROWS {
+        let (method, pattern) = route.split_once(' ').unwrap();
+        allowed.entry(sample(pattern)).or_default().push(method);
     }
 
-    for (path, methods) in allowed {
+    for (path, methods) in &allowed {
+        let path = path.as_str();
         let mut expected = methods.clone();
         if methods.contains(&"GET") {
             expected.push("HEAD");

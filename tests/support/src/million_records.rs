@@ -66,6 +66,7 @@ pub fn subscription(nth: u64) -> Subscription {
         renews_at: (10..52).contains(&lot).then_some(renews_at),
         starts_at: created_at,
         ends_at,
+        metadata: None,
         created_at,
         updated_at: created_at,
         version: Version::FIRST,

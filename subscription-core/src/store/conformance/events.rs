@@ -196,6 +196,122 @@ pub async fn a_set_may_forget_old_events_and_tell_new_ones(store: Arc<dyn Store>
     assert_eq!(told(&store).await, [event(3)]);
 }
 
+/// Reads a query to the end of the feed, and returns its events.
+async fn walked(store: &Arc<dyn Store>, mut query: EventQuery) -> Vec<Event> {
+    let mut found = Vec::new();
+    loop {
+        let page = store.events(&query).await.unwrap();
+        assert!(page.items.len() <= query.limit.get(), "{query:?}");
+        assert!(page.items.iter().all(|event| event.sequence <= page.reached), "{page:?}");
+        found.extend(page.items.into_iter().map(|recorded| recorded.event));
+        if page.reached >= page.last {
+            return found;
+        }
+        assert!(page.reached > query.after, "the page after {} leads nowhere", query.after);
+        query.after = page.reached;
+    }
+}
+
+/// The history of one record, whatever happens to others meanwhile.
+pub async fn events_are_read_by_their_subject(store: Arc<dyn Store>) {
+    let history: Vec<_> =
+        (0..5).map(|n| Event { subject: event(100).subject, ..event(n) }).collect();
+    for (one, n) in history.iter().zip(10..) {
+        store.commit(telling([event(n), one.clone(), event(n + 10)])).await.unwrap();
+    }
+    let subject = plan(100).id.uuid();
+
+    for size in [1, 2, 5, 200] {
+        let query = EventQuery::after(0, limit(size)).with_subject(subject);
+        assert_eq!(walked(&store, query).await, history, "{size} a page");
+    }
+    let nobody = EventQuery::after(0, PageLimit::MAX).with_subject(plan(99).id.uuid());
+    assert_eq!(walked(&store, nobody).await, []);
+    let created = EventQuery::after(0, PageLimit::MAX).with_subject(subject);
+    let deleted = created.clone().with_types([parsed("plan.deleted")]);
+    assert_eq!(walked(&store, created.with_types([parsed("plan.created")])).await, history);
+    assert_eq!(walked(&store, deleted).await, []);
+}
+
+/// Each event that one of the patterns admits, and no other.
+pub async fn events_are_read_by_their_types(store: Arc<dyn Store>) {
+    let became = |n: u64, to| {
+        let change = Change::SubscriptionStatusChanged { from: SubscriptionStatus::Active, to };
+        Event { subject: Subject::Subscription(subscription(n).id), change, ..event(n) }
+    };
+    let [expired, paused] = [SubscriptionStatus::Expired, SubscriptionStatus::Paused];
+    let user = Event { subject: Subject::User(account(4).id), ..event(4) };
+    let deleted = Event { change: Change::Deleted, ..event(5) };
+    let all = [event(1), became(2, expired), became(3, paused), user, deleted];
+    store.commit(telling(all.clone())).await.unwrap();
+
+    for (types, admitted) in [
+        (vec![], vec![0, 1, 2, 3, 4]),
+        (vec!["*"], vec![0, 1, 2, 4]),
+        (vec!["plan.*"], vec![0, 4]),
+        (vec!["user.*", "plan.deleted"], vec![3, 4]),
+        (vec!["subscription.status_changed"], vec![1, 2]),
+        (vec!["subscription.status_changed.paused"], vec![2]),
+        (vec!["payment.*", "session.*"], vec![]),
+    ] {
+        let expected: Vec<_> = admitted.into_iter().filter_map(|n| all.get::<usize>(n)).collect();
+        for size in [1, 200] {
+            let query = EventQuery::after(0, limit(size)).with_types(types.iter().map(parsed));
+            let found = walked(&store, query).await;
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{types:?}, {size} a page");
+        }
+    }
+}
+
+/// A reader who wants few of the events does not read the others again and again.
+pub async fn a_page_without_wanted_events_moves_on(store: Arc<dyn Store>) {
+    let unwanted = EventQuery::SCANNED_MAX as u64 + 100;
+    store.commit(telling((0..unwanted).map(event))).await.unwrap();
+    let wanted = Event { subject: Subject::Payment(payment(1).id), ..event(1) };
+    store.commit(telling([wanted.clone()])).await.unwrap();
+    let payments = EventQuery::after(0, limit(1)).with_types([parsed("payment.*")]);
+
+    let first = store.events(&payments).await.unwrap();
+
+    let all = EventQuery::after(0, PageLimit::MAX);
+    let mut scanned = Vec::new();
+    while scanned.len() < EventQuery::SCANNED_MAX {
+        let after = scanned.last().copied().unwrap_or(0);
+        let page = store.events(&EventQuery { after, ..all.clone() }).await.unwrap();
+        scanned.extend(page.items.iter().map(|recorded| recorded.sequence));
+    }
+    assert_eq!(first.items, []);
+    let farthest = scanned.get(EventQuery::SCANNED_MAX - 1).copied().unwrap();
+    assert!((1..=farthest).contains(&first.reached), "{} of {farthest}", first.reached);
+    assert_eq!(walked(&store, payments).await, [wanted]);
+}
+
+/// From the first event that is not forgotten to the newest, forgotten or not.
+pub async fn a_page_of_events_tells_the_bounds_of_the_feed(store: Arc<dyn Store>) {
+    let bounds = async |after| {
+        let page = store.events(&EventQuery::after(after, limit(1))).await.unwrap();
+        (page.first_kept, page.last)
+    };
+    let (first_kept, last) = bounds(0).await;
+    assert_eq!(first_kept, last + 1);
+    store.commit(telling((0..3).map(event))).await.unwrap();
+    let sequences: Vec<_> = feed(&store).await.iter().map(|event| event.sequence).collect();
+    let [first, second, third] = sequences.try_into().unwrap();
+
+    assert_eq!(bounds(0).await, (first, third));
+    let forget = |up_to| ChangeSet { forget_events: Some(up_to), ..ChangeSet::default() };
+    store.commit(forget(first)).await.unwrap();
+    assert_eq!(bounds(second).await, (second, third));
+    store.commit(forget(third)).await.unwrap();
+    assert_eq!(bounds(0).await, (third + 1, third));
+    assert_eq!(bounds(u64::MAX).await, (third + 1, third));
+    store.commit(telling([event(3)])).await.unwrap();
+
+    let (first_kept, last) = bounds(third).await;
+    assert_eq!(first_kept, last);
+    assert!(last > third, "{last} comes after {third}");
+}
+
 /// The feed and the records are kept apart: a deleted record's history stays.
 pub async fn events_outlive_the_record_that_they_tell_of(store: Arc<dyn Store>) {
     let record = Record::from(plan(1));

@@ -1,4 +1,4 @@
-//! The records that cases work with: the same in every run, each named by a number.
+//! The records of the cases: the same in every run, each named by a number.
 //!
 //! Numbers follow the order of creation, and in pairs the order of everything that lists are sorted
 //! by: records 6 and 7 have the same tier, price, name and renewal, which come after those of 4 and
@@ -19,21 +19,30 @@ use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operati
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::metadata::Metadata;
 use crate::values::randomness::SeededRandomness;
 use crate::values::text::Description;
 use crate::values::version::Version;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The value that `text` stands for.
+/// Parses a value.
 pub(super) fn parsed<T: FromStr<Err: Debug>>(text: impl AsRef<str>) -> T {
     text.as_ref().parse().unwrap()
 }
 
-/// So many seconds after the moment at which the cases begin.
+/// A time, in seconds after the start of the cases.
 pub(super) fn at(seconds: u64) -> Timestamp {
     let begin: Timestamp = parsed("2025-01-31T00:00:00.123456Z");
     begin.saturating_add(Duration::from_secs(seconds))
+}
+
+/// Metadata at its limits: twenty keys, not in the order of any sort, of any script.
+pub(super) fn metadata() -> Option<Metadata> {
+    let long = (0..18).rev().map(|n| (format!("{n:\u{1f980}>40}"), "\u{1f980}".repeat(500)));
+    let short = [("b\"\\ ", ""), ("a", "'\"\\%_;--\u{2028}")];
+    let short = short.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Metadata::new(short.into_iter().chain(long)).unwrap()
 }
 
 pub(super) fn plan(n: u64) -> Plan {
@@ -43,7 +52,7 @@ pub(super) fn plan(n: u64) -> Plan {
         product_id: None,
         variants: Vec::new(),
         slug: parsed(format!("plan-{n}")),
-        // Of one value in each pair, with other digits.
+        // The same value for both plans of a pair, with different digits.
         price: parsed(if n.is_multiple_of(2) {
             format!("{}.5", n / 2)
         } else {
@@ -57,6 +66,7 @@ pub(super) fn plan(n: u64) -> Plan {
         most_popular: false,
         tier: Tier::new(n / 2).unwrap(),
         is_active: true,
+        metadata: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,
@@ -80,6 +90,7 @@ pub(super) fn subscription(n: u64) -> Subscription {
         renews_at: Some(at(10_000 + n / 2)),
         starts_at: at(n),
         ends_at: None,
+        metadata: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,
@@ -97,6 +108,7 @@ pub(super) fn payment(n: u64) -> Payment {
         currency: parsed("EUR"),
         external_payment_id: Some(parsed(format!("payment {n}"))),
         status: PaymentStatus::Pending,
+        metadata: None,
         created_at: at(n),
         updated_at: at(n),
         version: Version::FIRST,
@@ -170,7 +182,7 @@ pub(super) fn request(n: u64) -> IdempotencyKey {
     }
 }
 
-/// The answer to a request: plan `n`, kept for `n` seconds.
+/// The idempotency record of request `n`: its result is plan `n`, and it expires after `n` seconds.
 pub(super) fn answer(n: u64) -> IdempotencyRecord {
     IdempotencyRecord {
         key: request(n),
@@ -181,7 +193,7 @@ pub(super) fn answer(n: u64) -> IdempotencyRecord {
     }
 }
 
-/// That plan `n` was made.
+/// The event that plan `n` was created.
 pub(super) fn event(n: u64) -> Event {
     Event {
         id: EventId::new(at(n), &SeededRandomness::new(n)).unwrap(),
@@ -208,8 +220,8 @@ pub(super) fn one_of_each(n: u64) -> [Record; 8] {
 }
 
 /// The same record at another version.
-pub fn at_version(mut record: Record, version: u64) -> Record {
-    let version = Version::from(version);
+pub fn at_version(record: impl Into<Record>, version: u64) -> Record {
+    let (mut record, version) = (record.into(), Version::from(version));
     match &mut record {
         Record::Plan(plan) => Arc::make_mut(plan).version = version,
         Record::Subscription(subscription) => Arc::make_mut(subscription).version = version,
@@ -223,7 +235,7 @@ pub fn at_version(mut record: Record, version: u64) -> Record {
     record
 }
 
-/// A document that every list of its collection shows.
+/// A document that is in every list of its collection.
 pub(super) fn document(n: u64) -> Document {
     Document {
         key: DocumentKey {

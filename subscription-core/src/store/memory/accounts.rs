@@ -2,23 +2,27 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
 
 use super::ById;
+use super::index::page;
 use crate::accounts::{Client, IdentityKey, Session, User};
+use crate::store::query::{Page, PageLimit, Position, SortKey};
+use crate::store::user_query::UserFilter;
 use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
 
-/// No id comes after it.
+/// The largest id.
 const MAX_ID: uuid::Uuid = uuid::Uuid::max();
 
 #[derive(Debug, Default)]
 pub(super) struct UserTable {
     records: ById<UserId, Arc<User>>,
     by_identity: HashMap<IdentityKey, UserId>,
-    by_email: HashMap<Email, UserId>,
+    by_email_key: BTreeMap<Box<str>, UserId>,
+    open: BTreeSet<UserId>,
     closing: BTreeSet<UserId>,
 }
 
@@ -32,7 +36,7 @@ impl UserTable {
     }
 
     pub(super) fn by_email(&self, email: &Email) -> Option<&Arc<User>> {
-        self.by_email.get(email).and_then(|id| self.records.get(id))
+        self.by_email_key.get(email.key()).and_then(|id| self.records.get(id))
     }
 
     pub(super) fn closing(&self, limit: usize) -> Vec<Arc<User>> {
@@ -40,20 +44,54 @@ impl UserTable {
         closing.take(limit).collect()
     }
 
+    /// A page of the users whose account is not closing.
+    pub(super) fn page(
+        &self,
+        filter: &UserFilter,
+        after: Option<&Position>,
+        limit: PageLimit,
+    ) -> Page<Arc<User>> {
+        let before =
+            after.map_or(Bound::<UserId>::Unbounded, |after| Bound::Excluded(after.id.into()));
+        let newest = (Bound::Unbounded, before);
+        let ids: Box<dyn Iterator<Item = UserId> + '_> = match filter {
+            UserFilter::All => Box::new(self.open.range(newest).rev().copied()),
+            UserFilter::Email(email) => {
+                let id = self.by_email_key.get(email.key()).copied();
+                Box::new(id.into_iter().filter(move |id| newest.contains(id)))
+            }
+            UserFilter::Ids(ids) => {
+                let ids: BTreeSet<UserId> = ids.iter().copied().collect();
+                Box::new(ids.into_iter().rev().filter(move |id| newest.contains(id)))
+            }
+            UserFilter::EmailPrefix(prefix) => {
+                let from = match after.map(|after| &after.key) {
+                    Some(SortKey::Email(key)) => Bound::Excluded(key.as_str()),
+                    _ => Bound::Included(prefix.as_str()),
+                };
+                let keys = self.by_email_key.range::<str, _>((from, Bound::Unbounded));
+                let keys = keys.take_while(|(key, _)| key.starts_with(prefix.as_str()));
+                Box::new(keys.map(|(_, id)| *id))
+            }
+        };
+        let users = ids.filter_map(|id| self.records.get(&id)).filter(|user| !user.closing);
+        page(users, limit, |user| filter.position(user))
+    }
+
     pub(super) fn put(&mut self, user: Arc<User>) {
         self.delete(user.id);
-        if user.closing {
-            self.closing.insert(user.id);
-        }
+        let list = if user.closing { &mut self.closing } else { &mut self.open };
+        list.insert(user.id);
         self.by_identity.insert(user.identity.clone(), user.id);
-        self.by_email.insert(user.email.clone(), user.id);
+        self.by_email_key.insert(user.email.key().into(), user.id);
         self.records.insert(user.id, user);
     }
 
     pub(super) fn delete(&mut self, id: UserId) {
         let Some(user) = self.records.remove(&id) else { return };
         self.by_identity.remove(&user.identity);
-        self.by_email.remove(&user.email);
+        self.by_email_key.remove(user.email.key());
+        self.open.remove(&id);
         self.closing.remove(&id);
     }
 }

@@ -13,6 +13,7 @@ mod payments;
 mod plans;
 mod subscriptions;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -28,11 +29,11 @@ use super::Store;
 use super::access_class::is_by_access;
 use super::change_set::{ChangeSet, Guard};
 use super::error::StoreError;
-use super::query::{
-    ClientQuery, EventPage, EventQuery, IdempotencyQuery, Page, Query, SessionQuery, UserQuery,
-};
-use super::record::{Key, Kind, Record, UniqueValue};
-use crate::events::{Event, RecordedEvent};
+use super::event_query::{EventPage, EventQuery};
+use super::query::{ClientQuery, IdempotencyQuery, Page, SessionQuery};
+use super::record::{Key, Kind, Query, Record, UniqueValue};
+use super::user_query::UserQuery;
+use crate::events::Event;
 use crate::values::id::SubscriptionId;
 use crate::values::version::Version;
 
@@ -109,6 +110,9 @@ impl Tables {
             Query::Subscription(query) => page(self.subscriptions.page(query)),
             Query::Payment(query) => page(self.payments.page(query)),
             Query::User(UserQuery::Closing { limit }) => whole(self.users.closing(limit.get())),
+            Query::User(UserQuery::Open { filter, after, limit }) => {
+                page(self.users.page(filter, after.as_ref(), *limit))
+            }
             Query::Session(query) => whole(match query {
                 SessionQuery::LiveOf { user, now } => self.sessions.live(*user, *now),
                 SessionQuery::EndedOf { user, now, skip, limit } => {
@@ -274,14 +278,16 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        let (tables, after) = (self.read(), query.after);
+        let tables = self.read();
         let forgotten = tables.forgotten;
-        let skipped = usize::try_from(after.saturating_sub(forgotten)).unwrap_or(usize::MAX);
-        let from = skipped.min(tables.events.len());
-        let events = tables.events.range(from..).zip(forgotten.max(after).saturating_add(1)..);
-        let recorded =
-            |(event, sequence): (&Event, u64)| RecordedEvent { sequence, event: event.clone() };
-        Ok(EventPage::new(query, events.take(query.limit.get()).map(recorded).collect()))
+        let skipped = query.after.saturating_sub(forgotten);
+        let from = usize::try_from(skipped).unwrap_or(usize::MAX).min(tables.events.len());
+        // In this order: past the last event no sequence is counted, which could overflow.
+        let following =
+            tables.events.range(from..).zip(forgotten.max(query.after).saturating_add(1)..);
+        let following = following.map(|(event, sequence)| (sequence, Cow::Borrowed(event)));
+        let last = forgotten + tables.events.len() as u64;
+        Ok(EventPage::select(query, following, forgotten + 1..=last))
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! The differences between the databases.
 
 use std::fmt;
-use std::future::ready;
+use std::ops::RangeInclusive;
 
 use super::page::{Branch, Statement};
 use super::value::Columns;
@@ -21,12 +21,12 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// Commits a change set that was [checked](ChangeSet::check).
     fn commit(&self, changes: ChangeSet) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Gives committed events their place in the feed, where commits do not do so themselves.
-    fn number_events(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        ready(Ok(()))
-    }
+    /// The sequences of the first event that is kept and of the newest, as for
+    /// [`EventPage::select`](crate::store::EventPage::select). Gives committed events their place in the feed,
+    /// where commits do not do so themselves.
+    fn kept_events(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send;
 
-    /// Moves a batch of subscriptions to the access classes that they have come to by `now`.
+    /// Moves a batch of subscriptions to the access classes that they have at `now`.
     fn move_due(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Adapts one branch of a list to the planner. A branch whose tests (conditions on no row in

@@ -23,6 +23,7 @@ use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::decimal::{Amount, Bounded};
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+use crate::values::metadata::Metadata;
 use crate::values::text::{Email, ExternalId, Href, Slug, Text};
 use crate::values::version::Version;
 
@@ -63,8 +64,6 @@ one_column! {
     [u8; 16], [u8; 32] => |bytes, cells| Value::Bytes(bytes.to_vec()), cells.bytes();
     Vec<ExternalId>, BTreeSet<WebOrigin>, Subject, Change =>
         |json, cells| Value::json(json), cells.json();
-    IdempotencyResult => |result, cells| Value::json(&StoredResult::from(result)),
-        cells.json::<StoredResult>().map(Self::from);
     String, Box<str> => |text, cells| Value::text(text), cells.text().map(Self::from);
     // There was a scope that no endpoint asked for; clients that have it lack nothing.
     BTreeSet<Scope> => |scopes, cells|
@@ -109,7 +108,7 @@ text! {
     SubscriptionStatus => as_str, PaymentStatus => as_str, Currency => code,
     ClientKind => as_str, ClientSource => as_str, RevocationReason => as_str, IpAddr => to_string,
     Operation => as_str, IdempotencyToken => as_str, Collection => as_str, DocumentId => as_str,
-    Label => as_str, Actor => to_string,
+    Label => as_str, Actor => to_string, Metadata => to_string,
 }
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> TextField for Text<MIN, MAX, LINES> {
@@ -186,6 +185,32 @@ impl Field for Option<Revocation> {
             (None, None) => Ok(None),
             _ => Err(damaged("a session is half revoked")),
         }
+    }
+}
+
+/// The record as JSON, and its metadata as text, whose keys PostgreSQL would sort in JSON.
+impl Field for IdempotencyResult {
+    fn write(&self, to: &mut Vec<Value>) {
+        let metadata = match self {
+            Self::Plan(plan) => &plan.metadata,
+            Self::Subscription(subscription) => &subscription.metadata,
+            Self::Payment(payment) => &payment.metadata,
+        };
+        to.push(Value::json(&StoredResult::from(self)));
+        metadata.write(to);
+    }
+
+    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+        let mut stored: StoredResult = cells.json()?;
+        let (StoredResult::Plan(Plan { metadata, .. })
+        | StoredResult::Subscription { shown: Subscription { metadata, .. }, .. }
+        | StoredResult::Payment { shown: Payment { metadata, .. }, .. }) = &mut stored;
+        let text = Field::read(cells)?;
+        // The release before writes the record alone, and leaves the metadata of an earlier one.
+        if metadata.is_some() {
+            *metadata = text;
+        }
+        Ok(stored.into())
     }
 }
 

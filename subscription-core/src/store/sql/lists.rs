@@ -1,6 +1,6 @@
 //! The statements for unique values and for lists of every kind.
 
-use super::page::{Fit, Statement, Window, subscriptions};
+use super::page::{Fit, Statement, Window, sort_value, subscriptions};
 use super::table::{SqlRecord, Table};
 use super::value::Value;
 use crate::accounts::{Client, Session, User};
@@ -9,7 +9,7 @@ use crate::plans::Plan;
 use crate::store::{
     ClientQuery, Document, DocumentFilter, DocumentQuery, IdempotencyQuery, IdempotencyRecord,
     PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, Query, SessionQuery, SortKey,
-    UniqueValue, UserQuery,
+    UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
 
@@ -65,6 +65,9 @@ pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
         Query::Document(query) => List::page::<Document>(documents(query), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
+        }
+        Query::User(UserQuery::Open { filter, after, limit }) => {
+            List::page::<User>(users(filter, after.as_ref(), *limit)?, *limit)
         }
         Query::Session(SessionQuery::LiveOf { user, now }) => List::whole::<Session>(
             "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC",
@@ -128,6 +131,42 @@ fn payments(query: &PaymentQuery) -> Statement {
     let conditions = vec![format!("subscription_id = {subscription}")];
     statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
     statement
+}
+
+fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Option<Statement> {
+    let mut statement = Statement::default();
+    let mut conditions = vec!["NOT closing".to_owned()];
+    let select = &User::TABLE.texts.select;
+    match filter {
+        UserFilter::All => {}
+        UserFilter::Email(email) => {
+            let key = statement.bind(Value::text(email.key()));
+            conditions.push(format!("email_key = {key}"));
+        }
+        UserFilter::Ids(ids) if ids.is_empty() => return None,
+        UserFilter::Ids(ids) => {
+            let ids: Vec<_> = ids.iter().map(|id| statement.bind(Value::Id(id.uuid()))).collect();
+            conditions.push(format!("id IN ({})", ids.join(", ")));
+        }
+        UserFilter::EmailPrefix(prefix) => {
+            // One bound on each side: SQLite might begin at either of two. Keys are unique, so that the
+            // order needs no id, which the index lacks on PostgreSQL.
+            let from = after.and_then(|position| sort_value(&position.key));
+            let beyond = if from.is_some() { ">" } else { ">=" };
+            let from = statement.bind(from.unwrap_or_else(|| Value::text(prefix.as_str())));
+            let end = statement.bind(Value::text(prefix.end()));
+            let most = statement.bind(Value::count(limit.get() as u64 + 1));
+            statement.text = format!(
+                "{select} WHERE email_key {beyond} {from} AND email_key < {end} AND NOT closing \
+                 ORDER BY email_key LIMIT {most}"
+            )
+            .into();
+            return Some(statement);
+        }
+    }
+    let window = Window::new(&mut statement, None, filter.direction(), after, limit);
+    statement.text = window.close(select, conditions).into();
+    Some(statement)
 }
 
 fn documents(query: &DocumentQuery) -> Statement {

@@ -119,7 +119,7 @@ impl Window {
 }
 
 /// The value that a position is compared by before the id.
-fn sort_value(key: &SortKey) -> Option<Value> {
+pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
     match key {
         SortKey::CreatedAt => None,
         SortKey::Tier(tier) => Some(Value::count(tier.get())),
@@ -127,6 +127,7 @@ fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::Name(name) => Some(Value::text(name)),
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
+        SortKey::Email(key) => Some(Value::text(key)),
         SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
 }

@@ -1,5 +1,7 @@
 //! `impl Store` for both SQL stores.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 
 use super::error::failed;
@@ -12,9 +14,12 @@ use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
     ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, PaymentQuery, Position, Query, Record,
-    Store, StoreError, UniqueValue,
+    Store, StoreError, UniqueValue, UserQuery,
 };
 use crate::values::clock::Timestamp;
+
+/// The events that one statement reads where a filter leaves some out.
+const EVENTS_A_BATCH: usize = 500;
 
 #[async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
@@ -48,18 +53,46 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        self.0.number_events().await?;
-        let rest = "WHERE sequence > $1 ORDER BY sequence LIMIT $2";
-        let values = vec![Value::count(query.after), Value::limit(query.limit)];
-        let rows = self.0.rows(Statement::select::<RecordedEvent>(rest, values)).await?;
-        let events = rows.iter().map(|row| RecordedEvent::read(&mut Cells::new(row)));
-        Ok(EventPage::new(query, events.collect::<Result<_, _>>()?))
+        let kept = self.0.kept_events().await?;
+        let mut following: Vec<RecordedEvent> = Vec::new();
+        // Where types are left out the page has fewer events than are read, so batches are read until it is full.
+        let batch = if query.types.is_empty() { query.limit.get() } else { EVENTS_A_BATCH };
+        let (mut after, mut admitted) = (query.after, 0);
+        // At the end of the feed this is the only statement, which a reader that waits repeats.
+        while after < *kept.end() {
+            let rows = self.0.rows(events_after(query, after, batch)).await?;
+            for row in &rows {
+                let event = RecordedEvent::read(&mut Cells::new(row))?;
+                after = event.sequence;
+                admitted += usize::from(query.admits(&event.event));
+                following.push(event);
+            }
+            let is_enough =
+                admitted >= query.limit.get() || following.len() >= EventQuery::SCANNED_MAX;
+            if is_enough || rows.len() < batch {
+                break;
+            }
+        }
+        let following = following.into_iter();
+        let following = following.map(|found| (found.sequence, Cow::Owned(found.event)));
+        Ok(EventPage::select(query, following, kept))
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         changes.check().map_err(StoreError::BadChangeSet)?;
         self.0.commit(changes).await
     }
+}
+
+/// Selects the next events, by the index of their record if the query names one.
+fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
+    let mut values = vec![Value::count(after), Value::count(batch as u64)];
+    let of_subject = query.subject.map_or("", |id| {
+        values.push(Value::text(id.to_string()));
+        "subject ->> 'id' = $3 AND "
+    });
+    let rest = format!("WHERE {of_subject}sequence > $1 ORDER BY sequence LIMIT $2");
+    Statement::select::<RecordedEvent>(&rest, values)
 }
 
 /// The position of a record in a list that has positions.
@@ -70,6 +103,9 @@ fn position(query: &Query, record: &Record) -> Option<Position> {
             Some(query.order.position(found))
         }
         (Query::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
+        (Query::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
+            Some(filter.position(user))
+        }
         (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
         _ => None,
     }

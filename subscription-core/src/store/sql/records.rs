@@ -58,8 +58,9 @@ macro_rules! record {
 record! {
     Plan: PLANS = "plans", key 1 {
         id, name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
-        features, most_popular, tier, is_active, created_at, updated_at, version,
+        features, most_popular, tier, is_active, metadata, created_at, updated_at, version,
     },
+    defaults(&[("metadata", "null")]),
     unique(&[("plans_slug", "plans.slug", Unique::PlanSlug)]);
     holds Plan
 }
@@ -67,8 +68,10 @@ record! {
 record! {
     Subscription: SUBSCRIPTIONS = "subscriptions", key 1 {
         id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, status,
-        is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, blocked, anchor_at,
+        is_active, renews_at, starts_at, ends_at, metadata, created_at, updated_at, version, blocked,
+        anchor_at,
     },
+    defaults(&[("metadata", "null")]),
     reset(", access_phase = 0"),
     unique(&[(
         "subscriptions_external_id",
@@ -80,9 +83,10 @@ record! {
 
 record! {
     Payment: PAYMENTS = "payments", key 1 {
-        id, subscription_id, amount, currency, external_payment_id, status, created_at, updated_at,
-        version, settled,
+        id, subscription_id, amount, currency, external_payment_id, status, metadata, created_at,
+        updated_at, version, settled,
     },
+    defaults(&[("metadata", "null")]),
     unique(&[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)]);
     holds Payment
 }
@@ -120,8 +124,9 @@ record! {
 
 record! {
     IdempotencyRecord: ANSWERS = "answers", key 3 {
-        key [operation, client, request_key], version, fingerprint, result [answer], expires_at,
-    };
+        key [operation, client, request_key], version, fingerprint, result [answer, metadata], expires_at,
+    },
+    defaults(&[("metadata", "null")]);
     holds IdempotencyRecord
 }
 

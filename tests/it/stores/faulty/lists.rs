@@ -9,6 +9,7 @@ use subscription_core::store::{
 };
 use subscription_core::{Payment, Plan, Store, Subscription, Timestamp};
 
+use super::users::users;
 use super::{Fault, FaultyStore};
 
 /// Which page.
@@ -61,6 +62,7 @@ pub(super) async fn list(
             return subscriptions(store, query.clone()).await.map(records);
         }
         (Query::Payment(query), _) => return payments(store, query.clone()).await.map(records),
+        (Query::User(query), _) => return users(store, query.clone()).await.map(records),
         (Query::Session(SessionQuery::EndedOf { skip, .. }), Some(Fault::SkipsNoEndedSessions)) => {
             *skip = 0;
         }
@@ -80,7 +82,6 @@ pub(super) async fn list(
     }
     let mut page = store.inner.list(&query).await?;
     match (&query, store.fault) {
-        (Query::User(_), Some(Fault::HidesClosingUsers)) => page.items.clear(),
         (
             Query::Session(SessionQuery::LiveOf { user, now }),
             Some(fault @ (Fault::ListsSessionsOldestFirst | Fault::ListsEndedSessionsAsLive)),

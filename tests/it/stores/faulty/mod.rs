@@ -5,8 +5,9 @@
 mod commits;
 mod fault;
 mod lists;
+mod users;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -17,8 +18,8 @@ use subscription_core::store::{
     Unique, UniqueValue,
 };
 use subscription_core::{
-    Amount, EventId, MemoryStore, Payment, Plan, PlanId, Slug, Store, Subscription, SubscriptionId,
-    Timestamp, Version,
+    Amount, EventId, MemoryStore, Metadata, Payment, Plan, PlanId, Slug, Store, Subscription,
+    SubscriptionId, Timestamp, Version,
 };
 use uuid::Uuid;
 
@@ -69,6 +70,13 @@ impl FaultyStore {
         let to_millis =
             |at: Timestamp| Timestamp::from_micros(at.micros() / 1_000 * 1_000).unwrap();
         match self.fault {
+            Some(Fault::SortsTheKeysOfMetadata) => {
+                let metadata = found.metadata.as_ref().and_then(|metadata| {
+                    let sorted: BTreeMap<_, _> = metadata.iter().collect();
+                    Metadata::new(sorted).unwrap()
+                });
+                Arc::new(Subscription { metadata, ..(*found).clone() })
+            }
             Some(Fault::LosesBlocked) => {
                 Arc::new(Subscription { blocked: false, ..(*found).clone() })
             }
@@ -140,23 +148,23 @@ impl Store for FaultyStore {
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        let EventQuery { after, limit, .. } = *query;
+        let (after, limit) = (query.after, query.limit);
+        let mut page = self.inner.events(query).await?;
         let items = async |after, limit| {
             let page = self.inner.events(&EventQuery::after(after, limit)).await?;
             Ok::<_, StoreError>(page.items)
         };
-        let found = match self.fault {
-            Some(Fault::ReversesTheFeed) => {
-                let mut page = items(after, limit).await?;
-                page.reverse();
-                page
-            }
+        match self.fault {
+            Some(Fault::ReversesTheFeed) => page.items.reverse(),
             Some(Fault::NumbersTheFeedAnew) => {
                 let all = items(0, PageLimit::MAX).await?.into_iter().zip(1..);
                 let anew = all.map(|(recorded, sequence)| RecordedEvent { sequence, ..recorded });
-                anew.filter(|recorded| recorded.sequence > after).take(limit.get()).collect()
+                let anew = anew.filter(|recorded| recorded.sequence > after);
+                page.items = anew.take(limit.get()).collect();
             }
-            Some(Fault::RepeatsTheLastEventSeen) => items(after.saturating_sub(1), limit).await?,
+            Some(Fault::RepeatsTheLastEventSeen) => {
+                page.items = items(after.saturating_sub(1), limit).await?;
+            }
             Some(Fault::NumbersEventsBeforeLocking) => {
                 let mut all = items(0, PageLimit::MAX).await?;
                 for recorded in &mut all {
@@ -165,12 +173,28 @@ impl Store for FaultyStore {
                 all.sort_by_key(|recorded| recorded.sequence);
                 all.retain(|recorded| recorded.sequence > after);
                 all.truncate(limit.get());
-                all
+                page.items = all;
             }
-            Some(Fault::IgnoresTheLimitOfEvents) => items(after, PageLimit::MAX).await?,
-            _ => items(after, limit).await?,
-        };
-        Ok(EventPage::new(query, found))
+            Some(Fault::IgnoresTheLimitOfEvents) => {
+                page.items = items(after, PageLimit::MAX).await?
+            }
+            Some(Fault::IgnoresTheSubjectOfEvents) => {
+                let types = query.types.iter().copied();
+                let query = EventQuery::after(after, limit).with_types(types);
+                page = self.inner.events(&query).await?;
+            }
+            Some(Fault::IgnoresTheTypesOfEvents) => {
+                page = self.inner.events(&EventQuery::after(after, limit)).await?;
+            }
+            Some(Fault::StaysBeforeUnwantedEvents) => {
+                page.reached = page.items.last().map_or(after, |recorded| recorded.sequence);
+            }
+            Some(Fault::LosesTheEndOfTheFeed) if page.first_kept > page.last => {
+                (page.first_kept, page.last) = (1, 0);
+            }
+            _ => {}
+        }
+        Ok(page)
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -4,6 +4,8 @@
 //! So events are written without a sequence. The first reader of the feed numbers the events that are
 //! committed by then, one reader at a time: an event that it does not see yet gets a later number.
 
+use std::ops::RangeInclusive;
+
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
@@ -14,12 +16,50 @@ use super::super::value::{Columns as _, Value};
 /// Events that are numbered at a time; more than a page has.
 const NUMBERED_MAX: &str = "1000";
 
-/// Numbers events if any are without a number.
-pub(super) async fn number(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    if is_waiting(connection, i64::MAX).await? {
+/// Numbers a batch of events if any are without a number. Returns the sequences of the first event that is
+/// kept and of the newest; all events between them can be seen.
+pub(super) async fn number_and_bound(
+    connection: &mut PgConnection,
+) -> Result<RangeInclusive<u64>, sqlx::Error> {
+    let mut bounds = Bounds::read(connection).await?;
+    if bounds.is_waiting {
         number_batch(connection).await?;
+        bounds = Bounds::read(connection).await?;
     }
-    Ok(())
+    while bounds.last == 0 {
+        // No event is kept. The last number is that of a deleted event, unless a reader is numbering events
+        // right now. Events with such a number are committed already, so they are found afterwards.
+        let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
+        let rows = connection.rows(Statement::new(text, Vec::new())).await?;
+        let deleted = rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs();
+        bounds = Bounds::read(connection).await?;
+        if bounds.is_waiting {
+            number_batch(connection).await?;
+            bounds = Bounds::read(connection).await?;
+        } else if bounds.last == 0 {
+            return Ok(deleted + 1..=deleted);
+        }
+    }
+    Ok(bounds.first..=bounds.last)
+}
+
+/// The numbered events; both numbers are 0 if there are none.
+struct Bounds {
+    is_waiting: bool,
+    first: u64,
+    last: u64,
+}
+
+impl Bounds {
+    async fn read(connection: &mut PgConnection) -> Result<Self, sqlx::Error> {
+        let text = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL), \
+                    COALESCE((SELECT min(sequence) FROM events), 0), \
+                    COALESCE((SELECT max(sequence) FROM events), 0)";
+        let rows = connection.rows(Statement::new(text, Vec::new())).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let (first, last) = (row.int(1)?.unsigned_abs(), row.int(2)?.unsigned_abs());
+        Ok(Self { is_waiting: row.bool(0)?, first, last })
+    }
 }
 
 /// Numbers every event up to this position.

@@ -10,6 +10,7 @@ mod open;
 mod row;
 mod transfer;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,11 +104,11 @@ impl Dialect for Postgres {
         }
     }
 
-    async fn number_events(&self) -> Result<(), StoreError> {
+    async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         self.readiness.check()?;
         let mut connection = self.pool.get().await.map_err(failed)?;
-        let numbered = feed::number(&mut connection).await;
-        connection.finish(numbered).map_err(failed)
+        let kept = feed::number_and_bound(&mut connection).await;
+        connection.finish(kept).map_err(failed)
     }
 
     async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {

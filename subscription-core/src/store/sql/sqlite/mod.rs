@@ -7,6 +7,7 @@ mod traces;
 mod transfer;
 mod writer;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::dialect::{Dialect, SqlConnection as _};
 use super::error::{OpenError, failed, unavailable};
 use super::page::{Branch, Statement};
 use super::pool::Pool;
+use super::value::Cells;
 use super::{SqlStore, migrations};
 use file::HeldFile;
 use writer::Writer;
@@ -110,7 +112,7 @@ impl SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Waits for commits that are under way, and closes the file.
+    /// Waits for commits that are in progress, and closes the file.
     pub async fn close(&self) {
         self.0.readers.close().await;
         self.0.writer.close().await;
@@ -130,6 +132,16 @@ impl Dialect for Sqlite {
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.writer.commit(changes).await
+    }
+
+    async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
+        let text = "SELECT COALESCE((SELECT min(sequence) FROM events), 0), \
+                    COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";
+        let rows = self.rows(Statement::new(text, Vec::new())).await?;
+        let mut cells = rows.first().map(|row| Cells::new(row));
+        let mut count = || cells.as_mut().map_or(Ok(0), Cells::count);
+        let (first, last) = (count()?, count()?);
+        Ok(if first == 0 { last + 1..=last } else { first..=last })
     }
 
     async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -152,6 +152,7 @@ impl Actor {
         new.node_quota = text(self.rng.below(100));
         new.most_popular = self.rng.percent(20);
         new.features = text(["", "api", "api, sso", "sso,, audit log"][self.rng.below(4)]);
+        new.metadata = self.metadata(30).or(None);
         Operation::CreatePlan(Box::new(new), self.once())
     }
 
@@ -172,6 +173,7 @@ impl Actor {
             most_popular: self.rng.maybe(20, |rng| rng.percent(50)),
             tier: self.rng.maybe(20, |rng| text(rng.below(4))),
             is_active: self.rng.maybe(30, |rng| rng.percent(70)),
+            metadata: self.metadata(20),
         }
     }
 
@@ -213,6 +215,7 @@ impl Actor {
         };
         new.starts_at = self.rng.maybe(30, |_| start);
         new.ends_at = self.rng.maybe(10, |_| end);
+        new.metadata = self.metadata(20).or(None);
         Operation::CreateSubscription(Box::new(new), self.once())
     }
 
@@ -257,6 +260,7 @@ impl Actor {
             renews_at: self.time_field(25, renewal),
             starts_at: self.rng.maybe(6, |_| start),
             ends_at: self.time_field(12, end),
+            metadata: self.metadata(15),
         }
     }
 
@@ -311,6 +315,7 @@ impl Actor {
         let mut new = NewPayment::new(self.subscription_id(records), text(amount), text(currency));
         new.external_payment_id = self.external_id(40);
         new.status = self.rng.maybe(30, |rng| rng.pick(PaymentStatus::all())).flatten();
+        new.metadata = self.metadata(30).or(None);
         Operation::CreatePayment(Box::new(new), self.once())
     }
 
@@ -333,6 +338,7 @@ impl Actor {
             currency: self.rng.maybe(10, |_| text(currency)),
             external_payment_id: self.external_id(15).map_or(Field::Absent, Field::Value),
             status: status.filter(|_| self.rng.percent(70)),
+            metadata: self.metadata(20),
         };
         Operation::UpdatePayment(payment.id, Box::new(changes), self.version(payment.version))
     }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use subscription_core::store::{Direction, Idempotency, PageLimit};
 use subscription_core::{
-    BillingCycle, ExternalId, Field, PaymentId, PlanId, Slug, SubscriptionId, Timestamp, UserId,
-    Version,
+    BillingCycle, ExternalId, Field, Metadata, PaymentId, PlanId, Slug, SubscriptionId, Timestamp,
+    UserId, Version,
 };
 use uuid::Uuid;
 
@@ -88,6 +88,18 @@ impl Actor {
             Some(true) => Field::Null,
             Some(false) => Field::Value(at),
         }
+    }
+
+    /// One or two keys in either order, or none at all.
+    pub fn metadata(&mut self, percent: u32) -> Field<Metadata> {
+        let pairs = [("source", "shop"), ("campaign", ""), ("source", "phone")];
+        let some = self.rng.maybe(percent, |rng| match rng.below(6) {
+            0 => vec![pairs[1], pairs[0]],
+            1 => vec![pairs[0], pairs[1]],
+            2..5 => vec![pairs[rng.below(3)]],
+            _ => Vec::new(),
+        });
+        some.map_or(Field::Absent, |some| Metadata::new(some).expect("actors write well").into())
     }
 
     /// A moment from a month ago to three months ahead.

@@ -23,6 +23,7 @@ impl Model {
             currency: new.currency,
             external_payment_id: new.external_payment_id.clone(),
             status,
+            metadata: new.metadata.clone(),
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -50,6 +51,7 @@ impl Model {
         set(&mut next.currency, changes.currency);
         set_field(&mut next.external_payment_id, changes.external_payment_id.clone());
         set(&mut next.status, changes.status);
+        set_field(&mut next.metadata, changes.metadata.clone());
         next.settled |= rules::SETTLED.contains(&next.status.as_str());
         self.check_fields(Some(current), &next)?;
         step(current.status, next.status)?;

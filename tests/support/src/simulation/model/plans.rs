@@ -5,6 +5,7 @@ use subscription_core::plans::{NewPlan, PlanChanges};
 use subscription_core::{Plan, PlanId, Slug, Timestamp, Version};
 use uuid::Uuid;
 
+use super::subscriptions::set_field;
 use super::{Expected, Model, fresh, not_found, plans, subscriptions, update, updated};
 use crate::simulation::operation::{Record, Refusal, Reply};
 
@@ -29,6 +30,7 @@ impl Model {
             most_popular: new.most_popular,
             tier: new.tier,
             is_active: true,
+            metadata: new.metadata,
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -54,6 +56,7 @@ impl Model {
             most_popular,
             tier,
             is_active,
+            metadata,
         } = changes.clone();
         set(&mut next.price, price);
         set(&mut next.billing_cycle, billing_cycle);
@@ -63,6 +66,7 @@ impl Model {
         set(&mut next.most_popular, most_popular);
         set(&mut next.tier, tier);
         set(&mut next.is_active, is_active);
+        set_field(&mut next.metadata, metadata);
         if next != *current {
             next.updated_at = now;
             next.version = current.version.next();

@@ -39,6 +39,7 @@ impl Model {
             },
             starts_at,
             ends_at: new.ends_at,
+            metadata: new.metadata.clone(),
             created_at: now,
             updated_at: now,
             version: Version::FIRST,
@@ -76,6 +77,7 @@ impl Model {
             changes.billing_cycle.or(new_plan.map(|plan| plan.billing_cycle)),
         );
         set(&mut next.status, changes.status);
+        set_field(&mut next.metadata, changes.metadata.clone());
         set_field(&mut next.renews_at, changes.renews_at);
         set(&mut next.starts_at, changes.starts_at);
         let stepped = next.status != current.status;

@@ -1,0 +1,123 @@
+// The client against the real server.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Problem, Subscriptions } from "../index.ts";
+import { type Server, start } from "./server.ts";
+
+let server: Server;
+let api: Subscriptions;
+
+before(async () => {
+  server = await start();
+  api = new Subscriptions({ baseUrl: server.url, clientId: "tests" });
+});
+after(() => server.stop());
+
+const problem = (code: Problem["code"]) => (failure: unknown) => failure instanceof Problem && failure.code === code;
+const plan = (slug: string) => ({ name: slug, slug, price: "1", billing_cycle: "monthly" });
+
+async function subscription(name: string) {
+  const user = await api.auth.signUp({ access_token: "any", email: `${name}@example.com` });
+  const { id } = await api.plans.create(plan(`of-${name}`));
+  return api.subscriptions.create({ user_id: user.auth_id, subscription_plan_id: id });
+}
+
+test("amounts survive a write and a read digit for digit", async () => {
+  const { id } = await subscription("digits");
+  for (const [nth, digits] of ["0.10", "123456789012345.123456", "0", "19.900000", "7"].entries()) {
+    const slug = `digits-${nth}`;
+
+    const created = await api.plans.create({ ...plan(slug), price: digits });
+    const read = await api.plans.get(slug);
+    const updated = await api.plans.update(slug, { price: read.price });
+    const page = await api.plans.list({ sort: "-created_at", limit: 1 });
+
+    assert.deepEqual([created.price, read.price, updated.price, page.data[0]?.price], Array(4).fill(digits));
+    assert.equal(updated.version, 1, "the same price is no change");
+  }
+  const payment = await api.payments.create({ subscription_id: id, amount: "123456789012345.10", currency: "USD" });
+  assert.equal((await api.payments.get(payment.id)).amount, "123456789012345.10");
+  // @ts-expect-error a number may have lost digits before it is sent
+  await api.plans.create({ ...plan("number"), price: 0.1 });
+});
+
+test("all pages of a list are read, each record once", async () => {
+  const slugs = Array.from({ length: 7 }, (_, nth) => `page-${nth}`);
+  for (const slug of slugs) await api.plans.create({ ...plan(slug), product_id: "pages" });
+
+  const read: string[] = [];
+  for await (const { slug } of api.plans.all({ product_id: "pages", sort: "name", limit: 3 })) read.push(slug);
+
+  assert.deepEqual(read, slugs);
+  const first = await api.plans.list({ product_id: "pages", sort: "name", limit: 3 });
+  const second = await api.plans.list({ product_id: "pages", sort: "name", limit: 3, cursor: first.next_cursor ?? "" });
+  assert.deepEqual([first.has_more, second.data[0]?.slug], [true, "page-3"]);
+});
+
+test("a filter may have several values, and its text any characters", async () => {
+  const { id } = await subscription("filter");
+  await api.subscriptions.update(id, { status: "past_due", external_subscription_id: "a&b=c d/ü" });
+
+  const found = await api.subscriptions.list({ status: ["past_due", "unpaid"], external_subscription_id: "a&b=c d/ü", cursor: undefined });
+
+  assert.deepEqual(found.data.map((one) => one.id), [id]);
+});
+
+test("a problem has the code, every fault and the id of the request", async () => {
+  // @ts-expect-error the compiler finds the missing field first
+  const refused = api.plans.create({ name: "", slug: "No", price: "x" });
+
+  await assert.rejects(refused, (failure) => {
+    assert(failure instanceof Problem && failure instanceof Error);
+    assert.deepEqual([failure.status, failure.code], [422, "validation_failed"]);
+    assert.deepEqual(failure.errors.map((fault) => fault.field).sort(), ["billing_cycle", "name", "price", "slug"]);
+    assert.match(failure.requestId ?? "", /./);
+    assert.match(failure.message, /^422 validation_failed: .*billing_cycle is required/);
+    return true;
+  });
+  await assert.rejects(api.plans.get("none/../none"), problem("path_invalid"));
+  await assert.rejects(api.plans.get("none"), problem("not_found"));
+});
+
+test("a change for another version is refused and names the current one", async () => {
+  const { version } = await api.plans.create(plan("versions"));
+  await api.plans.update("versions", { tier: 1 }, { ifVersion: version });
+
+  await assert.rejects(api.plans.update("versions", { tier: 2 }, { ifVersion: version }), (failure) => {
+    return problem("precondition_failed")(failure) && (failure as Problem).body?.current_version === version + 1;
+  });
+  await assert.rejects(api.plans.delete("versions", { ifVersion: version }), problem("precondition_failed"));
+  assert.equal(await api.plans.delete("versions", { ifVersion: version + 1 }), undefined);
+});
+
+test("a session is stored, used and forgotten", async () => {
+  const stored: unknown[] = [];
+  let current: { access_token: string; refresh_token: string } | null = null;
+  const tokens = { get: () => current, set: (next: typeof current) => void stored.push((current = next)) };
+  const browser = new Subscriptions({ baseUrl: server.url, clientId: "browser", tokens });
+  await assert.rejects(browser.auth.loggedIn(), problem("token_missing"));
+
+  const session = await browser.auth.signUp({ access_token: "any", email: "session@example.com" });
+  const again = await browser.auth.signIn({ access_token: "any", email: "session@example.com" });
+
+  assert.equal((await browser.auth.loggedIn()).auth_id, session.auth_id);
+  assert.equal((await browser.auth.sessions()).data.length, 2);
+  assert.deepEqual(await browser.auth.revokeOthers(), { revoked: 1 });
+  assert.deepEqual(await browser.auth.logout(), { revoked: 1 });
+  assert.deepEqual(stored, [session, again, null]);
+  await browser.auth.signIn({ access_token: "any", email: "session@example.com" });
+  assert.equal(await browser.auth.deleteAccount(session.auth_id), undefined);
+  assert.equal(current, null);
+  await assert.rejects(browser.auth.signIn({ access_token: "any", email: "session@example.com" }), problem("account_not_found"));
+});
+
+test("any operation can be called by its path", async () => {
+  const { id } = await subscription("call");
+
+  const read = await api.call("GET", "/subscriptions/{id}", { path: { id } });
+
+  assert.equal(read.id, id);
+  assert.equal((await api.call("GET", "/health/live")).status, "live");
+  // @ts-expect-error there is no list of payments
+  await assert.rejects(api.call("GET", "/subscription-payments"), problem("method_not_allowed"));
+});

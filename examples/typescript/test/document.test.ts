@@ -1,0 +1,68 @@
+// What is written down here and in the server's OpenAPI document says the same.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { AMOUNTS, BEARER, CREATES } from "../index.ts";
+import { PROGRAM, start } from "./server.ts";
+
+const folder = join(import.meta.dirname, "..");
+const text = execFileSync(PROGRAM, ["openapi"], { encoding: "utf8" });
+const document = JSON.parse(text);
+const operations = Object.entries<Record<string, any>>(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+);
+
+test("types.d.ts is generated from the document of this server", async () => {
+  const temporary = await mkdtemp(join(tmpdir(), "types-"));
+  await writeFile(join(temporary, "openapi.json"), text);
+
+  execFileSync(process.execPath, [join(folder, "generate.mjs"), join(temporary, "openapi.json"), join(temporary, "types.d.ts")]);
+
+  const generated = await readFile(join(temporary, "types.d.ts"), "utf8");
+  await rm(temporary, { recursive: true });
+  assert(generated === (await readFile(join(folder, "types.d.ts"), "utf8")), "types.d.ts is out of date: README.md says how to generate it");
+});
+
+test("the fields that are read as text are those with the schema Amount, and no others", () => {
+  const fields = new Map<string, Set<string>>();
+  for (const schema of Object.values<any>(document.components.schemas)) {
+    for (const [name, property] of Object.entries<any>(schema.properties ?? {})) {
+      fields.set(name, (fields.get(name) ?? new Set()).add(property.$ref));
+    }
+  }
+  const amounts = [...fields].filter(([, schemas]) => schemas.has("#/components/schemas/Amount"));
+
+  assert.deepEqual(amounts.map(([name]) => name).sort(), [...AMOUNTS].sort());
+  for (const [name, schemas] of amounts) {
+    assert([...schemas].every((schema) => /Amount(Input)?$/.test(schema)), `${name} is not always an amount`);
+  }
+});
+
+test("an access token is sent where the document asks for one", () => {
+  const asked = operations.filter(({ operation }) => operation.security[0]?.bearer).map(({ path }) => path);
+
+  assert.deepEqual(operations.map(({ path }) => path).filter((path) => BEARER.test(path)), asked);
+});
+
+test("an idempotency key is sent where the document accepts one", () => {
+  const accepted = operations.filter(({ operation }) => operation.parameters.some(({ $ref }: any) => $ref.endsWith("/idempotency-key")));
+
+  assert.deepEqual(accepted.map(({ method, path }) => [method, path]).sort(), [...CREATES].map((path) => ["post", path]).sort());
+});
+
+test("the quickstart runs, and the pages show it as it is", async () => {
+  const server = await start();
+  const quickstart = await readFile(join(folder, "quickstart.ts"), "utf8");
+  const copy = join(folder, "quickstart-of-a-test.ts");
+  await writeFile(copy, quickstart.replace("http://127.0.0.1:8080", server.url));
+  const printed = await import(copy).finally(() => Promise.all([rm(copy), server.stop()]));
+
+  assert(printed);
+  for (const page of [join(folder, "README.md"), join(folder, "../../README.md")]) {
+    const blocks = [...(await readFile(page, "utf8")).matchAll(/```ts\n(.*?)```/gs)].map(([, block]) => block);
+    for (const block of blocks) assert.equal(block, quickstart, page);
+  }
+});

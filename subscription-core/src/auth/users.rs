@@ -1,0 +1,41 @@
+//! Accounts as operators see them: listed, found by address or id, and their sessions.
+//!
+//! An account that is being deleted is not there any more.
+
+use std::sync::Arc;
+
+use super::Authentication;
+use crate::accounts::{Session, User};
+use crate::error::Error;
+use crate::service::found;
+use crate::store::{Page, PageLimit, Position, StoreExt as _, UserFilter, UserQuery};
+use crate::values::id::UserId;
+
+/// # Users
+impl Authentication {
+    /// A page of the users whose account is not being deleted.
+    pub async fn users(
+        &self,
+        filter: UserFilter,
+        after: Option<Position>,
+        limit: PageLimit,
+    ) -> Result<Page<Arc<User>>, Error> {
+        if after.as_ref().is_some_and(|position| !filter.fits(position)) {
+            return Err(Error::WrongPosition);
+        }
+        let query = UserQuery::Open { filter, after, limit };
+        self.store().list_as::<User>(query).await.map_err(Error::Store)
+    }
+
+    /// The user of an id, unless the account is being deleted.
+    pub async fn user_by_id(&self, id: UserId) -> Result<Arc<User>, Error> {
+        let user = self.store().get_as::<User>(&id).await;
+        found(user.map(|user| user.filter(|user| !user.closing)), "user", id)
+    }
+
+    /// The live sessions of a user, newest first.
+    pub async fn sessions_of(&self, id: UserId) -> Result<Vec<Arc<Session>>, Error> {
+        self.user_by_id(id).await?;
+        self.live_sessions(id, self.service().now()).await
+    }
+}

@@ -1,0 +1,95 @@
+//! Reads of the feed of events.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use uuid::Uuid;
+
+use super::query::PageLimit;
+use crate::events::{Event, RecordedEvent, TypePattern};
+
+/// A part of the feed of events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventQuery {
+    /// The sequence after which it begins; 0 is before the first event.
+    pub after: u64,
+    /// The largest number of events.
+    pub limit: PageLimit,
+    /// The id of the only record whose events are read.
+    pub subject: Option<Uuid>,
+    /// The types of the events, each of which one pattern admits; all types if there are none.
+    pub types: Vec<TypePattern>,
+}
+
+impl EventQuery {
+    /// The events that one read looks at, at the most.
+    pub const SCANNED_MAX: usize = 2_000;
+
+    /// Up to `limit` events whose sequence is above `after`.
+    pub const fn after(after: u64, limit: PageLimit) -> Self {
+        Self { after, limit, subject: None, types: Vec::new() }
+    }
+
+    /// The same, of one record alone.
+    #[must_use]
+    pub const fn with_subject(mut self, id: Uuid) -> Self {
+        self.subject = Some(id);
+        self
+    }
+
+    /// The same, of these types alone.
+    #[must_use]
+    pub fn with_types(mut self, types: impl IntoIterator<Item = TypePattern>) -> Self {
+        self.types = types.into_iter().collect();
+        self
+    }
+
+    /// True if the query asks for this event.
+    pub fn admits(&self, event: &Event) -> bool {
+        (self.subject.is_none() || event.subject.uuid() == self.subject)
+            && (self.types.is_empty() || self.types.iter().any(|types| types.admits(event)))
+    }
+}
+
+/// Events of the feed, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventPage {
+    /// The events.
+    pub items: Vec<RecordedEvent>,
+    /// The sequence up to which the feed was read: the next page begins after it, also if this page is empty.
+    pub reached: u64,
+    /// The sequence of the first event that is not deleted; `last` + 1 if all are.
+    pub first_kept: u64,
+    /// The sequence of the newest event, also if it is deleted; 0 if there never was one.
+    pub last: u64,
+}
+
+impl EventPage {
+    /// Selects the events of a page. `following` has the events after [`EventQuery::after`] in order, of at
+    /// least the query's subject, and ends early only at the end of the feed. `kept` is from
+    /// [`first_kept`](Self::first_kept) to [`last`](Self::last); all events up to `last` are in `following`.
+    pub fn select<'e>(
+        query: &EventQuery,
+        following: impl IntoIterator<Item = (u64, Cow<'e, Event>)>,
+        kept: RangeInclusive<u64>,
+    ) -> Self {
+        let (first_kept, last) = kept.into_inner();
+        let mut page = Self { items: Vec::new(), reached: query.after, first_kept, last };
+        let mut scanned = 0;
+        for (sequence, event) in following {
+            scanned += 1;
+            page.reached = sequence;
+            page.last = page.last.max(sequence);
+            if query.admits(&event) {
+                page.items.push(RecordedEvent { sequence, event: event.into_owned() });
+            }
+            if page.items.len() == query.limit.get() || scanned == EventQuery::SCANNED_MAX {
+                return page;
+            }
+        }
+        page.reached = page.reached.max(page.last);
+        page
+    }
+}

@@ -1,0 +1,77 @@
+//! `/users`: accounts and their sessions, for operators.
+
+use http::StatusCode;
+use serde_json::json;
+use subscription_core::auth::Scope::{UsersRead, UsersWrite};
+use subscription_core::auth::User;
+use subscription_core::events::Actor;
+use subscription_core::store::UserFilter;
+
+use crate::api::bodies::{AccountBody, SessionBody, UserBody};
+use crate::api::call::Call;
+use crate::api::error::ApiError;
+use crate::api::query::Query;
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, get, list, post_empty, scope};
+
+pub(crate) static AREA: Area = Area {
+    is_private: true,
+    ..Area::new(
+        "/users",
+        &[
+            list("/users", scope(UsersRead), |call| Box::pin(list_page(call))),
+            get("/users/{user_id}", scope(UsersRead), |call| Box::pin(show(call))),
+            get("/users/{user_id}/sessions", scope(UsersRead), |call| Box::pin(sessions(call))),
+            post_empty("/users/{user_id}/revoke-sessions", scope(UsersWrite), |call| {
+                Box::pin(revoke_sessions(call))
+            }),
+        ],
+    )
+};
+
+const FILTERS: [&str; 3] = ["email", "email_starts_with", "id"];
+
+/// The largest number of ids of a list.
+const IDS_MAX: usize = 50;
+
+fn filter(query: &Query) -> Result<UserFilter, ApiError> {
+    query.expect_one_of(&FILTERS)?;
+    if let Some(email) = query.read("email")? {
+        return Ok(UserFilter::Email(email));
+    }
+    if let Some(prefix) = query.read("email_starts_with")? {
+        return Ok(UserFilter::EmailPrefix(prefix));
+    }
+    let ids = query.read_few("id", IDS_MAX)?;
+    Ok(if ids.is_empty() { UserFilter::All } else { UserFilter::Ids(ids) })
+}
+
+async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor", "email", "email_starts_with", "id"], &["id"])?;
+    let (filter, limit) = (filter(query)?, query.limit()?);
+    let after = query.after(&call.cursors()?)?;
+    let page = call.auth().users(filter, after, limit).await?;
+    call.page_of::<User, UserBody<'_>>(&page)
+}
+
+async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
+    let user = call.auth().user_by_id(call.path("user_id")?).await?;
+    let version = user.version;
+    if call.has(version)? {
+        return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
+    }
+    Ok(Reply::ok(&AccountBody::from(&*user))?.version(version))
+}
+
+async fn sessions(call: Box<Call>) -> Result<Reply, ApiError> {
+    let sessions = call.auth().sessions_of(call.path("user_id")?).await?;
+    let data: Vec<_> = sessions.iter().map(|session| SessionBody::new(session, None)).collect();
+    Reply::ok(&json!({ "data": data }))
+}
+
+async fn revoke_sessions(call: Box<Call>) -> Result<Reply, ApiError> {
+    let actor = Actor::Client(call.client()?.id.clone());
+    let revoked = call.auth().revoke_sessions_of(call.path("user_id")?, actor).await?;
+    Reply::ok(&json!({ "revoked": revoked }))
+}

@@ -1,0 +1,110 @@
+//! Two people and their records, for calls of every route.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use subscription_core::auth::AuthSettings;
+use subscription_core::store::CachedStore;
+use subscription_http::Timeouts;
+use test_support::spy_store::{CallCounts, SpyStore};
+
+use super::world::{Answer, HttpWorld, Person, WEB, payment_body, plan_body, text};
+use crate::auth::world::AuthWorld;
+
+/// A world with Ann, who has a subscription with a payment, and Ben, who has none.
+pub(super) struct Household {
+    pub(super) world: HttpWorld,
+    pub(super) store: Arc<SpyStore<CallCounts>>,
+    pub(super) ann: Person,
+    pub(super) ben: Person,
+    subscription: String,
+    payment: String,
+    plan: String,
+}
+
+impl Household {
+    pub(super) async fn new() -> Self {
+        let store = SpyStore::new(CallCounts::default());
+        let cached = Arc::new(CachedStore::new(Arc::clone(&store), Duration::from_hours(1)));
+        let auth = AuthWorld::over(cached, AuthSettings::default());
+        let world = HttpWorld::with(auth, Timeouts::default()).await;
+        let payment = world.payment("ann", &json!({})).await;
+        let (ann, ben) = (world.sign_in("ann").await, world.sign_up("ben").await);
+        let plan = text(&world.plan("pro").await["id"]);
+        let subscription = text(&payment["subscription_id"]);
+        Self { world, store, ann, ben, subscription, payment: text(&payment["id"]), plan }
+    }
+
+    /// The path of a pattern, with the ids of Ann's records and the parameters that it must have.
+    pub(super) fn path(&self, pattern: &str) -> String {
+        let ids = [
+            ("{auth_id}", &self.ann.id),
+            ("{user_id}", &self.ann.id),
+            ("{id}", &self.subscription),
+            ("{payment_id}", &self.payment),
+        ];
+        let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
+        let path = path.replace("{slug}", "pro");
+        match &*path {
+            "/me/checkout-link" => path + "?plan=pro",
+            "/subscription-plans/pro/checkout-link" => format!("{path}?user_id={}", self.ann.id),
+            _ => path,
+        }
+    }
+
+    /// A body that a route takes.
+    async fn body(&self, route: &str, credential: Option<&str>) -> String {
+        let subscription = json!({ "id": self.subscription });
+        match route {
+            "POST /authentication/sign-in" => self.world.proof("ann", |_| {}),
+            "POST /authentication/sign-up" => self.world.proof("cat", |_| {}),
+            "POST /authentication/refresh-token" => {
+                let own = self.session(credential.unwrap_or(WEB), "ann").await;
+                let token = own.map_or_else(|| self.ann.refresh_token.clone(), |t| t.refresh_token);
+                json!({ "refresh_token": token }).to_string()
+            }
+            "POST /subscription-plans" => plan_body("new").to_string(),
+            "POST /subscriptions" => {
+                json!({ "user_id": self.ann.id, "subscription_plan_id": self.plan }).to_string()
+            }
+            "POST /subscription-payments" => payment_body(&subscription).to_string(),
+            _ => "{}".into(),
+        }
+    }
+
+    /// A new session of somebody with a client; `None` if the client may not open one.
+    pub(super) async fn session(&self, credential: &str, name: &str) -> Option<Person> {
+        let (headers, body) = ([("client-id", credential)], self.world.proof(name, |_| {}));
+        let made = self.world.call("POST", "/authentication/sign-in", &headers, body).await;
+        (made.status == 200).then(|| Person::from(&made.json()))
+    }
+
+    pub(super) async fn call(
+        &self,
+        route: &str,
+        credential: Option<&str>,
+        bearer: Option<&str>,
+    ) -> Answer {
+        let (_, pattern) = route.split_once(' ').unwrap();
+        self.call_at(route, &self.path(pattern), credential, bearer).await
+    }
+
+    pub(super) async fn call_at(
+        &self,
+        route: &str,
+        path: &str,
+        credential: Option<&str>,
+        bearer: Option<&str>,
+    ) -> Answer {
+        let (method, _) = route.split_once(' ').unwrap();
+        let body = if method == "GET" { String::new() } else { self.body(route, credential).await };
+        let client = credential.map(|credential| ("client-id", credential));
+        let token = bearer.map(|bearer| ("authorization", bearer));
+        let headers: Vec<_> =
+            client.into_iter().chain(token).chain([("x-request-id", "same")]).collect();
+        // Counts this call alone: the body may have taken others.
+        self.store.spy.take();
+        self.world.call(method, path, &headers, body).await
+    }
+}
