@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod checkout;
 mod cycles;
 mod decimals;
 mod entitlement;
@@ -24,4 +25,5 @@ mod stores;
 mod subscriptions;
 mod transitions;
 mod values;
+mod verbs;
 mod wire;

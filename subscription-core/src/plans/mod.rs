@@ -1,12 +1,14 @@
 //! Plans: the products that users subscribe to, with price and billing cycle.
 
 mod billing_cycle;
+mod checkout;
 mod features;
 mod input;
 
 use serde::{Deserialize, Serialize};
 
 pub use billing_cycle::{BillingCycle, CycleUnit};
+pub use checkout::{CheckoutHosts, CheckoutProvider};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 

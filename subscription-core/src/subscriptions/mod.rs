@@ -6,12 +6,13 @@ mod input;
 mod lifecycle;
 mod period;
 mod shown;
+mod verbs;
 
 use serde::Deserialize;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
-pub use input::{NewSubscription, SubscriptionChanges};
+pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
 

@@ -77,6 +77,14 @@ impl Query {
         value.map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
     }
 
+    /// A parameter that must be given, read as a `T`.
+    pub(crate) fn required<T: FromStr<Err = InvalidValue>>(
+        &self,
+        name: &str,
+    ) -> Result<T, ApiError> {
+        self.read(name)?.ok_or_else(|| wrong(name, "is required"))
+    }
+
     /// All values of a parameter that may be repeated.
     pub(crate) fn read_all<T: FromStr<Err = InvalidValue>>(
         &self,

@@ -36,7 +36,7 @@ impl Household {
         Self { world, store, ann, ben, subscription, payment: text(&payment["id"]), plan }
     }
 
-    /// The path of a pattern, with the ids of Ann's records.
+    /// The path of a pattern, with the ids of Ann's records and the parameters that it must have.
     pub(super) fn path(&self, pattern: &str) -> String {
         let ids = [
             ("{auth_id}", &self.ann.id),
