@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
 use subscription_core::store::{
-    Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
+    EmailKey, Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
+use subscription_core::Timestamp;
 use subscription_core::store::{
     EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
-use subscription_core::Timestamp;
 use test_support::million::{
     COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
 };
@@ -242,7 +242,10 @@ async fn users_and_their_sessions_are_found_by_an_index() {
         (UserFilter::Email(email), newest),
         (
             UserFilter::EmailPrefix(prefix),
-            Position { key: SortKey::Email("anna@example.com".into()), id: uuid::Uuid::nil() },
+            Position {
+                key: SortKey::Email(EmailKey::from(&"anna@example.com".parse().unwrap())),
+                id: uuid::Uuid::nil(),
+            },
         ),
     ] {
         let query = UserQuery::Open { filter, after: Some(after), limit: some };
