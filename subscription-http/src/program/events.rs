@@ -17,7 +17,7 @@ use super::signals::Signals;
 /// The seconds that a request waits for an event.
 const WAIT: u64 = 25;
 /// The most time of a request, which is more than it waits.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The pause before a request is repeated that was not answered.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ pub(crate) struct EventsCommand {
     /// Begin after this sequence. [default: the oldest event; with --follow the newest]
     #[arg(long, value_name = "SEQUENCE")]
     after: Option<u64>,
-    /// Only events of a type, such as subscription.* or payment.status_changed.failed; can be given
+    /// Only events of a type, such as `subscription.*` or `payment.status_changed.failed`; can be given
     /// several times.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
