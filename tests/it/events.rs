@@ -140,7 +140,7 @@ fn events_of_before_have_no_actor_and_no_fields() {
 async fn a_change_is_the_librarys_unless_another_actor_is_named() {
     let ServiceWorld { service, .. } = ServiceWorld::new();
     let shop = service.by(of("client:shop"));
-    let new = test_support::service_world::new_plan;
+    let new = new_plan;
 
     service.create_plan(new("a")).await.unwrap();
     shop.create_plan(new("b")).await.unwrap();
