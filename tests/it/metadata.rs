@@ -132,10 +132,9 @@ fn a_record_without_metadata_has_eight_bytes_for_it() {
 /// The fields that the last event names.
 async fn last_changed(world: &ServiceWorld) -> Vec<String> {
     let events = world.service.events(0, PageLimit::MAX).await.unwrap();
-    match &events.last().unwrap().event.change {
-        Change::Updated { fields } => fields.iter().map(str::to_owned).collect(),
-        other => panic!("no update, but {other:?}"),
-    }
+    let change = &events.last().unwrap().event.change;
+    let Change::Updated { fields } = change else { panic!("no update, but {change:?}") };
+    fields.iter().map(str::to_owned).collect()
 }
 
 #[tokio::test]
