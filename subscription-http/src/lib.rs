@@ -70,6 +70,8 @@ pub mod log_format;
 mod guides {
     #[doc = include_str!("../../docs/embed.md")]
     struct Embed;
+    #[doc = include_str!("../../docs/paywall.md")]
+    struct Paywall;
     #[doc = include_str!("../../docs/users.md")]
     struct Users;
     #[doc = include_str!("../../docs/write-a-store.md")]

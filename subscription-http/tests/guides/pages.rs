@@ -67,7 +67,10 @@ fn check<'a>(
         return is_reason.then_some(()).ok_or_else(|| "it is not run, for no reason".to_owned());
     }
     if let Mark::From(file) = &block.mark {
-        let is_there = read(file).contains(&block.text);
+        // Without the lines that documentation hides.
+        let shown = block.text.lines().filter(|line| !line.starts_with("# ") && *line != "#");
+        let shown: String = shown.flat_map(|line| [line, "\n"]).collect();
+        let is_there = read(file).contains(&shown);
         return is_there.then_some(()).ok_or_else(|| format!("{file} does not have these lines"));
     }
     match (block.language.as_str(), &block.file) {
@@ -75,7 +78,7 @@ fn check<'a>(
             let is_told = STORIES.iter().any(|story| story.has(page, block));
             is_told.then_some(()).ok_or_else(|| "no story has this page".to_owned())
         }
-        ("toml" | "nginx", Some(file)) => {
+        ("toml" | "nginx" | "js", Some(file)) => {
             let is_used = after.any(|block| block.language == "sh" && block.text.contains(file));
             is_used.then_some(()).ok_or_else(|| format!("nothing after it uses {file}"))
         }

@@ -24,6 +24,7 @@ fn is_installed(program: &str) -> bool {
 /// The package that has a program, where it is called something else.
 fn package(program: &str) -> &str {
     match program {
+        "node" => "nodejs",
         "psql" | "pg_dump" | "pg_restore" => "postgresql-client",
         other => other,
     }

@@ -11,7 +11,7 @@ use libtest_mimic::Failed;
 use sqlx::{Connection as _, PgConnection};
 use test_support::cluster::Cluster;
 
-use crate::page::{Block, blocks, read};
+use crate::page::{Block, blocks, read, root};
 use crate::script::{DATABASE, Script};
 
 /// How long a page may take.
@@ -93,6 +93,10 @@ impl Story {
         let folder = folder(&self.name());
         std::fs::create_dir(folder.join("nginx"))?;
         std::fs::write(folder.join("nginx/here.conf"), NGINX)?;
+        std::os::unix::fs::symlink(
+            root().canonicalize()?.join("examples"),
+            folder.join("examples"),
+        )?;
         let out = run_script(&folder, &script.text)?;
         let failed = |why: &str| Err(format!("{why}\n--- told\n{out}").into());
         if let Some(missing) = self.told.iter().find(|told| !out.contains(**told)) {
