@@ -271,9 +271,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a subscription
-         * @description Its payments stay readable by their ids.
+         * @description Its payments stay readable by their ids, and as its list.
          */
         delete: operations["deleteSubscription"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the payments of a subscription
+         * @description A page of its payments, newest first. A subscription that was deleted is found as long as it has payments.
+         */
+        get: operations["listPayments"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -316,6 +336,103 @@ export interface paths {
         post?: never;
         /** Delete a payment */
         delete: operations["deletePayment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List users
+         * @description A page of the users, newest first; with `email_starts_with`, by address. At most one of `email`, `email_starts_with` and `id` is given.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a user */
+        get: operations["getUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the sessions of a user
+         * @description The live sessions of the user, newest first, without `current`; never any token.
+         */
+        get: operations["listUserSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/revoke-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End every session of a user
+         * @description It counts on every instance as soon as the answer is out. Again, it ends 0 sessions and changes nothing. It takes no body.
+         */
+        post: operations["revokeUserSessions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/entitlement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read what a user has access to
+         * @description The access, features and quota that the user's subscriptions grant now. It is read from the store each time, so that a block counts at once. A user without subscriptions, or one who is unknown, has no access.
+         */
+        get: operations["getEntitlement"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -505,6 +622,22 @@ export interface components {
             email: string;
             created_at: components["schemas"]["Timestamp"];
         };
+        /** @description A user, as operators see it. */
+        Account: {
+            id: components["schemas"]["RecordId"];
+            /** @description The address that the identity provider verified, as of the last sign-in. */
+            email: string;
+            created_at: components["schemas"]["Timestamp"];
+            /** @description When it was last written: at each sign-in, and when all sessions are ended. */
+            updated_at: components["schemas"]["Timestamp"];
+            version: components["schemas"]["Version"];
+        };
+        /** @description A page of users. */
+        UserPage: {
+            data: components["schemas"]["User"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
         /**
          * @description A user's stay with one client; nothing of its tokens.
          * @example {
@@ -524,8 +657,8 @@ export interface components {
          */
         Session: {
             id: components["schemas"]["RecordId"];
-            /** @description It is the session of the access token that was sent. */
-            current: boolean;
+            /** @description It is the session of the access token that was sent. Left out for operators, who send none. */
+            current?: boolean;
             /** @description The id of the client that it is with. */
             client: string;
             /** @description The identity provider that vouched for the person. */
@@ -583,7 +716,10 @@ export interface components {
          *       "node_quota": 10,
          *       "features": "api, sso, audit log",
          *       "most_popular": true,
-         *       "tier": 2
+         *       "tier": 2,
+         *       "metadata": {
+         *         "campaign": "spring"
+         *       }
          *     }
          */
         NewPlan: {
@@ -613,9 +749,10 @@ export interface components {
             most_popular?: boolean;
             /** @description The plan's rank among its siblings. Default: `0`. */
             tier?: components["schemas"]["Tier"];
+            metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a plan: what is left out stays, and none of these can be null. Name, slug, product, variants and link are fixed.
+         * @description Changes to a plan: what is left out stays, and none of these but `metadata` can be null. Name, slug, product, variants and link are fixed.
          * @example {
          *       "price": "24.90",
          *       "is_active": false
@@ -633,6 +770,8 @@ export interface components {
             tier?: components["schemas"]["Tier"];
             /** @description False: no new subscriptions; existing ones go on. */
             is_active?: boolean;
+            /** @description Replaces the metadata as a whole; null and an empty object clear it. */
+            metadata?: components["schemas"]["Metadata"];
         };
         /**
          * @description Something that can be subscribed to.
@@ -654,6 +793,9 @@ export interface components {
          *       "most_popular": true,
          *       "tier": 2,
          *       "is_active": true,
+         *       "metadata": {
+         *         "campaign": "spring"
+         *       },
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:00.000000Z",
          *       "version": 1
@@ -676,6 +818,7 @@ export interface components {
             tier: components["schemas"]["Tier"];
             /** @description False: no new subscriptions; existing ones go on. True at creation. */
             is_active: boolean;
+            metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
@@ -713,6 +856,7 @@ export interface components {
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, whatever the status. Not before `starts_at`. Default: `null`. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
+            metadata?: components["schemas"]["Metadata"];
         };
         /**
          * @description Changes to a subscription: what is left out stays; null clears what may be null.
@@ -738,6 +882,8 @@ export interface components {
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, whatever the status. Not before `starts_at`, and not in the future once the subscription is over. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
+            /** @description Replaces the metadata as a whole; null and an empty object clear it. */
+            metadata?: components["schemas"]["Metadata"];
         };
         /**
          * @description A user's hold on a plan.
@@ -755,6 +901,7 @@ export interface components {
          *       "ends_at": null,
          *       "current_period_start": "2025-01-31T12:00:00.000000Z",
          *       "current_period_end": "2025-02-28T12:00:00.000000Z",
+         *       "metadata": null,
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:00.000000Z",
          *       "version": 1
@@ -781,6 +928,7 @@ export interface components {
             current_period_start: components["schemas"]["NullableTimestamp"];
             /** @description The same as `renews_at`. */
             current_period_end: components["schemas"]["NullableTimestamp"];
+            metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
@@ -810,6 +958,7 @@ export interface components {
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description A state by name or alias, in any case. Default: `pending`. */
             status?: components["schemas"]["PaymentStatusInput"];
+            metadata?: components["schemas"]["Metadata"];
         };
         /**
          * @description Changes to a payment: what is left out stays; null clears what may be null. Once money has changed hands, amount, currency and subscription are fixed.
@@ -826,6 +975,8 @@ export interface components {
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description The next state, as far as the lifecycle allows. */
             status?: components["schemas"]["PaymentStatusInput"];
+            /** @description Replaces the metadata as a whole; null and an empty object clear it. */
+            metadata?: components["schemas"]["Metadata"];
         };
         /**
          * @description Money asked for a subscription.
@@ -836,6 +987,7 @@ export interface components {
          *       "currency": "USD",
          *       "external_payment_id": "pay_42",
          *       "status": "succeeded",
+         *       "metadata": null,
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:05.250000Z",
          *       "version": 2
@@ -850,9 +1002,78 @@ export interface components {
             currency: string;
             external_payment_id: string | null;
             status: components["schemas"]["PaymentStatus"];
+            metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
+        };
+        /** @description A page of payments. */
+        PaymentPage: {
+            data: components["schemas"]["Payment"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        /**
+         * @description The access that a user's subscriptions grant now.
+         * @example {
+         *       "user_id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
+         *       "has_access": true,
+         *       "features": [
+         *         "api",
+         *         "audit log",
+         *         "sso"
+         *       ],
+         *       "node_quota": 10,
+         *       "grants": [
+         *         {
+         *           "subscription_id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
+         *           "status": "active",
+         *           "renews_at": "2025-02-28T12:00:00.000000Z",
+         *           "ends_at": null,
+         *           "plan": {
+         *             "id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
+         *             "slug": "pro",
+         *             "name": "Pro",
+         *             "tier": 2
+         *           }
+         *         }
+         *       ],
+         *       "has_feature": true
+         *     }
+         */
+        Entitlement: {
+            user_id: components["schemas"]["Uuid"];
+            /** @description True if any subscription grants access. */
+            has_access: boolean;
+            /** @description The features of all plans that grant access, each once, in order. */
+            features: string[];
+            /** @description The largest quota of these plans; 0 without any. */
+            node_quota: components["schemas"]["NodeQuota"];
+            /** @description The subscriptions that grant access, newest first. */
+            grants: components["schemas"]["Grant"][];
+            /** @description With `feature` in the query: `features` has it. */
+            has_feature?: boolean;
+        };
+        /** @description A subscription that grants access, and its plan. */
+        Grant: {
+            subscription_id: components["schemas"]["RecordId"];
+            status: components["schemas"]["SubscriptionStatus"];
+            /**
+             * Format: date-time
+             * @description When the next period starts and is to be paid.
+             */
+            renews_at: string | null;
+            /**
+             * Format: date-time
+             * @description When access ends.
+             */
+            ends_at: string | null;
+            plan: {
+                id: components["schemas"]["RecordId"];
+                slug: string;
+                name: string;
+                tier: components["schemas"]["Tier"];
+            };
         };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
@@ -1021,6 +1242,15 @@ export interface components {
          */
         Features: string;
         /**
+         * @description Texts of your own, returned as they were sent: at most 20 keys of 1 to 40 characters, values of at most 500, no control characters. Null without any. No list can be filtered by it. Every client that may read the record sees it, and it stays when the account of a user is deleted, so it should hold no personal data.
+         * @example {
+         *       "campaign": "spring"
+         *     }
+         */
+        Metadata: {
+            [key: string]: string;
+        } | null;
+        /**
          * Format: int64
          * @description How many nodes the plan allows.
          */
@@ -1087,6 +1317,10 @@ export interface components {
         id: string;
         /** @description The payment's id. What is no UUID names no payment: 404. */
         payment_id: string;
+        /** @description The user's id. What is no UUID names no user: 404. */
+        user_id: string;
+        /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
+        feature: string;
         /** @description How many records a page has at most. Default: `50`. */
         limit: number;
         /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
@@ -1105,6 +1339,12 @@ export interface components {
         "most-popular": boolean;
         /** @description What comes first; `-` in front turns it round. Default: `-created_at`. */
         "subscription-sort": "created_at" | "-created_at" | "renews_at" | "-renews_at";
+        /** @description Only the user with this address, in any spelling of it. A `+` is sent as `%2B`. */
+        email: string;
+        /** @description Only users whose address begins so, by address: without case, a domain in its ASCII form. */
+        "email-starts-with": string;
+        /** @description Only users with one of these ids. */
+        "user-ids": components["schemas"]["Uuid"][];
         /** @description Only subscriptions of this user. */
         "user-id": components["schemas"]["Uuid"];
         /** @description Only subscriptions to this plan. */
@@ -1668,6 +1908,37 @@ export interface operations {
             };
         };
     };
+    listPayments: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of payments. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentPage"];
+                };
+            };
+        };
+    };
     createPayment: {
         parameters: {
             query?: never;
@@ -1780,6 +2051,149 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+                /** @description Only the user with this address, in any spelling of it. A `+` is sent as `%2B`. */
+                email?: components["parameters"]["email"];
+                /** @description Only users whose address begins so, by address: without case, a domain in its ASCII form. */
+                email_starts_with?: components["parameters"]["email-starts-with"];
+                /** @description Only users with one of these ids. */
+                id?: components["parameters"]["user-ids"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of users. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                "If-None-Match"?: components["parameters"]["if-none-match"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The user's id. What is no UUID names no user: 404. */
+                user_id: components["parameters"]["user_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+        };
+    };
+    listUserSessions: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The user's id. What is no UUID names no user: 404. */
+                user_id: components["parameters"]["user_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The live sessions. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sessions"];
+                };
+            };
+        };
+    };
+    revokeUserSessions: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The user's id. What is no UUID names no user: 404. */
+                user_id: components["parameters"]["user_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How many sessions were ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Revoked"];
+                };
+            };
+        };
+    };
+    getEntitlement: {
+        parameters: {
+            query?: {
+                /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
+                feature?: components["parameters"]["feature"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The user's id. What is no UUID names no user: 404. */
+                user_id: components["parameters"]["user_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entitlement. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entitlement"];
+                };
             };
         };
     };
