@@ -12,7 +12,7 @@ use crate::values::version::Version;
 
 /// An error of the service or of authentication.
 ///
-/// [`Error::kind`] tells what the caller can do about it, [`Error::code`] is a stable name for machines.
+/// [`Error::kind`] says what the caller can do about it; [`Error::code`] is a stable name for machines.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,12 +22,12 @@ pub enum Error {
     /// The input is invalid; all its faults are listed.
     #[error("invalid input: {0}")]
     Invalid(#[from] Faults),
-    /// No such record.
+    /// There is no such record.
     #[error("there is no {record} {name}")]
     NotFound {
         /// The kind of record.
         record: &'static str,
-        /// The id or slug that was asked for.
+        /// The requested id or slug.
         name: String,
     },
     /// The state of the records does not allow the change.
@@ -38,19 +38,19 @@ pub enum Error {
     Stale {
         /// The record.
         key: Key,
-        /// The version that it has.
+        /// The version that the record has now.
         current: Version,
     },
-    /// The position to continue from belongs to another list.
+    /// The position after which a page should begin belongs to another list.
     #[error("the position is not one of this list")]
     WrongPosition,
     /// The idempotency key was used before for another request.
     #[error("this idempotency key was used for another request")]
     KeyReused,
-    /// Other writers were faster at each try; the caller may retry.
+    /// Other writers changed the record at each try; the caller may retry.
     #[error("{0} is changing too fast")]
     Busy(Key),
-    /// The store failed; see [`StoreError`] on whether anything was written.
+    /// The store failed. [`StoreError`] says whether anything may have been written.
     #[error("the store failed")]
     Store(#[from] StoreError),
     /// The caller is not authenticated.
@@ -74,19 +74,19 @@ pub enum Unauthenticated {
     /// The access token was not issued by us, or belongs to another client.
     #[error("the access token is not valid")]
     TokenInvalid,
-    /// Refresh it.
+    /// The access token has expired: refresh it.
     #[error("the access token has expired")]
     TokenExpired,
-    /// Sign in again.
+    /// The session was revoked: sign in again.
     #[error("the session was ended")]
     SessionRevoked,
-    /// Sign in again.
+    /// The session has expired: sign in again.
     #[error("the session has expired")]
     SessionExpired,
     /// The identity provider's token was not accepted.
     #[error("the identity was not proved")]
     IdentityRejected,
-    /// Sign in again.
+    /// The refresh token was not issued by this server, or is malformed: sign in again.
     #[error("the refresh token is not valid")]
     RefreshTokenInvalid,
     /// The refresh token was used twice, so somebody else may have it: the session was revoked.
@@ -95,7 +95,7 @@ pub enum Unauthenticated {
 }
 
 impl Unauthenticated {
-    /// Its stable name, in `snake_case`.
+    /// The stable name of the error, in `snake_case`.
     pub const fn code(self) -> &'static str {
         match self {
             Self::ClientUnknown => "client_unknown",
@@ -129,7 +129,7 @@ pub enum Forbidden {
 }
 
 impl Forbidden {
-    /// Its stable name, in `snake_case`.
+    /// The stable name of the error, in `snake_case`.
     pub const fn code(self) -> &'static str {
         match self {
             Self::ScopeMissing(_) => "scope_missing",
@@ -144,13 +144,13 @@ impl Forbidden {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DependencyFailed {
-    /// No randomness for an id or a secret.
+    /// The source of random bytes failed.
     #[error(transparent)]
     Randomness(#[from] RandomnessUnavailable),
     /// The identity provider cannot be reached.
     #[error("the identity provider is out of reach")]
     IdentityProvider(#[source] Source),
-    /// No token could be signed.
+    /// Signing an access token failed.
     #[error("a token could not be signed")]
     Signing(#[source] Source),
     /// A session was created with a server key that is no longer configured.
@@ -168,10 +168,10 @@ impl From<RandomnessUnavailable> for Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Conflict {
-    /// Another record has the value.
+    /// Another record has a value that must be unique.
     #[error("{holder} has this {unique}")]
     Taken {
-        /// The rule that the value breaks.
+        /// The rule of uniqueness.
         unique: Unique,
         /// The record that has the value.
         holder: Key,
@@ -188,25 +188,25 @@ pub enum Conflict {
     /// The payment is settled: its amount, currency and subscription no longer change.
     #[error("the payment is settled: its {} cannot change", fields.join(", "))]
     PaymentSettled {
-        /// The fields that the change would set.
+        /// The fields that the request would change.
         fields: Vec<&'static str>,
     },
-    /// The identity has an account.
+    /// The identity already has an account.
     #[error("the identity has an account")]
     AccountExists,
-    /// Another account has the address.
+    /// Another account has the e-mail address.
     #[error("another account has this e-mail address")]
     EmailInUse,
     /// The account is being deleted.
     #[error("the account is being deleted")]
     AccountClosing,
-    /// There is a client of this id.
-    #[error("there is a client of this id")]
+    /// There is already a client with this id.
+    #[error("there is already a client with this id")]
     ClientExists,
     /// The client was revoked.
-    #[error("the client was shut out")]
+    #[error("the client was revoked")]
     ClientRevoked,
-    /// A public client calls with its id alone.
+    /// A public client authenticates with its id alone, so it has no key to create or revoke.
     #[error("a public client has no key")]
     ClientHasNoKey,
     /// The same request is in progress elsewhere and did not finish in time.
@@ -219,17 +219,17 @@ pub enum Conflict {
 /// This enum is closed: an adapter maps every kind, and a new kind must make every adapter decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Send valid JSON, or a position of the same list.
+    /// Send valid JSON, or a position from the same list.
     Malformed,
     /// Correct the input.
     Invalid,
     /// Authenticate.
     Unauthenticated,
-    /// Use an account or client that is allowed to.
+    /// Use an account or client that has the permission.
     Forbidden,
     /// Name a record that exists.
     NotFound,
-    /// Read the records, then send another request.
+    /// Read the records, then send a request that their state allows.
     Conflict,
     /// Read the record again, then decide again.
     Stale,
@@ -240,7 +240,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// The action that a caller can take about it.
+    /// The action that the caller can take.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Malformed(_) | Self::WrongPosition => ErrorKind::Malformed,
@@ -255,18 +255,11 @@ impl Error {
             | Self::Part(DependencyFailed::Randomness(_) | DependencyFailed::IdentityProvider(_)) => {
                 ErrorKind::Unavailable
             }
-            Self::Part(DependencyFailed::Signing(_) | DependencyFailed::ServerKey)
-            | Self::Store(
-                StoreError::Conflict(_)
-                | StoreError::Taken(_)
-                | StoreError::PlanInUse(_)
-                | StoreError::BadChangeSet(_)
-                | StoreError::Damaged(_),
-            ) => ErrorKind::Internal,
+            Self::Part(_) | Self::Store(_) => ErrorKind::Internal,
         }
     }
 
-    /// Its stable name, in `snake_case`.
+    /// The stable name of the error, in `snake_case`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed_json",
@@ -282,22 +275,12 @@ impl Error {
             Self::Forbidden(forbidden) => forbidden.code(),
             Self::Part(DependencyFailed::IdentityProvider(_)) => "identity_provider_unavailable",
             Self::Store(StoreError::Unavailable(_)) => "store_unavailable",
-            Self::Store(
-                StoreError::Conflict(_)
-                | StoreError::Taken(_)
-                | StoreError::PlanInUse(_)
-                | StoreError::BadChangeSet(_)
-                | StoreError::Damaged(_),
-            )
-            | Self::Part(DependencyFailed::Signing(_) | DependencyFailed::ServerKey) => "internal",
+            Self::Part(_) | Self::Store(_) => "internal",
         }
     }
-}
 
-impl Error {
-    /// Returns both values, or the faults of both together, or the first other error.
-    ///
-    /// A failure of the store takes precedence over faults.
+    /// Both values, or the faults of both together, or the first other error. An error of the store takes
+    /// precedence over faults.
     pub(crate) fn all_faults<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
         match (a, b) {
             (Err(error @ Self::Store(_)), _) | (_, Err(error @ Self::Store(_))) => Err(error),
@@ -314,7 +297,7 @@ impl Error {
 }
 
 impl Conflict {
-    /// Its stable name, in `snake_case`.
+    /// The stable name of the error, in `snake_case`.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Taken { unique: Unique::PlanSlug, .. } => "slug_taken",

@@ -22,7 +22,7 @@ use crate::values::version::Version;
 /// The change of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Names the event for ever.
+    /// The event's id, which never changes.
     pub id: EventId,
     /// When it happened.
     pub at: Timestamp,
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
-/// The record that an event tells of.
+/// The record that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "snake_case")]
 pub enum Subject {
@@ -117,9 +117,9 @@ pub enum Subject {
     Subscription(SubscriptionId),
     /// A payment.
     Payment(PaymentId),
-    /// A user. That one signs in, or ends all sessions, is an update.
+    /// A user. A sign-in and the revocation of all sessions are updates of the user.
     User(UserId),
-    /// A session. That one is refreshed or seen is no event.
+    /// A session. A refresh and the use of a token write no event.
     Session(SessionId),
     /// A client.
     Client(Slug),
@@ -171,9 +171,9 @@ impl fmt::Display for Subject {
 #[serde(tag = "change", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// It was made.
+    /// The record was created.
     Created,
-    /// It was written again, with the same status.
+    /// The record was changed, and its status stayed the same.
     Updated {
         /// The fields that changed; empty for events of releases that did not store them.
         #[serde(default)]
@@ -193,12 +193,12 @@ pub enum Change {
         /// The status since.
         to: PaymentStatus,
     },
-    /// A session was ended before its time.
+    /// A session was revoked.
     Revoked {
-        /// Why.
+        /// The reason for the revocation.
         reason: RevocationReason,
     },
-    /// It is gone.
+    /// The record was deleted.
     Deleted,
 }
 
@@ -342,7 +342,7 @@ impl ChangedFields {
 macro_rules! changed_fields {
     ($($record:ident { $($field:ident $(($($argument:tt)*))?),+ $(,)? })+) => {$(
         impl $record {
-            /// The fields of which `next` has another value.
+            /// The fields that have another value in `next`.
             pub fn changed_fields(&self, next: &Self) -> ChangedFields {
                 let mut names = Vec::new();
                 $(if self.$field $(($($argument)*))? != next.$field $(($($argument)*))? {
@@ -369,10 +369,10 @@ changed_fields! {
     Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }
 }
 
-/// An event with its place in the feed.
+/// An event with its sequence in the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordedEvent {
-    /// Rises from event to event, in the order in which they can be read; gaps mean nothing.
+    /// The sequence. It rises from event to event, in the order of the feed; gaps have no meaning.
     pub sequence: u64,
     /// The event.
     pub event: Event,

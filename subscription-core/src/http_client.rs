@@ -1,4 +1,4 @@
-//! The trait for outgoing HTTP requests: the library has no client of its own, so the embedder brings one.
+//! The trait for outgoing HTTP requests. The library has no HTTP client: the program that embeds it brings one.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use url::Url;
 
-/// Maximum size of a provider's response.
+/// The largest size of a response's body, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 262_144;
 
 /// A request for a document.
@@ -14,7 +14,7 @@ pub const ANSWER_BYTES_MAX: usize = 262_144;
 pub struct FetchRequest {
     /// The address.
     pub url: Url,
-    /// A form to be sent with POST; a GET if there is none.
+    /// The form to send with POST; `None` for a GET.
     pub form: Option<Vec<(&'static str, SecretString)>>,
     /// User and password for `Authorization: Basic`.
     pub basic: Option<(String, SecretString)>,
@@ -22,11 +22,12 @@ pub struct FetchRequest {
 
 /// Fetches documents of identity providers.
 ///
-/// To ensure safety: only `https` (or `http` to loopback, for tests), no redirects, a time-out, and at
-/// most [`ANSWER_BYTES_MAX`] bytes of a body; anything but status 200 is an error.
+/// To ensure safety, an implementation uses `https` only (or `http` to loopback, for tests), follows no
+/// redirects, has a time-out, and reads at most [`ANSWER_BYTES_MAX`] bytes of a body. Any status but 200 is an
+/// error.
 #[async_trait]
 pub trait Fetch: Send + Sync + fmt::Debug {
-    /// The body of the response.
+    /// Sends the request and returns the body of the response.
     async fn fetch(&self, request: FetchRequest) -> Result<Vec<u8>, FetchFailed>;
 }
 

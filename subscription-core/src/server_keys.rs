@@ -1,4 +1,4 @@
-//! The server's secret keys: they make the MACs of refresh tokens and client keys.
+//! The server's secret keys, with which the MACs of refresh tokens and client keys are made.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use sha2::Sha256;
 /// The shortest shared secret, in bytes.
 pub(crate) const SECRET_BYTES_MIN: usize = 32;
 
-/// Why a key cannot be used.
+/// The reason why a key cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadKey {
-    /// Neither an Ed25519 nor a P-256 private key in PKCS #8.
+    /// The key is neither an Ed25519 nor a P-256 private key in PKCS #8.
     #[error("the key is neither an Ed25519 nor a P-256 private key in PKCS #8 (PEM)")]
     Unreadable,
-    /// A shared secret that could be guessed.
+    /// The shared secret is so short that it could be guessed.
     #[error("the secret is shorter than {SECRET_BYTES_MIN} bytes")]
     TooShort,
-    /// The key, or one of its number, is in the ring already.
+    /// The key, or a key with its number, was added before.
     #[error("the key, or one of its number, is in the ring already")]
     Repeated,
-    /// Shared secrets and key pairs may not be mixed: a public key could be used as a secret.
+    /// Shared secrets and key pairs cannot be used together: a public key could be used as a secret.
     #[error("shared secrets and key pairs cannot be used together")]
     Mixed,
 }
 
-/// The server's secret keys, by number: one makes MACs, several check them.
+/// The server's secret keys, by number. The current key makes MACs; all keys check them.
 ///
 /// They protect refresh tokens and the stored hashes of client keys. An attacker who has the database but
 /// not the server's keys can neither forge nor guess a refresh token or a client key.
@@ -45,7 +45,7 @@ impl ServerKeys {
         Ok(keys)
     }
 
-    /// Also checks with an older key.
+    /// Adds an older key that only checks MACs.
     pub fn and_checks(mut self, id: u8, key: SecretSlice<u8>) -> Result<Self, BadKey> {
         if self.keys.contains_key(&id) {
             return Err(BadKey::Repeated);
@@ -67,7 +67,7 @@ impl ServerKeys {
         self.current
     }
 
-    /// A MAC over `parts`, for one purpose only.
+    /// A MAC over `text` with the key of this number, for one purpose and salt; `None` if there is no such key.
     pub(crate) fn mac(
         &self,
         id: u8,
@@ -77,7 +77,7 @@ impl ServerKeys {
     ) -> Option<Hmac<Sha256>> {
         let key = self.keys.get(&id)?.expose_secret();
         let mut derive = Hmac::<Sha256>::new_from_slice(key).ok()?;
-        // Each part is led by its length, so that no two sets of parts are the same bytes.
+        // The length before each part makes different parts different bytes.
         for part in [purpose.as_bytes(), salt] {
             derive.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             derive.update(part);

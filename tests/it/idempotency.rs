@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use subscription_core::{ErrorKind, NewPayment, NewPlan, NewSubscription, PlanChanges};
-use test_support::service_world::{ServiceWorld, new_plan, of, once, wrong};
+use subscription_core::{
+    ErrorKind, ManualClock, MemoryStore, NewPayment, NewPlan, NewSubscription, PlanChanges,
+    SubscriptionService,
+};
+use test_support::service_world::{ServiceWorld, at, new_plan, of, once, wrong};
 
 #[tokio::test]
 async fn the_same_request_gets_the_first_answer_whatever_happened_since() {
@@ -98,4 +101,23 @@ async fn a_key_is_free_again_after_its_time_and_the_kept_answer_can_be_cleared()
     assert_eq!(world.service.forget_expired_idempotency().await.unwrap(), 1);
     assert_eq!(world.service.forget_expired_idempotency().await.unwrap(), 0);
     assert!(!create("other").await.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn a_service_may_keep_keys_for_another_time_than_a_day() {
+    let clock = ManualClock::at(at("2025-01-31T00:00:00Z"));
+    let service = SubscriptionService::builder(MemoryStore::default())
+        .clock(clock.clone())
+        .keep_idempotency_for(Duration::from_mins(1))
+        .build();
+    let create = async |slug| service.create_plan_once(new_plan(slug), once("shop", "k1")).await;
+    create("pro").await.unwrap();
+
+    clock.advance(Duration::from_secs(59));
+    let too_early = create("team").await;
+    clock.advance(Duration::from_secs(1));
+    let again = create("team").await.unwrap();
+
+    assert_eq!(wrong(too_early), (ErrorKind::Invalid, "idempotency_key_reused"));
+    assert!(!again.replayed);
 }

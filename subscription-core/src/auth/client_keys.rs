@@ -77,7 +77,7 @@ impl ClientCredential {
         Some(Self { id: id.parse().ok()?, secret: whole.then_some(secret) }).filter(|_| whole)
     }
 
-    /// Does the work of a comparison for a client that does not exist, so that it takes as long.
+    /// Compares the secret with no real hash, so that an unknown client takes as long as a known one.
     pub(crate) fn compare_in_vain(&self, keys: &ServerKeys) {
         if let Some(secret) = &self.secret {
             let hash = hash(keys, keys.current(), &self.id, secret);

@@ -61,7 +61,7 @@ pub struct AuthSettings {
     pub access_lifetime: Duration,
     /// How long a session lasts without being refreshed: 14 days.
     pub idle_lifetime: Duration,
-    /// How long a session lasts at the most: 90 days.
+    /// The longest time that a session lasts: 90 days.
     pub session_lifetime: Duration,
     /// How long the previous refresh token is still accepted.
     pub windows: RefreshWindows,

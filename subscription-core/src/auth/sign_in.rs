@@ -26,7 +26,7 @@ pub struct SignIn {
     pub client_id: Slug,
     /// The token that an identity provider issued.
     pub access_token: SecretString,
-    /// The address that the caller claims.
+    /// The e-mail address that the caller claims.
     pub email: Email,
     /// The origin of the request.
     pub origin: Origin,

@@ -1,11 +1,11 @@
-//! The rules between the fields of a payment that is made already.
+//! The rules between the fields of a stored payment.
 
 use super::{Payment, check_amount, check_digits};
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Payment {
-    /// Checks the rules between its fields, which hold for every record that the service has written.
-    /// For records that come from elsewhere.
+    /// Checks the rules between the fields of a payment that comes from an import. The service writes no
+    /// payment that breaks them.
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
         for checked in [check_amount(self.amount), check_digits(self.amount, self.currency)] {

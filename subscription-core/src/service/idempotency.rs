@@ -1,4 +1,6 @@
-//! Idempotency: finds the result of an earlier create, and removes expired records.
+//! Idempotency: creates a record once for each key, and removes expired idempotency records.
+
+use std::sync::Arc;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -6,21 +8,22 @@ use sha2::{Digest, Sha256};
 use super::record::ServiceRecord;
 use super::{Created, SubscriptionService};
 use crate::error::Error;
+use crate::events::Change;
 use crate::store::{
     ChangeSet, Delete, Guard, Idempotency, IdempotencyKey, IdempotencyQuery, IdempotencyRecord,
-    Key, Operation, PageLimit, StoreExt as _,
+    Key, Operation, PageLimit, Record, StoreExt as _,
 };
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
 /// A create under an idempotency key, and the hash of its input.
-pub(super) struct IdempotentRequest {
-    pub(super) key: IdempotencyKey,
-    pub(super) fingerprint: [u8; 32],
+struct IdempotentRequest {
+    key: IdempotencyKey,
+    fingerprint: [u8; 32],
 }
 
 impl IdempotentRequest {
-    pub(super) fn new(
+    fn new(
         operation: Operation,
         idempotency: Option<Idempotency>,
         input: &impl Serialize,
@@ -34,7 +37,7 @@ impl IdempotentRequest {
 }
 
 /// The state of an idempotency key.
-pub(super) enum IdempotencyLookup<T> {
+enum IdempotencyLookup<T> {
     /// An earlier request with the same input created this record.
     Replay(Created<T>),
     /// The key was never used, or its last use has expired. Holds the version of the stored
@@ -72,8 +75,48 @@ impl SubscriptionService {
         .await
     }
 
+    /// Creates a record with its event, once for each idempotency key. `make` returns the record, and the
+    /// conditions under which it may be written.
+    pub(super) async fn create<T, F>(
+        &self,
+        operation: Operation,
+        idempotency: Option<Idempotency>,
+        input: &(impl Serialize + Sync),
+        make: impl Fn(Timestamp) -> F + Send + Sync,
+    ) -> Result<Created<T>, Error>
+    where
+        T: ServiceRecord,
+        F: Future<Output = Result<(T, Vec<Guard>), Error>> + Send,
+    {
+        let request = IdempotentRequest::new(operation, idempotency, input);
+        self.retrying(|| async {
+            let request_version = match self.look_up(request.as_ref()).await? {
+                IdempotencyLookup::Replay(created) => return Ok(created),
+                IdempotencyLookup::New(version) => version,
+            };
+            let now = self.now();
+            let (record, mut guards) = make(now).await?;
+            let record = Arc::new(record);
+            let kept = request.as_ref().map(|IdempotentRequest { key, fingerprint }| {
+                if request_version != Version::NEW {
+                    guards.push(still_expired(key, now));
+                }
+                Record::from(IdempotencyRecord {
+                    key: key.clone(),
+                    version: request_version.next(),
+                    fingerprint: *fingerprint,
+                    result: Arc::clone(&record).into_result(),
+                    expires_at: now.saturating_add(self.parts.idempotency_kept),
+                })
+            });
+            let record = self.commit(record, Change::Created, guards, kept, now).await?;
+            Ok(Created { record, replayed: false })
+        })
+        .await
+    }
+
     /// Looks up the idempotency key of a request.
-    pub(super) async fn look_up<T: ServiceRecord>(
+    async fn look_up<T: ServiceRecord>(
         &self,
         request: Option<&IdempotentRequest>,
     ) -> Result<IdempotencyLookup<T>, Error> {
@@ -94,7 +137,8 @@ impl SubscriptionService {
     }
 }
 
-/// Guards against a newer record of the same key and version: the stored one must have expired.
-pub(super) fn still_expired(key: &IdempotencyKey, by: Timestamp) -> Guard {
+/// The guard that the stored idempotency record has expired. Its version alone does not say so: a key that is
+/// used again after its record was deleted begins at the first version again.
+fn still_expired(key: &IdempotencyKey, by: Timestamp) -> Guard {
     Guard::Expired { key: key.clone(), by }
 }

@@ -1,7 +1,7 @@
-//! The service: its builder, and how it commits records with their events.
+//! The service: its builder, and the commits of records with their events.
 //!
-//! Methods are grouped by record in `plans`, `subscriptions` and `payments`. Each one loads, decides
-//! and commits; if another writer was faster, it loads and decides again.
+//! The methods are in `plans`, `subscriptions` and `payments`. Each one loads, decides and commits; if another
+//! writer was faster, it loads and decides again.
 
 mod entitlement;
 mod idempotency;
@@ -16,15 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::entitlement::{Entitlement, Grant};
-use self::idempotency::{IdempotencyLookup, IdempotentRequest, still_expired};
 use self::record::ServiceRecord;
 pub use self::turns::Pause;
 use self::turns::Turns;
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{
-    ChangeSet, Delete, EventPage, EventQuery, Guard, IdempotencyRecord, PageLimit, Record, Store,
-    StoreError, Unique,
+    ChangeSet, Delete, EventPage, EventQuery, Guard, PageLimit, Record, Store, StoreError, Unique,
 };
 use crate::values::clock::{Clock, SystemClock, Timestamp};
 use crate::values::id::EventId;
@@ -36,8 +34,8 @@ const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
 
 /// Plans, subscriptions and payments over a [`Store`].
 ///
-/// It holds no records of its own: clones share their parts, and many processes may each have one over
-/// the same store.
+/// The service holds no records, so clones are cheap and many processes may each have a service over the same
+/// store.
 #[derive(Debug, Clone)]
 pub struct SubscriptionService {
     parts: Arc<Parts>,
@@ -67,14 +65,13 @@ impl ServiceBuilder {
         self
     }
 
-    /// Takes the random part of ids, and the salts of sessions, from this source instead of the
-    /// machine's.
+    /// Takes random bytes from this source instead of the machine's.
     pub fn randomness(mut self, randomness: impl Randomness + 'static) -> Self {
         self.0.randomness = Arc::new(randomness);
         self
     }
 
-    /// Stores idempotency records this long instead of 24 hours.
+    /// Stores idempotency records for this long instead of 24 hours.
     pub fn keep_idempotency_for(mut self, span: Duration) -> Self {
         self.0.idempotency_kept = span;
         self
@@ -87,9 +84,9 @@ impl ServiceBuilder {
         self
     }
 
-    /// Pauses before a change is retried that lost several times to other processes: pass your runtime's
-    /// timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Without it a change is retried at once,
-    /// which is enough for one process.
+    /// Sets the function that waits before a change is retried that lost several times to other processes:
+    /// your runtime's timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Without it a change is retried
+    /// at once, which is enough for one process.
     pub fn pause(mut self, pause: Pause) -> Self {
         self.0.pause = Some(pause);
         self
@@ -130,14 +127,14 @@ impl SubscriptionService {
         })
     }
 
-    /// The same service, whose events name this actor: a cheap clone for one request or job. Without it
-    /// they name [`Actor::Library`].
+    /// A clone of the service whose events name this actor, for one request or job. The events of other
+    /// services name [`Actor::Library`].
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
         Self { parts: Arc::clone(&self.parts), actor }
     }
 
-    /// The service's present moment.
+    /// The present moment by the service's clock.
     pub fn now(&self) -> Timestamp {
         self.parts.clock.now()
     }
@@ -155,7 +152,7 @@ impl SubscriptionService {
         self.store().commit(ChangeSet::default()).await.map_err(Error::Store)
     }
 
-    /// The events after a sequence, oldest first; 0 is before the first.
+    /// The events after the sequence `after`, oldest first; 0 is before the first event.
     pub async fn events(&self, after: u64, limit: PageLimit) -> Result<Vec<RecordedEvent>, Error> {
         Ok(self.event_page(&EventQuery::after(after, limit)).await?.items)
     }
@@ -165,7 +162,8 @@ impl SubscriptionService {
         Ok(self.store().events(query).await?)
     }
 
-    /// Removes the events up to and including this sequence from the feed, once every reader has read them.
+    /// Removes the events up to and including this sequence from the feed. Call it once every reader has read
+    /// them.
     pub async fn forget_events(&self, up_to: u64) -> Result<(), Error> {
         let changes = ChangeSet { forget_events: Some(up_to), ..ChangeSet::default() };
         self.store().commit(changes).await.map_err(Error::Store)
@@ -187,34 +185,6 @@ impl SubscriptionService {
 
     pub(crate) fn pause(&self) -> Option<Pause> {
         self.parts.pause
-    }
-
-    /// Commits a new record with its event and its idempotency record.
-    async fn commit_new<T: ServiceRecord>(
-        &self,
-        record: T,
-        mut guards: Vec<Guard>,
-        request: Option<&IdempotentRequest>,
-        request_version: Version,
-        now: Timestamp,
-    ) -> Result<Created<T>, Error> {
-        if let Some(IdempotentRequest { key, .. }) =
-            request.filter(|_| request_version != Version::NEW)
-        {
-            guards.push(still_expired(key, now));
-        }
-        let record = Arc::new(record);
-        let kept = request.map(|IdempotentRequest { key, fingerprint }| {
-            Record::from(IdempotencyRecord {
-                key: key.clone(),
-                version: request_version.next(),
-                fingerprint: *fingerprint,
-                result: Arc::clone(&record).into_result(),
-                expires_at: now.saturating_add(self.parts.idempotency_kept),
-            })
-        });
-        let record = self.commit(record, Change::Created, guards, kept, now).await?;
-        Ok(Created { record, replayed: false })
     }
 
     /// Commits a changed record with its event.
@@ -247,7 +217,7 @@ impl SubscriptionService {
         }
     }
 
-    /// Commits that a record is gone, with its event.
+    /// Deletes a record, with its event.
     pub(crate) async fn commit_deleted<T: ServiceRecord>(
         &self,
         record: &T,
@@ -288,7 +258,7 @@ impl SubscriptionService {
         }
         Ok(match holder.filter(|holder| *holder != write.key()) {
             Some(holder) => Conflict::Taken { unique, holder }.into(),
-            // The other record is gone by now, or the record itself has the value: decide again.
+            // The other record was deleted meanwhile, or the record itself has the value: decide again.
             None => Error::Store(StoreError::Conflict(write.key())),
         })
     }

@@ -1,16 +1,13 @@
 //! Methods for payments.
 
-use crate::store::StoreExt as _;
-use crate::subscriptions::Subscription;
 use std::sync::Arc;
 
-use super::{
-    Created, IdempotencyLookup, IdempotentRequest, SubscriptionService, expect_version, found,
-};
+use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::events::Change;
 use crate::payments::{NewPayment, Payment, PaymentChanges};
-use crate::store::{Guard, Idempotency, Key, Operation, Page, PaymentQuery};
+use crate::store::{Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _};
+use crate::subscriptions::Subscription;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::id::{PaymentId, SubscriptionId};
 use crate::values::version::Version;
@@ -29,23 +26,18 @@ impl SubscriptionService {
         new: NewPayment,
         idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Payment>, Error> {
-        let request = IdempotentRequest::new(Operation::CreatePayment, idempotency.into(), &new);
-        self.retrying(|| async {
-            let request_version = match self.look_up(request.as_ref()).await? {
-                IdempotencyLookup::Replay(created) => return Ok(created),
-                IdempotencyLookup::New(version) => version,
-            };
-            let now = self.now();
+        let new = &new;
+        self.create(Operation::CreatePayment, idempotency.into(), new, |now| async move {
             let guard = self.referenced_subscription(new.subscription_id).await;
-            let payment =
-                Payment::create(new.clone(), PaymentId::new(now, self.randomness())?, now);
-            let (guard, payment) = Error::all_faults(guard, payment.map_err(Error::Invalid))?;
-            self.commit_new(payment, vec![guard], request.as_ref(), request_version, now).await
+            let id = PaymentId::new(now, self.randomness())?;
+            let payment = Payment::create(new.clone(), id, now).map_err(Error::Invalid);
+            let (guard, payment) = Error::all_faults(guard, payment)?;
+            Ok((payment, vec![guard]))
         })
         .await
     }
 
-    /// The payment of an id.
+    /// The payment with this id.
     pub async fn payment(&self, id: PaymentId) -> Result<Arc<Payment>, Error> {
         found(self.store().get_as::<Payment>(&id).await, "payment", id)
     }

@@ -1,15 +1,12 @@
 //! Methods for plans.
 
-use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
-use super::{
-    Created, IdempotencyLookup, IdempotentRequest, SubscriptionService, expect_version, found,
-};
+use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::events::Change;
 use crate::plans::{NewPlan, Plan, PlanChanges};
-use crate::store::{Guard, Idempotency, Operation, Page, PlanQuery};
+use crate::store::{Guard, Idempotency, Operation, Page, PlanQuery, StoreExt as _, UniqueValue};
 use crate::values::id::PlanId;
 use crate::values::text::Slug;
 use crate::values::version::Version;
@@ -27,25 +24,20 @@ impl SubscriptionService {
         new: NewPlan,
         idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Plan>, Error> {
-        let request = IdempotentRequest::new(Operation::CreatePlan, idempotency.into(), &new);
-        self.retrying(|| async {
-            let request_version = match self.look_up(request.as_ref()).await? {
-                IdempotencyLookup::Replay(created) => return Ok(created),
-                IdempotencyLookup::New(version) => version,
-            };
-            let now = self.now();
-            let plan = Plan::create(new.clone(), PlanId::new(now, self.randomness())?, now)?;
-            self.commit_new(plan, Vec::new(), request.as_ref(), request_version, now).await
+        let new = &new;
+        self.create(Operation::CreatePlan, idempotency.into(), new, |now| async move {
+            let id = PlanId::new(now, self.randomness())?;
+            Ok((Plan::create(new.clone(), id, now)?, Vec::new()))
         })
         .await
     }
 
-    /// The plan of a slug.
+    /// The plan with this slug.
     pub async fn plan(&self, slug: &Slug) -> Result<Arc<Plan>, Error> {
         found(self.store().find_as::<Plan>(UniqueValue::PlanSlug(slug)).await, "plan", slug)
     }
 
-    /// The plan of an id.
+    /// The plan with this id.
     pub async fn plan_by_id(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
         found(self.store().get_as::<Plan>(&id).await, "plan", id)
     }
@@ -58,7 +50,7 @@ impl SubscriptionService {
         self.store().list_as::<Plan>(query).await.map_err(Error::Store)
     }
 
-    /// Changes a plan. Changes that change nothing write nothing.
+    /// Changes a plan. If no field would get a different value, nothing is written.
     pub async fn update_plan(&self, slug: &Slug, changes: PlanChanges) -> Result<Arc<Plan>, Error> {
         self.update_plan_if(slug, None::<Version>, changes).await
     }

@@ -4,9 +4,7 @@ use crate::accounts::User;
 use crate::store::StoreExt as _;
 use std::sync::Arc;
 
-use super::{
-    Created, IdempotencyLookup, IdempotentRequest, SubscriptionService, expect_version, found,
-};
+use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::plans::{BillingCycle, Plan};
@@ -34,14 +32,8 @@ impl SubscriptionService {
         new: NewSubscription,
         idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Subscription>, Error> {
-        let request =
-            IdempotentRequest::new(Operation::CreateSubscription, idempotency.into(), &new);
-        self.retrying(|| async {
-            let request_version = match self.look_up(request.as_ref()).await? {
-                IdempotencyLookup::Replay(created) => return Ok(created),
-                IdempotencyLookup::New(version) => version,
-            };
-            let now = self.now();
+        let new = &new;
+        self.create(Operation::CreateSubscription, idempotency.into(), new, |now| async move {
             let user = self.referenced_user(new.user_id).await;
             let plan = self.referenced_plan(new.subscription_plan_id).await;
             // Without a plan the rest is checked all the same, to return all faults at once.
@@ -50,8 +42,7 @@ impl SubscriptionService {
             let made = Subscription::create(new.clone(), cycle, id, now);
             let made = Error::all_faults(plan, made.map_err(Error::Invalid));
             let (user, (plan, made)) = Error::all_faults(user, made)?;
-            let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
-            self.commit_new(made, guards, request.as_ref(), request_version, now).await
+            Ok((made, user.into_iter().chain([open_for_new(&plan)?]).collect()))
         })
         .await
     }

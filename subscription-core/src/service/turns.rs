@@ -1,9 +1,9 @@
-//! Retries of a change when other writers are faster, and a queue for the writers of one record.
+//! Retries of a change that lost to another writer, and queues for the writers of one record.
 //!
-//! A writer first tries without waiting: most records have one writer at a time. A writer that loses
-//! joins the queue of the record, and while anybody is in it, new writers join it too. Queues are few
-//! and shared by the hash of the key: two records that share one wait for each other only
-//! while one of them is contended.
+//! A writer first tries without waiting, because most records have one writer at a time. A writer that loses
+//! joins the queue of the record, and while the queue is not empty, new writers join it too. A queue is shared
+//! by all records whose keys have the same hash; they wait for each other only while one of them has several
+//! writers.
 
 use std::hash::{BuildHasher as _, Hash};
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use crate::error::{Conflict, Error};
 use crate::store::{Key, StoreError};
 use crate::values::randomness::Randomness;
 
-/// Maximum number of tries when other writers are faster. Writers of one record in one process take turns, so
-/// these are other processes, or writers of a record that is only guarded.
+/// The largest number of tries that may lose to other writers. Writers of one record in one process take turns,
+/// so the other writers are in other processes, or write a record that this change only guards.
 const TRIES_MAX: u32 = 64;
-/// Number of lost tries after which there is a pause before the next.
+/// The number of lost tries from which on there is a pause before the next try.
 const PAUSE_FROM: u32 = 3;
 
-/// Waits for a span of time.
+/// A function that waits for a span of time.
 pub type Pause = fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Number of queues.
+/// The number of queues.
 const QUEUES: usize = 64;
 /// The longest first pause; it doubles with each further try.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
@@ -59,7 +59,7 @@ impl Turns {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     turn: Mutex<()>,
-    /// The writer whose turn it is, and those that wait.
+    /// The number of writers that wait or have their turn.
     writers: AtomicUsize,
 }
 
@@ -68,7 +68,7 @@ impl Queue {
         self.writers.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits until it is this writer's turn, which ends when it is dropped.
+    /// Waits for the turn of this writer, which ends when the [`Turn`] is dropped.
     pub(crate) async fn turn(&self) -> Turn<'_> {
         self.writers.fetch_add(1, Ordering::Relaxed);
         let writer = Writer(self);
@@ -79,7 +79,7 @@ impl Queue {
 /// The turn of one writer.
 #[derive(Debug)]
 pub(crate) struct Turn<'q> {
-    // Dropped first: a writer that comes between the two waits a moment for nothing.
+    // Dropped first: a writer that arrives between the two drops waits, for a moment and without need.
     _turn: MutexGuard<'q, ()>,
     _writer: Writer<'q>,
 }
@@ -95,7 +95,7 @@ impl Drop for Writer<'_> {
 }
 
 impl SubscriptionService {
-    /// Runs `attempt` until no other writer comes in between, a bounded number of times.
+    /// Runs `attempt` again for as long as it loses to other writers, a bounded number of times.
     ///
     /// The bound on the parameter is spelled out because the future of an `AsyncFn` cannot be shown
     /// to be `Send`, and servers spawn their requests.
@@ -109,9 +109,9 @@ impl SubscriptionService {
         self.tries(None, attempt).await
     }
 
-    /// The same for a change of a record that exists, whose writers take turns.
+    /// The same for the change of an existing record, whose writers take turns.
     ///
-    /// An attempt must not call this itself: it could wait for its own turn.
+    /// `attempt` must not call this method: it could wait for its own turn.
     pub(crate) async fn retrying_on<T, F>(
         &self,
         about: impl Hash,
@@ -143,15 +143,11 @@ impl SubscriptionService {
             };
             lost += 1;
             if lost >= TRIES_MAX {
-                return Err(match key {
-                    Key::Idempotency(_) => Conflict::RequestInProgress.into(),
-                    Key::Plan(_)
-                    | Key::Subscription(_)
-                    | Key::Payment(_)
-                    | Key::User(_)
-                    | Key::Session(_)
-                    | Key::Client(_)
-                    | Key::Document(_) => Error::Busy(key),
+                let in_progress = matches!(key, Key::Idempotency(_));
+                return Err(if in_progress {
+                    Conflict::RequestInProgress.into()
+                } else {
+                    Error::Busy(key)
                 });
             }
             if turn.is_none()
@@ -167,12 +163,12 @@ impl SubscriptionService {
     }
 }
 
-/// How long to pause before the next try, when `lost` tries in a row were lost to other processes:
-/// random, so that writers which lost together do not meet again.
+/// The pause before the next try, after `lost` lost tries in a row. It is random, so that writers which lost at
+/// the same time do not try at the same time again.
 fn pause_after(lost: u32, ids: &dyn Randomness) -> Duration {
     let longest = PAUSE_FIRST.saturating_mul(1 << lost.min(8)).min(PAUSE_MAX);
     let mut part = [0];
-    // Without randomness it pauses for the longest time.
+    // If the source of randomness fails, the pause is the longest.
     let part = if ids.fill_id(&mut part).is_ok() { u32::from(part[0]) } else { 255 };
     longest * part / 255
 }

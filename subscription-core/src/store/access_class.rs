@@ -1,32 +1,32 @@
-//! Access classes: the index that lists by status and by access walk along.
+//! Access classes: the index for lists by status and by access.
 //!
 //! A class is a status, with the phase for the statuses that grant access, and with a mark for
-//! subscriptions that are blocked. Time alone moves a subscription from one class to the next: nobody
-//! writes the record when its start or its end passes. So a store keeps the class in which a record was
-//! last seen, and moves what is due before it lists by access. Until a record is moved the classes are
-//! *behind*; after the clock was set back, or for an instance whose clock is slower, they are *ahead*.
-//! Lists are right in either case, because they also look at the times themselves.
+//! subscriptions that are blocked. Time alone moves a subscription from one class to the next: no record is
+//! written when its start or its end passes. So a store saves the class in which a record was last seen, and
+//! before a list by access it moves the records whose start or end has passed. Until a record is moved the
+//! classes are *behind*; after the clock was set back, or for an instance whose clock is slower, they are
+//! *ahead*. Lists are right in either case, because they also compare the times themselves.
 
 use super::query::SubscriptionFilter;
 use crate::subscriptions::{Phase, SubscriptionStatus};
 
-/// The class that a subscription is listed in. Two plain fields, because lists in memory compare classes often.
+/// The class of a subscription. It has two plain fields, because lists in memory compare classes often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct AccessClass {
     pub(super) status: SubscriptionStatus,
     pub(super) mark: Mark,
 }
 
-/// How far a subscription has come, as it was last seen.
+/// The second part of a class: the phase in which the subscription was last seen, or that it is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mark {
-    /// Between its start and its end; or of a status that grants no access, whatever the time.
+    /// The subscription is between its start and its end, or has a status that grants no access.
     Current,
-    /// Of a status that grants access, before its start.
+    /// The status grants access, and the start has not come.
     Waiting,
-    /// Of a status that grants access, after its end.
+    /// The status grants access, and the end has passed.
     Over,
-    /// Blocked, in any status.
+    /// The subscription is blocked, in any status.
     Blocked,
 }
 
@@ -41,7 +41,7 @@ impl From<Phase> for Mark {
 }
 
 impl AccessClass {
-    /// The phase that it was last seen in, if time changes its class.
+    /// The phase in which the subscription was last seen; `None` if time does not change its class.
     pub(super) fn phase(self) -> Option<Phase> {
         match self.mark {
             _ if !self.status.grants_access() => None,
@@ -53,7 +53,7 @@ impl AccessClass {
     }
 }
 
-/// The condition under which a class can hold what a list asks for.
+/// The condition under which a class can have records of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     /// At any time.
@@ -66,7 +66,7 @@ pub(super) enum Holds {
     IfMisplaced,
 }
 
-/// The classes that hold what `filter` asks for by status and access.
+/// The classes that can have records which `filter` admits.
 pub(super) fn classes(
     filter: &SubscriptionFilter,
 ) -> impl Iterator<Item = (AccessClass, Holds)> + '_ {
@@ -98,8 +98,8 @@ pub(super) fn classes(
     })
 }
 
-/// True if a list by access needs what is due moved first: it is about statuses that grant access, and
-/// about more than one user.
+/// True if records must be moved to their present class before the list is read: the list is by access, over
+/// statuses that grant access, and over more than one user.
 pub(super) fn is_by_access(filter: &SubscriptionFilter) -> bool {
     filter.is_active.is_some()
         && filter.user_id.is_none()

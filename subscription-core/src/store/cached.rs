@@ -41,7 +41,7 @@ pub struct CacheInvalidator {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// No earlier version enters the cache again.
+    /// The latest known version: no earlier one enters the cache again.
     version: Version,
     record: Option<Record>,
 }
@@ -51,7 +51,7 @@ fn is_cached(key: &Key) -> bool {
 }
 
 impl CacheInvalidator {
-    /// How long a record is believed by default, where nothing reports changes by other processes.
+    /// How long a record stays in the cache by default, if no changes by other processes are reported.
     pub const LAG: Duration = Duration::from_secs(3);
 
     fn new(lag: Duration) -> Self {
@@ -63,25 +63,25 @@ impl CacheInvalidator {
         }
     }
 
-    /// Forgets a record that has this version now; for a deleted record, the one after its last.
+    /// Removes a record that has this version now. The version of a deleted record is the one after its last.
     pub fn forget(&self, key: &Key, version: Version) {
         if is_cached(key) {
             self.put(key.clone(), version, None);
         }
     }
 
-    /// Forgets everything, because changes may have been missed.
+    /// Removes all records, because reports of changes may have been missed.
     pub fn forget_all(&self) {
         self.records.invalidate_all();
         self.slugs.invalidate_all();
     }
 
-    /// The number of reads that the cache answered.
+    /// The number of reads whose record was in the cache.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// The number of reads for which the store was asked.
+    /// The number of reads that went on to the store.
     pub fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
@@ -90,13 +90,18 @@ impl CacheInvalidator {
         self.records.get(key)?.record
     }
 
+    /// Puts a record that the store returned into the cache.
+    fn stored(&self, found: Option<Record>) -> Option<Record> {
+        found.inspect(|record| self.put_record(record))
+    }
+
     fn counted(&self, found: Option<Record>) -> Option<Record> {
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
 
-    /// Stores a version of a record, or only that it exists, unless a later version is known.
+    /// Stores a record, or with `None` only its version, unless a later version is known.
     fn put(&self, key: Key, version: Version, record: Option<Record>) {
         self.records.entry(key).and_compute_with(|known| match known {
             Some(known) if known.value().version > version => Op::Nop,
@@ -113,7 +118,7 @@ impl CacheInvalidator {
         self.put(record.key(), record.version(), Some(record.clone()));
     }
 
-    /// Removes a record from the cache, but not the knowledge of its version.
+    /// Removes a record from the cache, but not its version.
     fn read_again(&self, key: &Key) {
         if is_cached(key) {
             self.records.entry(key.clone()).and_compute_with(|known| match known {
@@ -145,11 +150,7 @@ impl<S: Store> Store for CachedStore<S> {
         if let Some(record) = self.cache.counted(self.cache.get(key)) {
             return Ok(Some(record));
         }
-        let found = self.inner.get(key).await?;
-        if let Some(record) = &found {
-            self.cache.put_record(record);
-        }
-        Ok(found)
+        Ok(self.cache.stored(self.inner.get(key).await?))
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
@@ -160,11 +161,7 @@ impl<S: Store> Store for CachedStore<S> {
         if let Some(record) = self.cache.counted(known.filter(is_current)) {
             return Ok(Some(record));
         }
-        let found = self.inner.find(value).await?;
-        if let Some(record) = &found {
-            self.cache.put_record(record);
-        }
-        Ok(found)
+        Ok(self.cache.stored(self.inner.find(value).await?))
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
@@ -180,8 +177,8 @@ impl<S: Store> Store for CachedStore<S> {
         let written: Vec<_> = written.cloned().collect();
         let deleted = changes.deletes.iter().filter(|delete| is_cached(&delete.key));
         let deleted: Vec<_> = deleted.cloned().collect();
-        // Until the outcome is known, also if the caller does not wait for it, the records are read from
-        // the store: a reader who saw a part of the set there must not find the rest here as it was.
+        // Until the outcome is known, the records are read from the store, even if the caller stops waiting:
+        // a reader that saw one record of the set there must not get an older one from the cache.
         for record in &written {
             self.cache.forget(&record.key(), record.version());
         }
@@ -191,7 +188,7 @@ impl<S: Store> Store for CachedStore<S> {
         let outcome = self.inner.commit(changes).await;
         match &outcome {
             Ok(()) => written.iter().for_each(|record| self.cache.put_record(record)),
-            // The set was decided on a record of the cache: the next attempt must read it again.
+            // The change was decided on a record from the cache: the next attempt must read it from the store.
             Err(StoreError::Conflict(key)) => self.cache.read_again(key),
             Err(_) => {}
         }

@@ -11,27 +11,27 @@ use crate::values::clock::Timestamp;
 use crate::values::id::{PlanId, SubscriptionId, UserId};
 use crate::values::version::Version;
 
-/// A change that a store takes whole or not at all.
+/// Changes that a store applies all together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSet {
     /// Conditions on records that the set does not change.
     pub guards: Vec<Guard>,
-    /// Records as they will be. The version of each is one more than the version that was read; a new record
-    /// has [`Version::FIRST`].
+    /// Records to write. The version of each is one more than the version that was read; a new record has
+    /// [`Version::FIRST`].
     pub writes: Vec<Record>,
-    /// Records that will be gone.
+    /// Records to delete.
     pub deletes: Vec<Delete>,
     /// Events, which enter the feed in this order.
     pub events: Vec<Event>,
-    /// Events up to and with this sequence are gone from the feed.
+    /// Removes the events up to and including this sequence from the feed.
     pub forget_events: Option<u64>,
 }
 
 impl ChangeSet {
-    /// How many writes and deletes one commit takes.
+    /// The largest number of writes and deletes in one commit.
     pub const RECORDS_MAX: usize = 1_000;
 
-    /// True if it asks no more than whether the store takes writes.
+    /// True if the set changes and checks nothing: its commit only shows whether the store accepts writes.
     pub fn is_empty(&self) -> bool {
         let Self { guards, writes, deletes, events, forget_events } = self;
         guards.is_empty()
@@ -50,7 +50,7 @@ impl ChangeSet {
             .collect()
     }
 
-    /// Checks what every store must refuse alike, before it looks at its records.
+    /// Checks the rules for change sets that need no stored record. Every store calls it first.
     pub fn check(&self) -> Result<(), BadChangeSet> {
         let records = self.writes.len() + self.deletes.len();
         if records > Self::RECORDS_MAX {
@@ -78,19 +78,19 @@ impl ChangeSet {
     }
 }
 
-/// A condition under which a change set is taken.
+/// A condition that must hold for a change set to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guard {
-    /// The record still has this version; with [`Version::NEW`], there is none.
+    /// The record still has this version. [`Version::NEW`] means that there is no such record.
     Unchanged {
         /// The record.
         key: Key,
         /// Its version as it was read.
         version: Version,
     },
-    /// No subscription refers to the plan, but for those that this change set deletes.
+    /// No subscription refers to the plan, apart from those that this change set deletes.
     PlanUnused(PlanId),
-    /// Every subscription of the user is expired, but for those that this change set writes or deletes.
+    /// Every subscription of the user is expired, apart from those that this change set writes or deletes.
     NoOtherLiveSubscription(UserId),
     /// The idempotency record of this key expires at this moment or before.
     Expired {
@@ -101,7 +101,7 @@ pub enum Guard {
     },
 }
 
-/// A record that will be gone.
+/// A record to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
     /// The record.

@@ -1,4 +1,4 @@
-//! Why a store did not do what it was asked, by what the caller can do about it.
+//! Errors of a store, divided by what the caller can do about them.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ impl fmt::Display for Unique {
     }
 }
 
-/// Why a store refused or failed. But for [`StoreError::Unavailable`] nothing was written.
+/// The reason why a store refused or failed. After any but [`StoreError::Unavailable`], nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The record is not at the version that the change set was made for: read again, decide again.
+    /// The record no longer has the version that the change set was made for: read it again and decide again.
     #[error("{0} has changed meanwhile")]
     Conflict(Key),
     /// Another record has the value.
@@ -45,13 +45,13 @@ pub enum StoreError {
     /// Subscriptions refer to the plan.
     #[error("plan {0} is in use")]
     PlanInUse(PlanId),
-    /// The change set breaks the rules for change sets: a fault of the caller's code.
+    /// The change set breaks the rules for change sets: an error in the calling code.
     #[error("the change set {0}")]
     BadChangeSet(BadChangeSet),
-    /// The store cannot be reached, or lost its answer: a commit may or may not have taken effect.
+    /// The store cannot be reached, or its response was lost: a commit may or may not have been applied.
     #[error("the store is unavailable")]
     Unavailable(#[source] Source),
-    /// The store holds what cannot be read, or answers what cannot be understood.
+    /// The store has data that cannot be read, or returned a response that makes no sense.
     #[error("the store is damaged")]
     Damaged(#[source] Source),
 }
@@ -59,17 +59,17 @@ pub enum StoreError {
 /// The error of a store's own library.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// How a change set breaks the rules for change sets.
+/// The rule that a change set breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadChangeSet {
     /// A record is written or deleted more than once.
     #[error("names {0} twice")]
     NamedTwice(Key),
-    /// A write is not of a version that follows one.
+    /// A write or a delete has [`Version::NEW`](crate::Version::NEW), which no stored record has.
     #[error("writes {0} without a version")]
     NoVersion(Key),
-    /// More writes and deletes than one commit takes.
-    #[error("has {0} writes and deletes, more than one commit takes")]
+    /// The set has more writes and deletes than one commit may have.
+    #[error("has {0} writes and deletes, more than one commit may have")]
     TooLarge(usize),
     /// The body of a document is longer than [`Document::BODY_BYTES_MAX`](super::Document::BODY_BYTES_MAX).
     #[error("has a body in {0} that is too long")]

@@ -45,10 +45,10 @@ pub use idempotency::{
 pub use memory::MemoryStore;
 pub use query::{
     ClientQuery, Direction, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
-    PlanQuery, Position, Query, SessionQuery, SortKey, SubscriptionFilter, SubscriptionOrder,
+    PlanQuery, Position, SessionQuery, SortKey, SubscriptionFilter, SubscriptionOrder,
     SubscriptionQuery,
 };
-pub use record::{Key, Kind, Record, UniqueValue};
+pub use record::{Key, Kind, Query, Record, UniqueValue};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
 pub use user_query::{EmailPrefix, UserFilter, UserQuery};
 
@@ -63,20 +63,20 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// [`StoreExt`] has the same reads for one kind of record.
 ///
-/// Reads give `Ok(None)` for what is not there. A record is handed out behind an [`Arc`], so that a
-/// store which holds records in memory need not copy them.
+/// Reads return `Ok(None)` for a record that does not exist. Records are returned behind an [`Arc`], so that
+/// a store in memory need not copy them.
 ///
 /// # Commit
 ///
 /// To ensure correctness:
 ///
-/// - [`commit`](Store::commit) takes all of a [`ChangeSet`] or none of it. No reader sees a part of
-///   it, and a refused one leaves nothing behind, no event either.
+/// - [`commit`](Store::commit) applies all of a [`ChangeSet`] or none of it. No reader sees a part of
+///   it, and a refused set writes nothing, no event either.
 /// - Once it has returned `Ok`, every later read sees the change, and the change survives a crash of
-///   the process as far as the store promises to keep anything.
-/// - A write is taken only if the stored record has the version before the record's own; for
+///   the process as far as the store promises durability.
+/// - A write is accepted only if the stored record has the version before the record's own; for
 ///   [`Version::FIRST`](crate::Version::FIRST) there must be no such record. A [`Delete`] and a
-///   [`Guard::Unchanged`] are taken only at the very version they name. Otherwise the commit is
+///   [`Guard::Unchanged`] are accepted only at exactly the version that they name. Otherwise the commit is
 ///   refused with [`StoreError::Conflict`], which names the record.
 /// - [`Guard::PlanUnused`] holds if no subscription refers to the plan once the set's deletes are
 ///   done; otherwise [`StoreError::PlanInUse`]. A subscription that is being written at the same
@@ -89,33 +89,34 @@ pub use sql::{SqlStore, error::OpenError};
 /// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise
 ///   [`StoreError::Conflict`] with its key. Versions alone cannot tell: a key that is used again after
 ///   its record was deleted begins at the first version again.
-/// - What [`Unique`] names is unique among the records that exist. Otherwise the commit is refused
+/// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
 ///   slug to a new one. (The service never passes a value between two records that one set writes;
 ///   what happens then is up to the store.)
-/// - References are the service's business, which holds them by guards: a store takes a payment for a
-///   subscription that it does not have.
-/// - A guard is about what is stored before the set: it says nothing of records that the set itself
+/// - The service checks references between records, by guards. A store accepts a payment for a subscription
+///   that it does not have.
+/// - A guard is checked against the records stored before the set, not against records that the set itself
 ///   writes.
 /// - A set that breaks [`ChangeSet::check`] is refused with [`StoreError::BadChangeSet`].
-/// - Versions are checked before uniqueness, so that who is told `Taken` had read the latest.
-/// - Where two sets race for the same record or value, one is taken and the other refused.
-/// - An empty set is taken and changes nothing. It is how a server asks whether the store takes writes,
-///   so a store whose file is gone, whose own disk is full or that can only be read refuses it, as it
-///   would any other, with [`StoreError::Unavailable`].
-/// - [`StoreError::Unavailable`] is the one error after which a set may have been taken.
+/// - Versions are checked before uniqueness: a caller that gets `Taken` had read the latest versions.
+/// - If two sets race for the same record or value, one is accepted and the other refused.
+/// - An empty set is accepted and changes nothing. A server commits one to learn whether the store accepts
+///   writes, so a store whose file is gone, whose disk is full or that is read-only refuses it, as it
+///   would any other set, with [`StoreError::Unavailable`].
+/// - [`StoreError::Unavailable`] is the only error after which a set may have been applied.
 ///
 /// # Lists
 ///
-/// - A page holds records that its filter admits, in its order, from after its position on, up to its
-///   limit. [`Page::next`] is the position of the last one, and set only if more follow.
-/// - Records alike in what they are sorted by are sorted by id, in the same direction. Ids order as
-///   their bytes do, which is the order of creation.
-/// - A position need not be that of a record that exists still.
-/// - Names and the keys of e-mail addresses sort byte by byte, prices by value, renewals that are not set after all others;
+/// - A page holds the records that its filter admits, in its order, after its position, up to its limit.
+///   [`Page::next`] is the position of the last record, and is set only if more follow.
+/// - Records with the same sort value are sorted by id, in the same direction. Ids are sorted byte by byte,
+///   which is the order of creation.
+/// - A position may be that of a record that no longer exists.
+/// - Names and the keys of e-mail addresses are sorted byte by byte, prices by value, and renewals that are not
+///   set come last;
 ///   descending is the exact reverse.
-/// - Going on from [`Page::next`] gives every record that was there all the while exactly once,
-///   whatever is made, changed elsewhere or deleted meanwhile.
+/// - A walk from [`Page::next`] to [`Page::next`] returns every record that exists all the while exactly once,
+///   whatever other records are created, changed or deleted meanwhile.
 ///
 /// # Events
 ///
@@ -139,7 +140,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Returns the part of the event feed that the query selects.
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError>;
 
-    /// Takes all of a change set or none of it.
+    /// Applies all of a change set or none of it.
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError>;
 }
 

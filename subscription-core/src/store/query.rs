@@ -1,15 +1,14 @@
-//! Questions that are answered by a page at a time.
+//! Queries: lists of records, a page at a time.
 //!
-//! A page is found by the place of the last record of the page before it, never by counting: it
-//! costs the same at the end of a list as at its start, and what is made or deleted meanwhile makes
-//! no other record appear twice or be missed.
+//! Pages are keyset pages: a page begins after the position of the last record of the page before it. So a
+//! page at the end of a list costs the same as one at its start, and a record that is created or deleted
+//! meanwhile makes no other record appear twice or be missed.
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::document::{DocumentId, DocumentQuery};
-use super::user_query::UserQuery;
+use super::document::DocumentId;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -19,17 +18,17 @@ use crate::values::id::{PlanId, SubscriptionId, UserId};
 use crate::values::text::{ExternalId, Name};
 use crate::with_fields;
 
-/// Which way an order goes.
+/// The direction in which a list is sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// The smallest or oldest first.
+    /// From the smallest or oldest to the largest or newest.
     #[default]
     Ascending,
-    /// The exact reverse.
+    /// The reverse of [`Direction::Ascending`], also for records without a value.
     Descending,
 }
 
-/// How many records a page has at the most: 1 to 200, by default 50.
+/// The largest number of records on a page: from 1 to 200, by default 50.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageLimit(u8);
 
@@ -37,7 +36,7 @@ impl PageLimit {
     /// The largest page.
     pub const MAX: Self = Self(200);
 
-    /// A page of `limit` records.
+    /// A page of at most `limit` records.
     pub fn new(limit: usize) -> Result<Self, InvalidValue> {
         match u8::try_from(limit) {
             Ok(limit @ 1..=200) => Ok(Self(limit)),
@@ -45,7 +44,7 @@ impl PageLimit {
         }
     }
 
-    /// The bare number.
+    /// The limit as a plain integer.
     pub const fn get(self) -> usize {
         self.0 as usize
     }
@@ -57,16 +56,16 @@ impl Default for PageLimit {
     }
 }
 
-/// Some records in order, and where to go on.
+/// One page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The records.
+    /// The records, in the order of the list.
     pub items: Vec<T>,
-    /// The place of the last of them, if more follow.
+    /// The position of the last record, if more follow: the next page begins after it.
     pub next: Option<Position>,
 }
 
-/// A place in an order: what a record is sorted by, and its id among those with the same.
+/// The position of a record in a list: the value that the list is sorted by, then the id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
     /// The value that the record is sorted by.
@@ -79,26 +78,26 @@ pub struct Position {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortKey {
-    /// The time of creation, which the id itself tells.
+    /// The time of creation. It has no value of its own, because the order of ids is the order of creation.
     CreatedAt,
     /// A plan's tier.
     Tier(Tier),
-    /// A plan's price, by value.
+    /// A plan's price, compared as a number.
     Price(#[serde(with = "rust_decimal_text")] Decimal),
-    /// A plan's name, byte by byte.
+    /// A plan's name, compared byte by byte.
     Name(Name),
-    /// A subscription's renewal.
+    /// The time of a subscription's next renewal.
     RenewsAt(Timestamp),
-    /// A subscription without a renewal: after all that have one.
+    /// A subscription without a renewal, sorted after all that have one.
     NeverRenews,
     /// A user's e-mail address, by its [key](crate::Email::key).
     Email(String),
-    /// A document's id, after its due time where that is what the list is about. The id of the
-    /// [`Position`] is nil: documents are named by text.
+    /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is
+    /// the nil UUID, because the ids of documents are texts.
     Document {
-        /// When it is due.
+        /// The document's due time, in a list of due documents.
         due_at: Option<Timestamp>,
-        /// Its id.
+        /// The document's id.
         id: DocumentId,
     },
 }
@@ -123,9 +122,9 @@ pub enum PlanOrder {
     /// [`Plan::tier`].
     #[default]
     Tier,
-    /// [`Plan::price`], by value.
+    /// [`Plan::price`], compared as a number.
     Price,
-    /// [`Plan::name`], byte by byte.
+    /// [`Plan::name`], compared byte by byte.
     Name,
     /// [`Plan::created_at`].
     CreatedAt,
@@ -145,12 +144,12 @@ impl PlanOrder {
         }
     }
 
-    /// The place of `plan` in this order.
+    /// The position of `plan` in this order.
     pub fn position(self, plan: &Plan) -> Position {
         Position { key: self.key(plan), id: plan.id.uuid() }
     }
 
-    /// True if `position` is one of this order.
+    /// True if `position` is a position in a list of this order.
     pub const fn fits(self, position: &Position) -> bool {
         matches!(
             (self, &position.key),
@@ -162,24 +161,24 @@ impl PlanOrder {
     }
 }
 
-/// Which plans; all that are given must hold.
+/// The plans to list: those that meet all conditions that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanFilter {
-    /// Open for new subscriptions or not.
+    /// Plans that are open for new subscriptions, or plans that are not.
     pub is_active: Option<bool>,
-    /// Of this cycle.
+    /// Plans with this billing cycle.
     pub billing_cycle: Option<BillingCycle>,
-    /// Of this product.
+    /// Plans of this product at the payment provider.
     pub product_id: Option<ExternalId>,
-    /// Of this tier.
+    /// Plans of this tier.
     pub tier: Option<Tier>,
-    /// Shown as the most popular or not.
+    /// Plans that are marked as most popular, or plans that are not.
     pub most_popular: Option<bool>,
 }
 
 impl PlanFilter {
-    /// True if `plan` is one of those asked for.
+    /// True if `plan` meets the conditions.
     pub fn admits(&self, plan: &Plan) -> bool {
         self.is_active.is_none_or(|is_active| plan.is_active == is_active)
             && self.billing_cycle.is_none_or(|cycle| plan.billing_cycle == cycle)
@@ -193,15 +192,15 @@ impl PlanFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanQuery {
-    /// Which ones.
+    /// The plans to list.
     pub filter: PlanFilter,
-    /// Sorted by what.
+    /// The value that the list is sorted by.
     pub order: PlanOrder,
-    /// Which way.
+    /// The direction in which the list is sorted.
     pub direction: Direction,
-    /// After which place; from the start if `None`.
+    /// The position after which the page begins; from the start if `None`.
     pub after: Option<Position>,
-    /// How many.
+    /// The largest number of records on the page.
     pub limit: PageLimit,
 }
 
@@ -211,7 +210,7 @@ pub enum SubscriptionOrder {
     /// [`Subscription::created_at`].
     #[default]
     CreatedAt,
-    /// [`Subscription::renews_at`]; those without one come after all others.
+    /// [`Subscription::renews_at`]; subscriptions without a renewal come last.
     RenewsAt,
 }
 
@@ -230,12 +229,12 @@ impl SubscriptionOrder {
         }
     }
 
-    /// The place of `subscription` in this order.
+    /// The position of `subscription` in this order.
     pub const fn position(self, subscription: &Subscription) -> Position {
         Position { key: self.key(subscription), id: subscription.id.uuid() }
     }
 
-    /// True if `position` is one of this order.
+    /// True if `position` is a position in a list of this order.
     pub const fn fits(self, position: &Position) -> bool {
         matches!(
             (self, &position.key),
@@ -245,29 +244,29 @@ impl SubscriptionOrder {
     }
 }
 
-/// Which subscriptions; all that are given must hold.
+/// The subscriptions to list: those that meet all conditions that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
-    /// Of this user.
+    /// Subscriptions of this user.
     pub user_id: Option<UserId>,
-    /// To this plan.
+    /// Subscriptions to this plan.
     pub subscription_plan_id: Option<PlanId>,
-    /// In one of these states; in any if empty.
+    /// Subscriptions with one of these statuses; with any status if empty.
     pub statuses: Vec<SubscriptionStatus>,
-    /// Whether the subscription grants access at [`SubscriptionQuery::now`].
+    /// Subscriptions that grant access at [`SubscriptionQuery::now`], or subscriptions that do not.
     pub is_active: Option<bool>,
-    /// With this id at the payment provider.
+    /// The subscription with this id at the payment provider.
     pub external_subscription_id: Option<ExternalId>,
-    /// Renewing before this moment, not at it. In any state: `renews_at` stays on what was cancelled, has
-    /// expired or is unpaid, so a list of what is to be charged names its [`statuses`](Self::statuses).
+    /// Subscriptions that renew before this moment, not at it. Subscriptions that are cancelled, expired or
+    /// unpaid keep their `renews_at`: to list those to be charged, set [`statuses`](Self::statuses) too.
     pub renews_before: Option<Timestamp>,
-    /// Renewing at this moment or after it: windows that share a border share no record.
+    /// Subscriptions that renew at this moment or after it, so that adjacent time windows share no record.
     pub renews_after: Option<Timestamp>,
 }
 
 impl SubscriptionFilter {
-    /// True if `subscription` is one of those asked for at `now`.
+    /// True if `subscription` meets the conditions at `now`.
     pub fn admits(&self, subscription: &Subscription, now: Timestamp) -> bool {
         self.user_id.is_none_or(|user_id| subscription.user_id == user_id)
             && self.subscription_plan_id.is_none_or(|id| subscription.subscription_plan_id == id)
@@ -284,17 +283,17 @@ impl SubscriptionFilter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionQuery {
-    /// Which ones.
+    /// The subscriptions to list.
     pub filter: SubscriptionFilter,
-    /// Sorted by what.
+    /// The value that the list is sorted by.
     pub order: SubscriptionOrder,
-    /// Which way.
+    /// The direction in which the list is sorted.
     pub direction: Direction,
-    /// After which place; from the start if `None`.
+    /// The position after which the page begins; from the start if `None`.
     pub after: Option<Position>,
-    /// How many.
+    /// The largest number of records on the page.
     pub limit: PageLimit,
-    /// The moment for which [`SubscriptionFilter::is_active`] is asked. The service sets it.
+    /// The moment at which [`SubscriptionFilter::is_active`] is decided. The service sets it.
     pub now: Timestamp,
 }
 
@@ -316,13 +315,13 @@ impl Default for SubscriptionQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaymentQuery {
-    /// Which subscription's.
+    /// The subscription whose payments are listed.
     pub subscription_id: SubscriptionId,
-    /// Which way.
+    /// The direction in which the list is sorted.
     pub direction: Direction,
-    /// After which place; from the start if `None`.
+    /// The position after which the page begins; from the start if `None`.
     pub after: Option<Position>,
-    /// How many.
+    /// The largest number of records on the page.
     pub limit: PageLimit,
 }
 
@@ -337,12 +336,12 @@ impl PaymentQuery {
         }
     }
 
-    /// The place of `payment` in this order.
+    /// The position of `payment` in a list of payments.
     pub const fn position(payment: &Payment) -> Position {
         Position { key: SortKey::CreatedAt, id: payment.id.uuid() }
     }
 
-    /// True if `position` is one of this order.
+    /// True if `position` is a position in a list of this order.
     pub const fn fits(position: &Position) -> bool {
         matches!(position.key, SortKey::CreatedAt)
     }
@@ -437,25 +436,4 @@ pub enum IdempotencyQuery {
         /// The largest number of records.
         limit: PageLimit,
     },
-}
-
-/// A list of records of any kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Query {
-    /// Plans.
-    Plan(PlanQuery),
-    /// Subscriptions.
-    Subscription(SubscriptionQuery),
-    /// Payments of a subscription.
-    Payment(PaymentQuery),
-    /// Users.
-    User(UserQuery),
-    /// Sessions.
-    Session(SessionQuery),
-    /// Clients.
-    Client(ClientQuery),
-    /// Idempotency records.
-    Idempotency(IdempotencyQuery),
-    /// Documents.
-    Document(DocumentQuery),
 }

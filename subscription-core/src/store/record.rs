@@ -1,4 +1,4 @@
-//! Records of every kind, the keys that name them, and the values that find them.
+//! The kinds of record: each with its key, its query, and the values by which its records are found.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::document::{Document, DocumentKey, DocumentQuery};
 use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::query::{
-    ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, Query, SessionQuery, SubscriptionQuery,
+    ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery, SubscriptionQuery,
 };
 use super::user_query::UserQuery;
 use crate::accounts::{Client, IdentityKey, Session, User};
@@ -18,27 +18,6 @@ use crate::subscriptions::Subscription;
 use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::values::text::{Email, ExternalId, Slug};
 use crate::values::version::Version;
-
-/// A stored record of any kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
-    /// A plan.
-    Plan(Arc<Plan>),
-    /// A subscription.
-    Subscription(Arc<Subscription>),
-    /// A payment.
-    Payment(Arc<Payment>),
-    /// A user.
-    User(Arc<User>),
-    /// A session.
-    Session(Arc<Session>),
-    /// A client.
-    Client(Arc<Client>),
-    /// The result of a create that may be repeated.
-    Idempotency(Arc<IdempotencyRecord>),
-    /// A document.
-    Document(Arc<Document>),
-}
 
 impl Record {
     /// The key that names the record.
@@ -77,27 +56,14 @@ impl Record {
         };
         values.into_iter().flatten()
     }
-
-    /// The version of the record.
-    pub fn version(&self) -> Version {
-        match self {
-            Self::Plan(plan) => plan.version,
-            Self::Subscription(subscription) => subscription.version,
-            Self::Payment(payment) => payment.version,
-            Self::User(user) => user.version,
-            Self::Session(session) => session.version,
-            Self::Client(client) => client.version,
-            Self::Idempotency(record) => record.version,
-            Self::Document(document) => document.version,
-        }
-    }
 }
 
-/// Ties the type of a record to its id, its query and its variant of [`Record`], [`Key`] and [`Query`].
+/// A kind of record: the type of its records, its id, its query, and its variant of [`Record`], [`Key`] and
+/// [`Query`].
 pub trait Kind: Sized + Send + Sync + 'static {
-    /// The id that names one record of this kind.
+    /// The id of a record of this kind.
     type Id: Send + Sync;
-    /// The lists of this kind.
+    /// The query that lists records of this kind.
     type Query: Send;
 
     /// The key of the record with this id.
@@ -121,8 +87,35 @@ pub trait Kind: Sized + Send + Sync + 'static {
 }
 
 macro_rules! kinds {
-    ($($variant:ident: $record:ty, $id:ty, $query:ty;)+) => {$(
-        impl From<$record> for Record {
+    ($($(#[$doc:meta])* $variant:ident: $record:ty, $id:ty, $query:ty;)+) => {
+        /// A stored record of any kind.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Record {
+            $($(#[$doc])* $variant(Arc<$record>),)+
+        }
+
+        impl Record {
+            /// The version of the record.
+            pub fn version(&self) -> Version {
+                match self {
+                    $(Self::$variant(record) => record.version,)+
+                }
+            }
+        }
+
+        /// The key that names a record of any kind.
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Key {
+            $($(#[$doc])* $variant($id),)+
+        }
+
+        /// A list of records of any kind.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Query {
+            $($(#[$doc])* $variant($query),)+
+        }
+
+        $(impl From<$record> for Record {
             fn from(record: $record) -> Self {
                 Self::$variant(Arc::new(record))
             }
@@ -147,22 +140,30 @@ macro_rules! kinds {
             fn from_record(record: Record) -> Option<Arc<Self>> {
                 if let Record::$variant(record) = record { Some(record) } else { None }
             }
-        }
-    )+};
+        })+
+    };
 }
 
 kinds! {
+    /// Plans.
     Plan: Plan, PlanId, PlanQuery;
+    /// Subscriptions.
     Subscription: Subscription, SubscriptionId, SubscriptionQuery;
+    /// Payments, listed by subscription.
     Payment: Payment, PaymentId, PaymentQuery;
+    /// Users.
     User: User, UserId, UserQuery;
+    /// Sessions.
     Session: Session, SessionId, SessionQuery;
+    /// Clients.
     Client: Client, Slug, ClientQuery;
+    /// Idempotency records.
     Idempotency: IdempotencyRecord, IdempotencyKey, IdempotencyQuery;
+    /// Documents.
     Document: Document, DocumentKey, DocumentQuery;
 }
 
-/// A value that at most one record has, by which that record is found.
+/// A value that at most one record has, and by which the record is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UniqueValue<'a> {
     /// [`Plan::slug`].
@@ -190,27 +191,6 @@ impl UniqueValue<'_> {
     }
 }
 
-/// The name of any record.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// A plan.
-    Plan(PlanId),
-    /// A subscription.
-    Subscription(SubscriptionId),
-    /// A payment.
-    Payment(PaymentId),
-    /// A user.
-    User(UserId),
-    /// A session.
-    Session(SessionId),
-    /// A client.
-    Client(Slug),
-    /// The result of a create that may be repeated.
-    Idempotency(IdempotencyKey),
-    /// A document.
-    Document(DocumentKey),
-}
-
 impl From<Subject> for Key {
     fn from(subject: Subject) -> Self {
         match subject {
@@ -233,8 +213,8 @@ impl fmt::Display for Key {
             Self::User(id) => Subject::User(*id).fmt(f),
             Self::Session(id) => Subject::Session(*id).fmt(f),
             Self::Client(id) => Subject::Client(id.clone()).fmt(f),
-            // The caller's key is nobody else's business, a log's least of all.
-            Self::Idempotency(key) => write!(f, "the answer to a request to {}", key.operation),
+            // The key that the client chose must not be logged.
+            Self::Idempotency(key) => write!(f, "the idempotency record of a {}", key.operation),
             Self::Document(key) => write!(f, "{} {}", key.collection, key.id),
         }
     }

@@ -111,39 +111,34 @@ impl<S: Store, M: StoreMeter> TimedStore<S, M> {
         Self { inner, meter }
     }
 
-    fn report<T>(&self, call: StoreCall, begun: Instant, done: &Result<T, StoreError>) {
+    async fn timed<T>(
+        &self,
+        call: StoreCall,
+        pending: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let begun = Instant::now();
+        let done = pending.await;
         self.meter.called(call, begun.elapsed(), done.as_ref().err());
+        done
     }
 }
 
 #[async_trait]
 impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        let begun = Instant::now();
-        let done = self.inner.get(key).await;
-        self.report(StoreCall::get(key), begun, &done);
-        done
+        self.timed(StoreCall::get(key), self.inner.get(key)).await
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
-        let begun = Instant::now();
-        let done = self.inner.find(value).await;
-        self.report(StoreCall::find(value), begun, &done);
-        done
+        self.timed(StoreCall::find(value), self.inner.find(value)).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        let begun = Instant::now();
-        let done = self.inner.list(query).await;
-        self.report(StoreCall::list(query), begun, &done);
-        done
+        self.timed(StoreCall::list(query), self.inner.list(query)).await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        let begun = Instant::now();
-        let done = self.inner.events(query).await;
-        self.report(StoreCall::Events, begun, &done);
-        done
+        self.timed(StoreCall::Events, self.inner.events(query)).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
@@ -154,9 +149,7 @@ impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
                 revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
             }
         }
-        let begun = Instant::now();
-        let done = self.inner.commit(changes).await;
-        self.report(StoreCall::Commit, begun, &done);
+        let done = self.timed(StoreCall::Commit, self.inner.commit(changes)).await;
         if done.is_ok() {
             self.meter.sessions(opened, revoked);
         }

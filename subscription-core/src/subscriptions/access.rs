@@ -1,9 +1,9 @@
-//! Access by time: from the start of a subscription until its end.
+//! Access by time: a subscription grants access from its start until its end.
 
 use super::Subscription;
 use crate::values::clock::Timestamp;
 
-/// The phase of a subscription's life at one moment.
+/// The phase of a subscription at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Before `starts_at`.
@@ -17,8 +17,8 @@ pub enum Phase {
 impl Subscription {
     /// The phase at `now`.
     ///
-    /// A record is never judged by a time before its last write. So what had begun or ended when it was
-    /// written has done so for every instance, also for one whose clock is behind.
+    /// A time before the last write counts as the time of the last write. So a subscription that had begun or
+    /// ended when it was written has done so for every instance, even for one whose clock is behind.
     pub fn phase_at(&self, now: Timestamp) -> Phase {
         let now = now.max(self.updated_at);
         if self.ends_at.is_some_and(|ends_at| ends_at <= now) {
@@ -35,13 +35,13 @@ impl Subscription {
         !self.blocked && self.could_grant_at(now)
     }
 
-    /// True if the subscription grants access at `now` or would if it were not blocked.
+    /// True if the subscription grants access at `now`, or would grant it if it were not blocked.
     pub(super) fn could_grant_at(&self, now: Timestamp) -> bool {
         self.status.grants_access() && self.phase_at(now) == Phase::Current
     }
 
-    /// True if access has begun or ended since the last write: the record then shows another
-    /// `is_active` than it had, at the same version.
+    /// True if access has begun or ended since the last write, by time alone: `is_active` is then shown with
+    /// another value than was written, at the same version.
     pub fn access_moved_by(&self, now: Timestamp) -> bool {
         self.access_moves() && self.phase_at(now) != self.phase_at(self.updated_at)
     }

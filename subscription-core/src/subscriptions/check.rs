@@ -1,11 +1,11 @@
-//! The rules between the fields of a subscription that is made already.
+//! The rules between the fields of a stored subscription.
 
 use super::{Subscription, before_start};
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Subscription {
-    /// Checks the rules between its fields, which hold for every record that the service has written.
-    /// For records that come from elsewhere.
+    /// Checks the rules between the fields of a subscription that comes from an import. The service writes no
+    /// subscription that breaks them.
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
         for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {
@@ -22,7 +22,7 @@ impl Subscription {
         faults.into_result()
     }
 
-    /// True if its status gives an end to what has none.
+    /// True if a subscription with this status always has an end.
     fn ends_by_status(&self) -> bool {
         let mut endless = Self { ends_at: None, ..self.clone() };
         endless.set_end_by_status(self.updated_at);

@@ -1,16 +1,17 @@
-//! The periods of a subscription: where each begins and ends.
+//! The periods of a subscription: when each begins and ends.
 //!
-//! Every period is counted from the anchor, never from the period before it: 31 January, monthly,
-//! gives 28 February and then 31 March again. The day is clamped to the month's last. All in UTC.
+//! Every period is counted from the anchor, never from the period before it. So a monthly subscription that
+//! begins on 31 January renews on 28 February and then on 31 March. A day that a month lacks becomes its last
+//! day. All times are in UTC.
 
 #![warn(clippy::arithmetic_side_effects)]
 
-use chrono::{DateTime, Datelike, Days, Months, Utc};
+use chrono::{DateTime, Datelike, Months, TimeDelta, Utc};
 
 use crate::plans::{BillingCycle, CycleUnit};
 use crate::values::clock::Timestamp;
 
-/// The grid of a subscription's periods.
+/// The periods of a subscription: those of a billing cycle, counted from an anchor.
 ///
 /// ```
 /// use subscription_core::{BillingCycle, Schedule};
@@ -31,14 +32,15 @@ pub struct Schedule {
     cycle: BillingCycle,
 }
 
-/// One period: from its start up to, but without, its end.
+/// One period: from its start until its end, which is not part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// Counted from 0, which starts at the anchor.
+    /// The number of the period. Period 0 starts at the anchor.
     pub number: u32,
-    /// Its first moment.
+    /// The first moment of the period.
     pub starts_at: Timestamp,
-    /// The first moment of the next one; `None` if there is none (paid once, or the end of time).
+    /// The first moment of the next period; `None` if there is none, because the plan is paid once or the year
+    /// 9999 ends.
     pub ends_at: Option<Timestamp>,
 }
 
@@ -48,22 +50,33 @@ impl Schedule {
         Self { anchor_at, cycle }
     }
 
-    /// Where period `number` starts: the anchor and so many cycles.
+    /// The start of period `number`: the anchor and this number of cycles.
     ///
-    /// `None` beyond the year 9999, and for all but the first of what is paid once.
+    /// `None` beyond the year 9999. A schedule that is paid once has only period 0.
     pub fn start_of(&self, number: u32) -> Option<Timestamp> {
-        if number == 0 {
-            return Some(self.anchor_at);
-        }
-        // Without its zone, whose offset chrono would ask for twice.
+        if number == 0 { Some(self.anchor_at) } else { self.moved(i64::from(number)) }
+    }
+
+    /// The anchor moved by a number of cycles, forwards or backwards.
+    fn moved(&self, cycles: i64) -> Option<Timestamp> {
+        // Without its time zone, whose offset chrono would look up twice.
         let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
         let (unit, count) = self.cycle.length()?;
-        let units = u32::from(count).checked_mul(number)?;
+        let units = i64::from(count).checked_mul(cycles)?;
+        let by_days = |days| anchor.checked_add_signed(TimeDelta::try_days(days)?);
+        let by_months = |months: i64| {
+            let span = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
+            if months < 0 {
+                anchor.checked_sub_months(span)
+            } else {
+                anchor.checked_add_months(span)
+            }
+        };
         let start = match unit {
-            CycleUnit::Day => anchor.checked_add_days(Days::new(u64::from(units))),
-            CycleUnit::Week => anchor.checked_add_days(Days::new(u64::from(units).checked_mul(7)?)),
-            CycleUnit::Month => anchor.checked_add_months(Months::new(units)),
-            CycleUnit::Year => anchor.checked_add_months(Months::new(units.checked_mul(12)?)),
+            CycleUnit::Day => by_days(units),
+            CycleUnit::Week => by_days(units.checked_mul(7)?),
+            CycleUnit::Month => by_months(units),
+            CycleUnit::Year => by_months(units.checked_mul(12)?),
         };
         Timestamp::try_from(start?.and_utc()).ok()
     }
@@ -83,10 +96,10 @@ impl Schedule {
         }
     }
 
-    /// The start of the period that ends at `at` where a period starts there, else of the one in which
-    /// `at` lies. The period before the anchor counts too; what is paid once has none.
+    /// The start of the period that ends at `at`, or else of the period in which `at` lies. The period before
+    /// the anchor counts too. `None` if the plan is paid once.
     pub fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
-        // Every subscription is shown in its first period once.
+        // The usual case first: every subscription is once in its first period.
         if self.start_of(1) == Some(at) {
             return Some(self.anchor_at);
         }
@@ -96,21 +109,8 @@ impl Schedule {
         }
         match number.checked_sub(1) {
             Some(before) => self.start_of(before),
-            None => self.cycle_before_anchor(),
+            None => self.moved(-1),
         }
-    }
-
-    fn cycle_before_anchor(&self) -> Option<Timestamp> {
-        let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
-        let (unit, count) = self.cycle.length()?;
-        let count = u32::from(count);
-        let start = match unit {
-            CycleUnit::Day => anchor.checked_sub_days(Days::new(count.into())),
-            CycleUnit::Week => anchor.checked_sub_days(Days::new(u64::from(count).checked_mul(7)?)),
-            CycleUnit::Month => anchor.checked_sub_months(Months::new(count)),
-            CycleUnit::Year => anchor.checked_sub_months(Months::new(count.checked_mul(12)?)),
-        };
-        Timestamp::try_from(start?.and_utc()).ok()
     }
 
     /// True if a period starts at `at`.
@@ -118,7 +118,7 @@ impl Schedule {
         self.last_start(at).is_some_and(|(_, starts_at)| starts_at == at)
     }
 
-    /// The last period that starts at `at` or before, by its number and its start.
+    /// The number and the start of the last period that starts at `at` or before.
     fn last_start(&self, at: Timestamp) -> Option<(u32, Timestamp)> {
         if at < self.anchor_at {
             return None;
@@ -138,7 +138,7 @@ impl Schedule {
             CycleUnit::Year => years()?,
         };
         let number = u32::try_from(units.checked_div(i64::from(count))?).ok()?;
-        // Calendar units were counted without looking at the day and the hour.
+        // Months and years were counted without regard to the day and the hour, so this may be one too many.
         if let Some(start) = self.start_of(number).filter(|start| *start <= at) {
             return Some((number, start));
         }

@@ -1,18 +1,14 @@
-//! The JSON of a subscription, with the period that it is in.
+//! The JSON of a subscription, with its current period.
 
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::{Subscription, SubscriptionStatus};
-use crate::plans::BillingCycle;
 use crate::values::clock::Timestamp;
-use crate::values::id::{PlanId, SubscriptionId, UserId};
-use crate::values::metadata::Metadata;
-use crate::values::text::ExternalId;
-use crate::values::version::Version;
 
 impl Subscription {
-    /// The start of the period that ends with the next renewal, but not before `starts_at`; the start
-    /// of the trial during it. `None` where nothing renews.
+    /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it
+    /// is the start of the trial. `None` if the subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
         let renews_at = self.renews_at?;
         let start = match self.status {
@@ -34,49 +30,26 @@ impl Subscription {
     }
 }
 
-/// The fields in the order in which callers see them.
-#[derive(Serialize)]
-struct Shown<'s> {
-    id: SubscriptionId,
-    user_id: UserId,
-    subscription_plan_id: PlanId,
-    external_subscription_id: Option<&'s ExternalId>,
-    billing_cycle: BillingCycle,
-    status: SubscriptionStatus,
-    is_active: bool,
-    blocked: bool,
-    renews_at: Option<Timestamp>,
-    starts_at: Timestamp,
-    ends_at: Option<Timestamp>,
-    current_period_start: Option<Timestamp>,
-    current_period_end: Option<Timestamp>,
-    metadata: Option<&'s Metadata>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    version: Version,
-}
-
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = Shown {
-            id: self.id,
-            user_id: self.user_id,
-            subscription_plan_id: self.subscription_plan_id,
-            external_subscription_id: self.external_subscription_id.as_ref(),
-            billing_cycle: self.billing_cycle,
-            status: self.status,
-            is_active: self.is_active,
-            blocked: self.blocked,
-            renews_at: self.renews_at,
-            starts_at: self.starts_at,
-            ends_at: self.ends_at,
-            current_period_start: self.current_period_start(),
-            current_period_end: self.current_period_end(),
-            metadata: self.metadata.as_ref(),
-            created_at: self.created_at,
-            updated_at: self.updated_at,
-            version: self.version,
-        };
-        shown.serialize(serializer)
+        let mut fields = serializer.serialize_struct("Subscription", 17)?;
+        fields.serialize_field("id", &self.id)?;
+        fields.serialize_field("user_id", &self.user_id)?;
+        fields.serialize_field("subscription_plan_id", &self.subscription_plan_id)?;
+        fields.serialize_field("external_subscription_id", &self.external_subscription_id)?;
+        fields.serialize_field("billing_cycle", &self.billing_cycle)?;
+        fields.serialize_field("status", &self.status)?;
+        fields.serialize_field("is_active", &self.is_active)?;
+        fields.serialize_field("blocked", &self.blocked)?;
+        fields.serialize_field("renews_at", &self.renews_at)?;
+        fields.serialize_field("starts_at", &self.starts_at)?;
+        fields.serialize_field("ends_at", &self.ends_at)?;
+        fields.serialize_field("current_period_start", &self.current_period_start())?;
+        fields.serialize_field("current_period_end", &self.current_period_end())?;
+        fields.serialize_field("metadata", &self.metadata)?;
+        fields.serialize_field("created_at", &self.created_at)?;
+        fields.serialize_field("updated_at", &self.updated_at)?;
+        fields.serialize_field("version", &self.version)?;
+        fields.end()
     }
 }

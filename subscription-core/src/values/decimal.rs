@@ -137,8 +137,8 @@ impl<'de> Deserialize<'de> for Amount {
 }
 
 /// A whole number from 0 to `MAX`.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
 pub struct Bounded<const MAX: u64>(u64);
 
 impl<const MAX: u64> Bounded<MAX> {
@@ -191,11 +191,5 @@ impl<const MAX: u64> fmt::Display for Bounded<MAX> {
 impl<const MAX: u64> fmt::Debug for Bounded<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl<'de, const MAX: u64> Deserialize<'de> for Bounded<MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(u64::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }

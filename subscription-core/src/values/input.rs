@@ -1,8 +1,7 @@
-//! The reader of JSON inputs: field by field, every fault noted, nothing lost.
+//! The reader of JSON inputs: it reads field by field and collects all faults.
 //!
-//! Deriving `Deserialize` would stop at the first wrong type and could not tell `null` from absent.
-//! Values stay text until the field's own type reads them, so that numbers keep their
-//! digits.
+//! A derived `Deserialize` would stop at the first wrong type, and would not distinguish `null` from absent.
+//! Values stay text until the type of the field parses them, so that numbers keep their digits.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,10 +16,10 @@ use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 /// The reason why a JSON input was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// It is no JSON, or has a field twice.
+    /// The input is not JSON, or has a field twice.
     #[error(transparent)]
     Malformed(#[from] MalformedJson),
-    /// It is JSON, but not what was asked for.
+    /// The input is JSON, but its fields have faults.
     #[error(transparent)]
     Invalid(#[from] Faults),
 }
@@ -29,9 +28,9 @@ pub enum InputError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at line {line}, column {column}")]
 pub struct MalformedJson {
-    /// Counted from 1; 0 where the text ended before its first character.
+    /// The line, counted from 1; 0 if the text is empty.
     pub line: usize,
-    /// Counted from 1 in bytes; 0 is the start of the line.
+    /// The byte in the line, counted from 1; 0 is the start of the line.
     pub column: usize,
     /// The reason, without the place.
     pub message: String,
@@ -50,17 +49,17 @@ impl From<serde_json::Error> for MalformedJson {
 /// A field that may be left out, be null, or have a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Field<T> {
-    /// Not mentioned: the default at creation, no change at an update.
+    /// The field is absent: it gets its default at creation, and does not change at an update.
     #[default]
     Absent,
-    /// Empty, and meant to be.
+    /// The field is `null`: it is to be empty.
     Null,
-    /// This value.
+    /// The field has this value.
     Value(T),
 }
 
 impl<T> Field<T> {
-    /// True if the field is not mentioned.
+    /// True if the field is absent.
     pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
@@ -98,11 +97,11 @@ impl<T: Serialize> Serialize for Field<T> {
     }
 }
 
-/// How many unknown fields are told: nobody has so many typos, and the answer to a body of thousands
-/// would be many times its size.
-const UNKNOWN_FIELDS_TOLD_MAX: usize = 100;
+/// The largest number of unknown fields that are reported: the response to thousands of them would be many
+/// times the size of the request.
+const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
-/// The fields of a JSON object; each is read once, and the fields left over are unknown.
+/// The fields of a JSON object. Each is read once, and the fields left over are unknown.
 pub(crate) struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
     faults: Faults,
@@ -134,7 +133,7 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// Takes a field that may be left out, but not be null.
+    /// Reads a field that may be absent, but not null.
     pub(crate) fn optional<T>(
         &mut self,
         name: &'static str,
@@ -144,15 +143,14 @@ impl<'a> Fields<'a> {
             Field::Absent => None,
             Field::Value(value) => Some(value),
             Field::Null => {
-                self.note(
-                    InvalidValue::new(FaultCode::NullNotAllowed, "must not be null").at(name),
-                );
+                let refused = InvalidValue::new(FaultCode::NullNotAllowed, "must not be null");
+                self.note(refused.at(name));
                 None
             }
         }
     }
 
-    /// Takes a field that may be left out or null. One that cannot be read is noted as a fault.
+    /// Reads a field that may be absent or null. If it cannot be parsed, a fault is recorded.
     pub(crate) fn nullable<T>(
         &mut self,
         name: &'static str,
@@ -174,7 +172,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes a list of at most `max` texts that may be left out, and notes a fault per element.
+    /// Reads a list of at most `max` texts that may be absent, and records a fault for each invalid element.
     pub(crate) fn list<T: FromStr<Err = InvalidValue>>(
         &mut self,
         name: &'static str,
@@ -194,26 +192,26 @@ impl<'a> Fields<'a> {
         Some(read.collect())
     }
 
-    /// Notes a fault.
+    /// Records a fault.
     pub(crate) fn note(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
 
-    /// Ends the reading: `Ok` with the value if no field was at fault and none is left over.
+    /// Returns the value, if no field has a fault and no field is left over.
     pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
-        for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_TOLD_MAX) {
+        for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_REPORTED_MAX) {
             let refused =
                 InvalidValue::new(FaultCode::UnknownField, "is not a field of this input");
-            // The name is the caller's: enough of it to find the typo, no more.
+            // The name comes from the caller and may be long: its start is enough to find the typo.
             self.faults.push(refused.at(name.chars().take(100).collect::<String>()));
         }
         self.faults.into_result()?;
-        // A required field that is missing has been noted above.
+        // A value is missing only if a required field is, which was recorded as a fault.
         value.ok_or_else(|| InputError::Invalid(Faults::default()))
     }
 }
 
-/// Reads a JSON object and nothing else: its fields in order, none of them twice.
+/// The fields of a text that is one JSON object, in order; a repeated field is an error.
 pub(crate) fn object(json: &[u8]) -> Result<Vec<(Cow<'_, str>, &RawValue)>, MalformedJson> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     let fields = reader.deserialize_map(ObjectVisitor)?;
@@ -248,7 +246,7 @@ fn wrong_type(expected: &'static str) -> InvalidValue {
     InvalidValue::new(FaultCode::WrongType, expected)
 }
 
-/// Reads a JSON string as the text of a `T`.
+/// Parses the text in a JSON string as a `T`.
 pub(crate) fn string<T: FromStr<Err = InvalidValue>>(json: &str) -> Result<T, InvalidValue> {
     text(json)?.parse()
 }
@@ -262,17 +260,17 @@ pub(crate) fn text(json: &str) -> Result<String, InvalidValue> {
         .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must be valid Unicode"))
 }
 
-/// Reads `true` or `false`.
+/// Parses `true` or `false`.
 pub(crate) fn boolean(json: &str) -> Result<bool, InvalidValue> {
     json.parse().map_err(|_| wrong_type("must be true or false"))
 }
 
-/// Reads a JSON number that is whole.
+/// Parses a JSON number that is whole.
 pub(crate) fn whole_number<const MAX: u64>(json: &str) -> Result<Bounded<MAX>, InvalidValue> {
     json.parse()
 }
 
-/// Reads a JSON number, or a string that holds one, digit for digit.
+/// Parses a JSON number, or a string with a number, digit for digit.
 pub(crate) fn amount(json: &str) -> Result<Amount, InvalidValue> {
     match json.as_bytes().first() {
         Some(b'"') => string(json),

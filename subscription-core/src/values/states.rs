@@ -103,7 +103,8 @@ where
         empty if empty.is_empty() => "–".to_owned(),
         names => names,
     };
-    let mut markdown = "| from | may become | also read as |\n| --- | --- | --- |\n".to_owned();
+    let mut markdown =
+        vec!["| from | may become | also read as |\n| --- | --- | --- |\n".to_owned()];
     for row in table {
         for given in std::iter::once(&row.name).chain(row.aliases) {
             assert_eq!(given.parse(), Ok(row.state), "{given}");
@@ -113,9 +114,9 @@ where
         assert_eq!(format!("{:>20}", row.state), format!("{:>20}", row.name));
         let next = list(row.next.iter().map(|state| format!("`{state}`")).collect());
         let aliases = list(row.aliases.iter().map(|alias| format!("`{alias}`")).collect());
-        markdown += &format!("| `{}` | {next} | {aliases} |\n", row.name);
+        markdown.push(format!("| `{}` | {next} | {aliases} |\n", row.name));
     }
-    assert!(documented.contains(&markdown), "{markdown}");
+    assert!(documented.contains(&markdown.concat()), "{}", markdown.concat());
     let refused = "lost".parse::<S>().unwrap_err().to_string();
     let names: Vec<_> = table.iter().map(|row| row.name).collect();
     assert_eq!(refused, format!("must be one of {}", names.join(", ")));

@@ -154,7 +154,7 @@ impl Call {
         Ok(has)
     }
 
-    /// The cursors of the list that is asked for.
+    /// The cursors of the requested list.
     pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
         let variable = self.variable.as_ref().map(|(name, value)| (*name, value.as_str()));

@@ -19,7 +19,7 @@ pub(crate) enum Clients {
 }
 
 impl Clients {
-    /// The client of a credential.
+    /// The client that has this credential.
     pub(crate) async fn find(
         &self,
         credential: &SecretString,

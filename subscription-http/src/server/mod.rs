@@ -75,7 +75,7 @@ subscription_core::with_fields! {
 }
 
 impl Limits {
-    /// The same, with the time-outs of a connection no longer than this.
+    /// The limits, with no time-out of a connection longer than `longest`.
     fn at_most(self, longest: Duration) -> Self {
         Self {
             head_timeout: self.head_timeout.min(longest),
@@ -124,7 +124,7 @@ impl Server {
         Self { api, listener, limits, workers: Workers::none() }
     }
 
-    /// Serves connections on so many threads, each with its own runtime, instead of the runtime that calls
+    /// Serves connections on `count` threads, each with its own runtime, instead of the runtime that calls
     /// [`run`](Self::run). It fails if the system starts no threads.
     pub fn workers(mut self, count: NonZeroUsize) -> std::io::Result<Self> {
         self.workers = Workers::start(count)?;

@@ -25,7 +25,7 @@ impl Workers {
         Self { handles: Vec::new(), threads: Vec::new(), next: 0, ended: None }
     }
 
-    /// Starts so many threads.
+    /// Starts `count` threads.
     pub(super) fn start(count: NonZeroUsize) -> io::Result<Self> {
         let (ended, end) = watch::channel(());
         let mut workers = Self::none();

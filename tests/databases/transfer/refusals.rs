@@ -80,7 +80,7 @@ async fn refusals(store: &impl Movable) {
         assert_eq!(faults(&refused(other).await), [no_export]);
     }
     let later = file.replacen("\"version\":1", "\"version\":2", 1);
-    let version = "line 1: the version of the format is not 1, the only one that can be read";
+    let version = "line 1: the format has version 2, and only version 1 can be read";
     assert_eq!(faults(&refused(&later).await), [version]);
     let negative = file.replacen("\"feed\":", "\"feed\":-", 1);
     assert_first(&refused(&negative).await, "line 1: invalid value: integer `-");

@@ -1,19 +1,20 @@
 //! Users, their sessions, and clients.
 
-use crate::store::{ClientQuery, SessionQuery, StoreExt as _, UniqueValue, UserQuery};
 use std::sync::Arc;
 
 use super::records::{account, at, at_version, client, parsed, session, user};
-use super::steps::{assert_taken, deleting, limit, stored, writing};
+use super::steps::{assert_stored, assert_taken, found, limit, listed, put, remove, writing};
 use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason,
     Scope, Session, User,
 };
-use crate::store::{PageLimit, Record, Store, Unique};
+use crate::store::{
+    ClientQuery, PageLimit, Record, SessionQuery, Store, Unique, UniqueValue, UserQuery,
+};
 use crate::values::clock::Timestamp;
 use crate::values::id::SessionId;
 
-/// All fields away from their defaults.
+/// No field has its default.
 pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
     let reasons = [
         RevocationReason::Logout,
@@ -23,7 +24,7 @@ pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
     ];
     let addresses = ["127.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "255.255.255.255"];
     for ((n, reason), ip) in (1..).zip(reasons).zip(addresses) {
-        let full = Record::from(Session {
+        let full = Session {
             opened_with: std::array::from_fn(|n| u8::try_from(n * 8).unwrap()),
             key_id: u8::MAX,
             salt: std::array::from_fn(|n| u8::try_from(255 - n).unwrap()),
@@ -33,11 +34,10 @@ pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
             revoked: Some(Revocation { at: at(5), reason }),
             origin: Origin { ip: Some(ip.parse().unwrap()), user_agent: Some(parsed("Tür/1.0")) },
             ..session(n)
-        });
+        };
+        put(&store, [full.clone()]).await;
 
-        store.commit(writing([full.clone()])).await.unwrap();
-
-        assert_eq!(stored(&store, &full.key()).await, Some(full));
+        assert_stored(&store, [full]).await;
     }
 }
 
@@ -61,131 +61,120 @@ pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
         ..client(2)
     };
 
-    for record in [full, bare].map(Record::from) {
-        store.commit(writing([record.clone()])).await.unwrap();
+    put(&store, [full.clone(), bare.clone()]).await;
 
-        assert_eq!(stored(&store, &record.key()).await, Some(record));
-    }
+    assert_stored(&store, [full, bare]).await;
 }
 
-/// As it was sent, though it is compared otherwise.
+/// An address reads back as it was sent, though it is compared in another form.
 pub async fn an_address_reads_back_as_it_was_written(store: Arc<dyn Store>) {
     let email = parsed("Ada@B\u{fc}cher.Example");
     let written = User { email, closing: true, ..account(1) };
 
-    store.commit(writing([Record::from(written.clone())])).await.unwrap();
+    put(&store, [written.clone()]).await;
 
-    let read = store.get_as::<User>(&written.id).await.unwrap().unwrap();
-    assert_eq!(*read, written);
+    assert_stored(&store, [written.clone()]).await;
+    let Some(Record::User(read)) = found(&store, UniqueValue::UserEmail(&written.email)).await
+    else {
+        panic!("nobody has {}", written.email.as_str())
+    };
     assert_eq!(read.email.as_str(), "Ada@B\u{fc}cher.Example");
 }
 
-/// Without case, the domain in its ASCII form.
+/// Addresses are compared without case, with the domain in its ASCII form.
 pub async fn an_address_is_taken_in_every_spelling(store: Arc<dyn Store>) {
-    let first = User { email: parsed("ada@b\u{fc}cher.example"), ..account(1) };
-    store.commit(writing([Record::from(first)])).await.unwrap();
+    put(&store, [User { email: parsed("ada@b\u{fc}cher.example"), ..account(1) }]).await;
 
     for spelling in ["ADA@B\u{fc}cher.example", "ada@XN--BCHER-KVA.example"] {
         let second = User { email: parsed(spelling), ..account(2) };
-        assert_taken(&store.commit(writing([Record::from(second)])).await, Unique::UserEmail);
+        assert_taken(&store.commit(writing([second])).await, Unique::UserEmail);
     }
 }
 
 /// Issuer and subject together, byte by byte.
 pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) {
-    let other_issuer = User {
-        identity: IdentityKey { issuer: parsed("https://other"), ..account(1).identity },
-        ..account(2)
+    let identity = |issuer: &str, subject: &str| IdentityKey {
+        issuer: parsed(issuer),
+        subject: parsed(subject),
     };
-    let other_case = User {
-        identity: IdentityKey { subject: parsed("SUBJECT 1"), ..account(1).identity },
-        ..account(3)
-    };
-    let users = [account(1), other_issuer, other_case];
-    store.commit(writing(users.clone().map(Record::from))).await.unwrap();
+    let identities = [
+        account(1).identity,
+        identity("https://other", "subject 1"),
+        identity("https://id.example.com", "SUBJECT 1"),
+    ];
+    let users =
+        identities.into_iter().zip(1..).map(|(identity, n)| User { identity, ..account(n) });
+    put(&store, users.clone()).await;
 
     for user in users {
-        let found = store.find_as::<User>(UniqueValue::UserIdentity(&user.identity)).await.unwrap();
-        assert_eq!(found.as_deref(), Some(&user));
+        let found = found(&store, UniqueValue::UserIdentity(&user.identity)).await;
+        assert_eq!(found, Some(user.into()));
     }
-    let nobody = IdentityKey { subject: parsed("nobody"), ..account(1).identity };
-    assert_eq!(store.find_as::<User>(UniqueValue::UserIdentity(&nobody)).await.unwrap(), None);
+    let nobody = identity("https://id.example.com", "nobody");
+    assert_eq!(found(&store, UniqueValue::UserIdentity(&nobody)).await, None);
 }
 
-/// By id, as many as asked for; one that reopens is not listed any more.
+/// By id, as many as asked for; an account that is no longer closing is not listed.
 pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
-    let closing = |n| Record::from(User { closing: true, ..account(n) });
-    store.commit(writing([Record::from(account(1)), closing(4)])).await.unwrap();
-    store.commit(writing([closing(2), Record::from(account(3))])).await.unwrap();
-    let ids = async |limit| -> Vec<_> {
-        store
-            .list_as::<User>(UserQuery::Closing { limit })
-            .await
-            .unwrap()
-            .items
-            .iter()
-            .map(|user| user.id)
-            .collect()
-    };
+    let closing = |n| User { closing: true, ..account(n) };
+    put(&store, [account(1), closing(4)]).await;
+    put(&store, [closing(2), account(3)]).await;
+    let users = async |limit| listed::<User>(&store, UserQuery::Closing { limit }).await;
 
-    assert_eq!(ids(PageLimit::MAX).await, [account(2).id, account(4).id]);
-    assert_eq!(ids(limit(1)).await, [account(2).id]);
+    assert_eq!(users(PageLimit::MAX).await, [closing(2), closing(4)].map(Arc::new));
+    assert_eq!(users(limit(1)).await, [closing(2)].map(Arc::new));
 
-    store.commit(writing([at_version(Record::from(account(2)), 2)])).await.unwrap();
-    store.commit(deleting([closing(4)])).await.unwrap();
-    assert_eq!(ids(PageLimit::MAX).await, []);
+    put(&store, [at_version(account(2), 2)]).await;
+    remove(&store, [closing(4)]).await;
+    assert_eq!(users(PageLimit::MAX).await, []);
 }
 
-/// A session of user 0 that ends by itself at `end`.
+/// A session of user 0 that expires at `end`.
 fn ending(n: u64, end: u64) -> Session {
     Session { expires_at: at(end), idle_expires_at: at(end), ..session(n) }
 }
 
-/// Neither those that were ended, nor those that ended by themselves, nor anybody else's.
-pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn Store>) {
-    let revoked = Session {
-        revoked: Some(Revocation { at: at(20), reason: RevocationReason::Logout }),
-        ..ending(2, 100)
-    };
+/// A session of user 0 that was revoked at `end`.
+fn revoked(n: u64, end: u64, reason: RevocationReason) -> Session {
+    Session { revoked: Some(Revocation { at: at(end), reason }), ..session(n) }
+}
+
+/// Sessions of user 0 that end at 30, 40, 20 (revoked) and 30 seconds, and one of user 9.
+async fn with_sessions(store: &Arc<dyn Store>) {
+    let revoked =
+        Session { revoked: revoked(2, 20, RevocationReason::Logout).revoked, ..ending(2, 100) };
     let others = Session { user_id: user(9), ..ending(3, 100) };
-    let sessions = [ending(5, 30), ending(1, 40), revoked, others].map(Record::from);
-    store.commit(writing(sessions)).await.unwrap();
-    let ids = async |n, now| -> Vec<_> {
-        let live = store
-            .list_as::<Session>(SessionQuery::LiveOf { user: user(n), now: at(now) })
-            .await
-            .unwrap()
-            .items;
-        live.iter().map(|session| session.id).collect()
+    put(store, [ending(5, 30), ending(1, 40), revoked, others, ending(4, 30)]).await;
+}
+
+async fn session_ids(store: &Arc<dyn Store>, query: SessionQuery) -> Vec<SessionId> {
+    listed::<Session>(store, query).await.iter().map(|session| session.id).collect()
+}
+
+/// Neither those that were revoked, nor those that expired, nor those of other users.
+pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn Store>) {
+    with_sessions(&store).await;
+    let ids = async |n, now| {
+        session_ids(&store, SessionQuery::LiveOf { user: user(n), now: at(now) }).await
     };
 
-    assert_eq!(ids(0, 19).await, [5, 2, 1].map(|n| session(n).id));
-    assert_eq!(ids(0, 20).await, [5, 1].map(|n| session(n).id));
+    assert_eq!(ids(0, 19).await, [5, 4, 2, 1].map(|n| session(n).id));
+    assert_eq!(ids(0, 20).await, [5, 4, 1].map(|n| session(n).id));
     assert_eq!(ids(0, 30).await, [session(1).id]);
     assert_eq!(ids(0, 40).await, []);
     assert_eq!(ids(9, 40).await, [session(3).id]);
     assert_eq!(ids(5, 0).await, []);
 
-    store.commit(deleting([Record::from(ending(5, 30))])).await.unwrap();
-    assert_eq!(ids(0, 20).await, [session(1).id]);
+    remove(&store, [ending(5, 30)]).await;
+    assert_eq!(ids(0, 20).await, [4, 1].map(|n| session(n).id));
 }
 
-/// From a place on, and as many as asked for; nobody else's.
+/// From a position on, and as many as asked for; none of other users.
 pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn Store>) {
-    let revoked = Session {
-        revoked: Some(Revocation { at: at(20), reason: RevocationReason::Logout }),
-        ..ending(2, 100)
-    };
-    let others = Session { user_id: user(9), ..ending(3, 10) };
-    let sessions = [ending(5, 30), ending(1, 40), revoked, others, ending(4, 30)];
-    store.commit(writing(sessions.map(Record::from))).await.unwrap();
-    let ids = async |now, skip, limit| -> Vec<_> {
-        let ended = store
-            .list_as::<Session>(SessionQuery::EndedOf { user: user(0), now: at(now), skip, limit })
-            .await
-            .unwrap()
-            .items;
-        ended.iter().map(|session| session.id).collect()
+    with_sessions(&store).await;
+    let ids = async |now, skip, limit| {
+        let query = SessionQuery::EndedOf { user: user(0), now: at(now), skip, limit };
+        session_ids(&store, query).await
     };
 
     assert_eq!(ids(40, 0, PageLimit::MAX).await, [1, 5, 4, 2].map(|n| session(n).id));
@@ -196,53 +185,46 @@ pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn
     assert_eq!(ids(19, 0, limit(2)).await, []);
 }
 
-async fn ended(store: &Arc<dyn Store>, before: Timestamp, limit: PageLimit) -> Vec<SessionId> {
-    let ended =
-        store.list_as::<Session>(SessionQuery::Ended { by: before, limit }).await.unwrap().items;
-    ended.iter().map(|session| session.id).collect()
+async fn ended(store: &Arc<dyn Store>, by: u64, limit: PageLimit) -> Vec<SessionId> {
+    session_ids(store, SessionQuery::Ended { by: at(by), limit }).await
 }
 
-/// By themselves or by revocation, whichever came first.
+/// By expiry or by revocation, whichever came first.
 pub async fn ended_sessions_are_listed_by_their_end(store: Arc<dyn Store>) {
-    let revoked = |n, end| Session {
-        revoked: Some(Revocation { at: at(end), reason: RevocationReason::RevokeAll }),
-        ..session(n)
-    };
+    let revoked = |n, end| revoked(n, end, RevocationReason::RevokeAll);
     let idle = Session { expires_at: at(1_000), idle_expires_at: at(30), ..session(3) };
     let old = Session { expires_at: at(40), idle_expires_at: at(1_000), ..session(4) };
-    let sessions = [revoked(100, 10), revoked(20, 1_000), idle, old, session(50)];
-    store.commit(writing(sessions.map(Record::from))).await.unwrap();
+    put(&store, [revoked(100, 10), revoked(20, 1_000), idle, old, session(50)]).await;
 
     let order = [100, 20, 3, 4, 50].map(|n| session(n).id);
     let cases = [(9, 0), (10, 1), (29, 2), (30, 3), (40, 4), (49, 4), (50, 5)];
-    for (before, count) in cases {
+    for (by, count) in cases {
         let expected: Vec<_> = order.iter().take(count).copied().collect();
-        assert_eq!(ended(&store, at(before), PageLimit::MAX).await, expected, "{before}");
+        assert_eq!(ended(&store, by, PageLimit::MAX).await, expected, "{by}");
     }
-    assert_eq!(ended(&store, at(50), limit(2)).await, [100, 20].map(|n| session(n).id));
+    assert_eq!(ended(&store, 50, limit(2)).await, [100, 20].map(|n| session(n).id));
 }
 
-/// Under its new end alone.
+/// It is listed by its new end alone.
 pub async fn a_session_that_goes_on_ends_later(store: Arc<dyn Store>) {
-    store.commit(writing([Record::from(session(1))])).await.unwrap();
+    put(&store, [session(1)]).await;
 
     let refreshed = Session { expires_at: at(100), idle_expires_at: at(9), ..session(1) };
-    store.commit(writing([at_version(Record::from(refreshed), 2)])).await.unwrap();
+    put(&store, [at_version(refreshed, 2)]).await;
 
-    assert_eq!(ended(&store, at(8), PageLimit::MAX).await, []);
-    assert_eq!(ended(&store, at(9), PageLimit::MAX).await, [session(1).id]);
+    assert_eq!(ended(&store, 8, PageLimit::MAX).await, []);
+    assert_eq!(ended(&store, 9, PageLimit::MAX).await, [session(1).id]);
 }
 
-/// Shut-out ones too.
+/// Revoked ones too.
 pub async fn clients_are_listed_by_id(store: Arc<dyn Store>) {
-    let shut_out = Client { revoked_at: Some(at(1)), ..client(2) };
-    for record in [client(3), shut_out, client(1)] {
-        store.commit(writing([Record::from(record)])).await.unwrap();
+    let revoked = Client { revoked_at: Some(at(1)), ..client(2) };
+    for record in [client(3), revoked.clone(), client(1)] {
+        put(&store, [record]).await;
     }
-    store.commit(deleting([Record::from(client(3))])).await.unwrap();
+    remove(&store, [client(3)]).await;
 
-    let listed = store.list_as::<Client>(ClientQuery::All).await.unwrap().items;
+    let clients = listed::<Client>(&store, ClientQuery::All).await;
 
-    let ids: Vec<_> = listed.iter().map(|client| client.id.clone()).collect();
-    assert_eq!(ids, [client(1).id, client(2).id]);
+    assert_eq!(clients, [client(1), revoked].map(Arc::new));
 }

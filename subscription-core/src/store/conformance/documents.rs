@@ -5,10 +5,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::records::{at, at_version, document};
-use super::steps::{assert_bad, deleting, limit, stored, writing};
+use super::steps::{assert_absent, assert_bad, assert_stored, limit, put, remove, writing};
+use super::walk::walk;
 use crate::store::{
-    BadChangeSet, Collection, Document, DocumentFilter, DocumentKey, DocumentQuery, Record, Store,
-    StoreExt as _,
+    BadChangeSet, Collection, Document, DocumentFilter, DocumentKey, DocumentQuery, Key, Query,
+    Record, Store,
 };
 use crate::values::clock::Timestamp;
 
@@ -16,17 +17,13 @@ const NOTES: Collection = Collection::named("notes");
 
 /// The ids of a list, read by pages of two.
 async fn listed(store: &Arc<dyn Store>, filter: DocumentFilter) -> Vec<String> {
-    let mut query = DocumentQuery { limit: limit(2), ..DocumentQuery::new(NOTES, filter) };
-    let mut ids = Vec::new();
-    loop {
-        let page = store.list_as::<Document>(query.clone()).await.unwrap();
-        assert!(page.items.len() <= 2, "a page is longer than its limit");
-        ids.extend(page.items.iter().map(|document| document.key.id.to_string()));
-        query.after = page.next;
-        if query.after.is_none() {
-            return ids;
-        }
-    }
+    let query = DocumentQuery { limit: limit(2), ..DocumentQuery::new(NOTES, filter) };
+    let documents = walk(store, Query::Document(query)).await;
+    let keys = documents.iter().map(Record::key);
+    keys.filter_map(
+        |key| if let Key::Document(key) = key { Some(key.id.to_string()) } else { None },
+    )
+    .collect()
 }
 
 fn named(id: &str, document: Document) -> Document {
@@ -34,32 +31,27 @@ fn named(id: &str, document: Document) -> Document {
     Document { key, ..document }
 }
 
-/// Bodies of any text within the bound, with and without the values that lists go by.
+/// Bodies of any text up to the largest size, with and without owner, label and due time.
 pub async fn every_field_of_a_document_reads_back(store: Arc<dyn Store>) {
     let full = Document { body: "x".repeat(Document::BODY_BYTES_MAX).into(), ..document(1) };
     let odd = r#"{"text":"Größe 日本 \\ \" 🏠"}"#;
     let bare = Document { owner: None, label: None, due_at: None, body: odd.into(), ..document(2) };
     let last = Document { due_at: Some(Timestamp::MAX), body: "".into(), ..document(3) };
-    let records = [full, bare, last].map(Record::from);
+    put(&store, [full.clone(), bare.clone(), last.clone()]).await;
 
-    store.commit(writing(records.clone())).await.unwrap();
-
-    for record in records {
-        assert_eq!(stored(&store, &record.key()).await, Some(record));
-    }
+    assert_stored(&store, [full, bare, last]).await;
 }
 
 /// The same id in two collections names two documents.
 pub async fn documents_of_two_collections_do_not_clash(store: Arc<dyn Store>) {
     let other = DocumentKey { collection: Collection::named("other"), ..document(1).key };
-    let both = [document(1), Document { key: other, ..document(1) }].map(Record::from);
-
-    store.commit(writing(both.clone())).await.unwrap();
+    let other = Document { key: other, ..document(1) };
+    put(&store, [document(1), other.clone()]).await;
 
     assert_eq!(listed(&store, DocumentFilter::All).await, ["note-001"]);
-    store.commit(deleting([both[1].clone()])).await.unwrap();
-    assert_eq!(stored(&store, &both[0].key()).await.as_ref(), Some(&both[0]));
-    assert_eq!(stored(&store, &both[1].key()).await, None);
+    remove(&store, [other.clone()]).await;
+    assert_stored(&store, [document(1)]).await;
+    assert_absent(&store, [other]).await;
 }
 
 /// Lists are sorted by id, byte by byte.
@@ -67,7 +59,7 @@ pub async fn documents_are_listed_by_collection_owner_and_label(store: Arc<dyn S
     let (ada, bob) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let of = |id: &str, owner, label: Option<&str>| {
         let label = label.map(|label| label.parse().unwrap());
-        Record::from(named(id, Document { owner, label, ..document(1) }))
+        named(id, Document { owner, label, ..document(1) })
     };
     let documents = [
         of("b", Some(ada), Some("open")),
@@ -77,7 +69,7 @@ pub async fn documents_are_listed_by_collection_owner_and_label(store: Arc<dyn S
         of("a/1", Some(ada), Some("open")),
     ];
 
-    store.commit(writing(documents)).await.unwrap();
+    put(&store, documents).await;
 
     assert_eq!(listed(&store, DocumentFilter::All).await, ["B", "a", "a/1", "b", "~"]);
     assert_eq!(listed(&store, DocumentFilter::Owner(ada)).await, ["a", "a/1", "b"]);
@@ -86,9 +78,9 @@ pub async fn documents_are_listed_by_collection_owner_and_label(store: Arc<dyn S
     assert_eq!(listed(&store, label("ope")).await, [""; 0]);
 }
 
-/// The longest due first, and among those of one moment by id.
+/// The earliest due time first; documents with the same due time by id.
 pub async fn documents_that_are_due_are_listed(store: Arc<dyn Store>) {
-    let due = |id: &str, due_at| Record::from(named(id, Document { due_at, ..document(1) }));
+    let due = |id: &str, due_at| named(id, Document { due_at, ..document(1) });
     let documents = [
         due("e", Some(at(1))),
         due("d", Some(at(3))),
@@ -98,20 +90,20 @@ pub async fn documents_that_are_due_are_listed(store: Arc<dyn Store>) {
         due("f", Some(at(3))),
     ];
 
-    store.commit(writing(documents)).await.unwrap();
+    put(&store, documents).await;
 
     assert_eq!(listed(&store, DocumentFilter::DueBy(at(3))).await, ["e", "c", "d", "f"]);
     assert_eq!(listed(&store, DocumentFilter::DueBy(at(0))).await, [""; 0]);
 }
 
-/// A document leaves the lists of the values that it had.
+/// A changed document is no longer in the lists of its old values.
 pub async fn a_changed_document_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
-    store.commit(writing([Record::from(document(1))])).await.unwrap();
+    put(&store, [document(1)]).await;
     let bob = Uuid::from_u128(2);
     let label = Some("done".parse().unwrap());
     let changed = Document { owner: Some(bob), label, due_at: None, ..document(1) };
 
-    store.commit(writing([at_version(changed.into(), 2)])).await.unwrap();
+    put(&store, [at_version(changed, 2)]).await;
 
     for (filter, ids) in [
         (DocumentFilter::Owner(Uuid::from_u128(1)), 0),

@@ -1,23 +1,17 @@
-//! Answers kept so that a request may be repeated.
+//! Idempotency records: the stored result of a create, by its key and by the time at which it expires.
 
-use crate::store::{IdempotencyQuery, StoreExt as _};
 use std::sync::Arc;
 
 use super::records::{answer, at, at_version, parsed, request};
-use super::steps::{deleting, kept_answers, limit, stored, writing};
-use crate::store::{IdempotencyKey, IdempotencyRecord, Operation, PageLimit, Record, Store};
+use super::steps::{assert_stored, limit, listed, put};
+use crate::store::{
+    IdempotencyKey, IdempotencyQuery, IdempotencyRecord, Operation, PageLimit, Store,
+};
 use crate::values::clock::Timestamp;
 
-fn keeping(numbers: impl IntoIterator<Item = u64>) -> Vec<Record> {
-    numbers.into_iter().map(answer).map(Record::from).collect()
-}
-
-async fn expired(store: &Arc<dyn Store>, now: Timestamp, limit: PageLimit) -> Vec<IdempotencyKey> {
-    let expired = store
-        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: now, limit })
-        .await
-        .unwrap()
-        .items;
+async fn expired(store: &Arc<dyn Store>, by: Timestamp, limit: PageLimit) -> Vec<IdempotencyKey> {
+    let query = IdempotencyQuery::Expired { by, limit };
+    let expired = listed::<IdempotencyRecord>(store, query).await;
     expired.iter().map(|record| record.key.clone()).collect()
 }
 
@@ -30,32 +24,27 @@ pub async fn an_answer_belongs_to_its_operation_client_and_key(store: Arc<dyn St
         IdempotencyKey { client: String::new(), ..request(1) },
         IdempotencyKey { key: parsed("Request-1"), ..request(1) },
     ];
-    for (key, n) in keys.iter().zip(10..) {
-        let record = IdempotencyRecord { key: key.clone(), ..answer(n) };
-        store.commit(writing([Record::from(record)])).await.unwrap();
+    let records = keys.into_iter().zip(10..);
+    let records = records.map(|(key, n)| IdempotencyRecord { key, ..answer(n) });
+    for record in records.clone() {
+        put(&store, [record]).await;
     }
 
-    for (key, n) in keys.iter().zip(10..) {
-        let found = store.get_as::<IdempotencyRecord>(key).await.unwrap();
-        assert_eq!(found.map(|found| found.expires_at), Some(at(n)), "{key:?}");
-    }
+    assert_stored(&store, records).await;
 }
 
-/// The service decides what an expired answer means.
+/// The service, not the store, decides what an expired record means.
 pub async fn an_expired_answer_still_reads_back(store: Arc<dyn Store>) {
     let long_ago = IdempotencyRecord { expires_at: Timestamp::MIN, ..answer(1) };
 
-    store.commit(writing([Record::from(long_ago.clone())])).await.unwrap();
+    put(&store, [long_ago.clone()]).await;
 
-    assert_eq!(
-        store.get_as::<IdempotencyRecord>(&request(1)).await.unwrap(),
-        Some(Arc::new(long_ago))
-    );
+    assert_stored(&store, [long_ago]).await;
 }
 
 /// A record that expires exactly at the time of the query is listed too.
 pub async fn answers_that_have_expired_are_listed_and_no_other(store: Arc<dyn Store>) {
-    store.commit(writing(keeping(1..=5))).await.unwrap();
+    put(&store, (1..=5).map(answer)).await;
 
     let microsecond = |n, by: i64| Timestamp::from_micros(at(n).micros() + by).unwrap();
     let cases = [
@@ -72,10 +61,10 @@ pub async fn answers_that_have_expired_are_listed_and_no_other(store: Arc<dyn St
     }
 }
 
-/// In the order of their expiry, whatever that of their keys or their writing.
+/// They are sorted by the time at which they expire, not by key or by the order of the writes.
 pub async fn the_longest_expired_answers_come_first(store: Arc<dyn Store>) {
     for n in [4, 20, 1, 3, 100, 2] {
-        store.commit(writing(keeping([n]))).await.unwrap();
+        put(&store, [answer(n)]).await;
     }
 
     let expected = [1, 2, 3, 4, 20, 100].map(request);
@@ -86,39 +75,14 @@ pub async fn the_longest_expired_answers_come_first(store: Arc<dyn Store>) {
     }
 }
 
-/// They can be deleted as they were listed, a batch at a time, until none is left.
-pub async fn expired_answers_can_be_swept(store: Arc<dyn Store>) {
-    store.commit(writing(keeping(1..=10))).await.unwrap();
-
-    let mut batches = Vec::new();
-    while batches.len() < 10 {
-        let batch = store
-            .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired { by: at(7), limit: limit(3) })
-            .await
-            .unwrap()
-            .items;
-        if batch.is_empty() {
-            break;
-        }
-        batches.push(batch.len());
-        let records = batch.iter().map(|record| Record::from((**record).clone()));
-        store.commit(deleting(records)).await.unwrap();
-    }
-
-    assert_eq!(batches, [3, 3, 1]);
-    let left: Vec<_> = kept_answers(&store).await.iter().map(|left| left.key.clone()).collect();
-    assert_eq!(left, [8, 9, 10].map(request));
-}
-
-/// A key that is used anew is listed by its new expiry alone.
+/// A record that was replaced is listed by its new time alone.
 pub async fn a_renewed_answer_expires_anew(store: Arc<dyn Store>) {
-    store.commit(writing(keeping([1, 2]))).await.unwrap();
+    put(&store, [1, 2].map(answer)).await;
 
-    let renewed = IdempotencyRecord { expires_at: at(9), ..answer(1) };
-    let renewed = at_version(Record::from(renewed), 2);
-    store.commit(writing([renewed.clone()])).await.unwrap();
+    let renewed = at_version(IdempotencyRecord { expires_at: at(9), ..answer(1) }, 2);
+    put(&store, [renewed.clone()]).await;
 
     assert_eq!(expired(&store, at(8), PageLimit::MAX).await, [request(2)]);
     assert_eq!(expired(&store, at(9), PageLimit::MAX).await, [request(2), request(1)]);
-    assert_eq!(stored(&store, &renewed.key()).await, Some(renewed));
+    assert_stored(&store, [renewed]).await;
 }

@@ -1,67 +1,53 @@
 //! The payments of one subscription, in the order of their creation.
 
-use crate::store::StoreExt as _;
 use std::sync::Arc;
 
-use super::records::{at_version, payment, subscription};
-use super::steps::{deleting, limit, writing};
-use super::walk::{DIRECTIONS, directed};
+use super::records::{payment, subscription};
+use super::steps::{assert_stored, limit, put, remove};
+use super::walk::{DIRECTIONS, assert_list};
 use crate::payments::Payment;
-use crate::store::{PaymentQuery, Record, Store};
+use crate::store::{PaymentQuery, Query, Store};
 
 fn payment_for(subscription_number: u64, n: u64) -> Payment {
     Payment { subscription_id: subscription(subscription_number).id, ..payment(n) }
 }
 
-async fn payments_for(store: &Arc<dyn Store>, subscription_number: u64) -> Vec<Arc<Payment>> {
-    let query = PaymentQuery::of(subscription(subscription_number).id);
-    store.list_as::<Payment>(query.clone()).await.unwrap().items
+/// Asserts that the list of a subscription has these payments, in both directions.
+async fn assert_payments(store: &Arc<dyn Store>, subscription_number: u64, payments: &[Payment]) {
+    for direction in DIRECTIONS {
+        let rest = PaymentQuery::of(subscription(subscription_number).id);
+        let query = Query::Payment(PaymentQuery { direction, limit: limit(3), ..rest });
+        assert_list(store, query, payments.iter().cloned()).await;
+    }
 }
 
-/// Not those of another, in both directions.
+/// A list has no payment of another subscription.
 pub async fn payments_are_listed_by_their_subscription(store: Arc<dyn Store>) {
-    let made: Vec<_> = (0..12).map(|n| payment_for(n % 3, n)).collect();
-    store.commit(writing(made.iter().rev().cloned().map(Record::from))).await.unwrap();
+    put(&store, (0..12).rev().map(|n| payment_for(n % 3, n))).await;
 
-    for (wanted, numbers) in [(0, vec![0, 3, 6, 9]), (2, vec![2, 5, 8, 11]), (4, vec![])] {
-        for direction in DIRECTIONS {
-            let rest = PaymentQuery::of(subscription(wanted).id);
-            let first = PaymentQuery { direction, limit: limit(3), ..rest };
-            let page = store.list_as::<Payment>(first.clone()).await.unwrap();
-            let after = page.next.clone();
-            let mut seen = page.items;
-            if after.is_some() {
-                let rest = PaymentQuery { after, ..first };
-                seen.extend(store.list_as::<Payment>(rest.clone()).await.unwrap().items);
-            }
-
-            let expected = numbers.iter().map(|n| Arc::new(payment_for(wanted, *n))).collect();
-            assert_eq!(seen, directed(expected, direction), "{wanted} {direction:?}");
-        }
-    }
+    assert_payments(&store, 0, &[0, 3, 6, 9].map(|n| payment_for(0, n))).await;
+    assert_payments(&store, 2, &[2, 5, 8, 11].map(|n| payment_for(2, n))).await;
+    assert_payments(&store, 4, &[]).await;
 }
 
 /// Payments are listed after their subscription was deleted.
 pub async fn payments_outlive_their_subscription(store: Arc<dyn Store>) {
-    let record = Record::from(subscription(1));
-    store.commit(writing([record.clone(), Record::from(payment_for(1, 1))])).await.unwrap();
+    put(&store, [subscription(1)]).await;
+    put(&store, [payment_for(1, 1)]).await;
 
-    store.commit(deleting([record])).await.unwrap();
+    remove(&store, [subscription(1)]).await;
 
-    assert_eq!(payments_for(&store, 1).await, [Arc::new(payment_for(1, 1))]);
-    assert_eq!(
-        store.get_as::<Payment>(&payment(1).id).await.unwrap(),
-        Some(Arc::new(payment_for(1, 1)))
-    );
+    assert_payments(&store, 1, &[payment_for(1, 1)]).await;
+    assert_stored(&store, [payment_for(1, 1)]).await;
 }
 
 /// A payment that turns out to be for another subscription leaves one list and enters another.
 pub async fn a_changed_payment_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
-    store.commit(writing([Record::from(payment_for(1, 1))])).await.unwrap();
+    put(&store, [payment_for(1, 1)]).await;
 
     let moved = Payment { version: payment(1).version.next(), ..payment_for(2, 1) };
-    store.commit(writing([at_version(Record::from(moved.clone()), 2)])).await.unwrap();
+    put(&store, [moved.clone()]).await;
 
-    assert_eq!(payments_for(&store, 1).await, []);
-    assert_eq!(payments_for(&store, 2).await, [Arc::new(moved)]);
+    assert_payments(&store, 1, &[]).await;
+    assert_payments(&store, 2, &[moved]).await;
 }

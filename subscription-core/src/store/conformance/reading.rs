@@ -1,68 +1,46 @@
 //! Records read back as they were written.
 
-use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
 use super::records::{
     answer, at, at_version, metadata, one_of_each, parsed, payment, plan, subscription, user,
 };
-use super::steps::{stored, writing};
+use super::steps::{assert_absent, assert_stored, found, put};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
-use crate::store::{IdempotencyRecord, IdempotencyResult, Operation, Record, Store};
+use crate::store::{IdempotencyRecord, IdempotencyResult, Operation, Record, Store, UniqueValue};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::metadata::Metadata;
 
-/// Writes records at once and reads each of them again.
+/// Writes records in one set and reads each of them.
 async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
-    store.commit(writing(records.clone())).await.unwrap();
+    put(store, records.clone()).await;
 
-    for record in records {
-        assert_eq!(stored(store, &record.key()).await, Some(record));
-    }
+    assert_stored(store, records).await;
 }
 
-/// Of every kind of record.
-pub async fn a_new_record_reads_back_equal_at_version_one(store: Arc<dyn Store>) {
-    assert_reads_back(&store, one_of_each(1).to_vec()).await;
-}
-
-/// By id, slug, external id and request.
+/// Not by its key, and not by a unique value.
 pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
-    for record in one_of_each(1) {
-        assert_eq!(stored(&store, &record.key()).await, None);
-    }
-    let external_id = parsed("nothing");
-    assert_eq!(store.find_as::<Plan>(UniqueValue::PlanSlug(&plan(1).slug)).await.unwrap(), None);
-    assert_eq!(
-        store
-            .find_as::<Subscription>(UniqueValue::ExternalSubscription(&external_id))
-            .await
-            .unwrap(),
-        None
-    );
-    assert_eq!(
-        store.find_as::<Payment>(UniqueValue::ExternalPayment(&external_id)).await.unwrap(),
-        None
-    );
+    assert_absent(&store, one_of_each(1)).await;
+    let nothing = parsed("nothing");
+    assert_eq!(found(&store, UniqueValue::PlanSlug(&plan(1).slug)).await, None);
+    assert_eq!(found(&store, UniqueValue::ExternalSubscription(&nothing)).await, None);
+    assert_eq!(found(&store, UniqueValue::ExternalPayment(&nothing)).await, None);
 }
 
 /// A plan by its slug, a subscription and a payment by the id that their provider gave.
 pub async fn a_record_is_found_by_what_names_it_outside(store: Arc<dyn Store>) {
-    store.commit(writing(one_of_each(1))).await.unwrap();
-    store.commit(writing(one_of_each(2))).await.unwrap();
+    put(&store, one_of_each(1)).await;
+    put(&store, one_of_each(2)).await;
 
-    let found = store.find_as::<Plan>(UniqueValue::PlanSlug(&parsed("plan-2"))).await.unwrap();
-    assert_eq!(found.as_deref(), Some(&plan(2)));
-    let found = store
-        .find_as::<Subscription>(UniqueValue::ExternalSubscription(&parsed("subscription 2")))
-        .await
-        .unwrap();
-    assert_eq!(found.as_deref(), Some(&subscription(2)));
-    let found =
-        store.find_as::<Payment>(UniqueValue::ExternalPayment(&parsed("payment 2"))).await.unwrap();
-    assert_eq!(found.as_deref(), Some(&payment(2)));
+    let slug = found(&store, UniqueValue::PlanSlug(&parsed("plan-2"))).await;
+    assert_eq!(slug, Some(plan(2).into()));
+    let id = parsed("subscription 2");
+    let external = found(&store, UniqueValue::ExternalSubscription(&id)).await;
+    assert_eq!(external, Some(subscription(2).into()));
+    let external = found(&store, UniqueValue::ExternalPayment(&parsed("payment 2"))).await;
+    assert_eq!(external, Some(payment(2).into()));
 }
 
 /// All fields away from their defaults, at their limits where they have some.

@@ -1,4 +1,4 @@
-//! The records that cases work with: the same in every run, each named by a number.
+//! The records of the cases: the same in every run, each named by a number.
 //!
 //! Numbers follow the order of creation, and in pairs the order of everything that lists are sorted
 //! by: records 6 and 7 have the same tier, price, name and renewal, which come after those of 4 and
@@ -26,12 +26,12 @@ use crate::values::version::Version;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The value that `text` stands for.
+/// Parses a value.
 pub(super) fn parsed<T: FromStr<Err: Debug>>(text: impl AsRef<str>) -> T {
     text.as_ref().parse().unwrap()
 }
 
-/// So many seconds after the moment at which the cases begin.
+/// A time, in seconds after the start of the cases.
 pub(super) fn at(seconds: u64) -> Timestamp {
     let begin: Timestamp = parsed("2025-01-31T00:00:00.123456Z");
     begin.saturating_add(Duration::from_secs(seconds))
@@ -52,7 +52,7 @@ pub(super) fn plan(n: u64) -> Plan {
         product_id: None,
         variants: Vec::new(),
         slug: parsed(format!("plan-{n}")),
-        // Of one value in each pair, with other digits.
+        // The same value for both plans of a pair, with different digits.
         price: parsed(if n.is_multiple_of(2) {
             format!("{}.5", n / 2)
         } else {
@@ -182,7 +182,7 @@ pub(super) fn request(n: u64) -> IdempotencyKey {
     }
 }
 
-/// The answer to a request: plan `n`, kept for `n` seconds.
+/// The idempotency record of request `n`: its result is plan `n`, and it expires after `n` seconds.
 pub(super) fn answer(n: u64) -> IdempotencyRecord {
     IdempotencyRecord {
         key: request(n),
@@ -193,7 +193,7 @@ pub(super) fn answer(n: u64) -> IdempotencyRecord {
     }
 }
 
-/// That plan `n` was made.
+/// The event that plan `n` was created.
 pub(super) fn event(n: u64) -> Event {
     Event {
         id: EventId::new(at(n), &SeededRandomness::new(n)).unwrap(),
@@ -220,8 +220,8 @@ pub(super) fn one_of_each(n: u64) -> [Record; 8] {
 }
 
 /// The same record at another version.
-pub fn at_version(mut record: Record, version: u64) -> Record {
-    let version = Version::from(version);
+pub fn at_version(record: impl Into<Record>, version: u64) -> Record {
+    let (mut record, version) = (record.into(), Version::from(version));
     match &mut record {
         Record::Plan(plan) => Arc::make_mut(plan).version = version,
         Record::Subscription(subscription) => Arc::make_mut(subscription).version = version,
@@ -235,7 +235,7 @@ pub fn at_version(mut record: Record, version: u64) -> Record {
     record
 }
 
-/// A document that every list of its collection shows.
+/// A document that is in every list of its collection.
 pub(super) fn document(n: u64) -> Document {
     Document {
         key: DocumentKey {

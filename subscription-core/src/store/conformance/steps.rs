@@ -1,29 +1,48 @@
 //! Steps that cases share: change sets, reads and expected errors.
 
-use crate::store::{EventQuery, IdempotencyQuery, StoreExt as _};
 use std::sync::Arc;
 
 use super::records::at;
 use crate::events::RecordedEvent;
 use crate::store::{
-    BadChangeSet, ChangeSet, Delete, Guard, IdempotencyRecord, Key, PageLimit, Record, Store,
-    StoreError, Unique,
+    BadChangeSet, ChangeSet, Delete, EventQuery, Guard, IdempotencyQuery, IdempotencyRecord, Key,
+    Kind, PageLimit, Record, Store, StoreError, StoreExt as _, Unique, UniqueValue,
 };
 use crate::values::id::PlanId;
 use crate::values::version::Version;
 
-pub(super) fn writing(writes: impl IntoIterator<Item = Record>) -> ChangeSet {
-    ChangeSet { writes: writes.into_iter().collect(), ..ChangeSet::default() }
+/// A change set that writes records.
+pub(super) fn writing<R: Into<Record>>(writes: impl IntoIterator<Item = R>) -> ChangeSet {
+    ChangeSet { writes: writes.into_iter().map(R::into).collect(), ..ChangeSet::default() }
 }
 
-/// Deletes records at the versions that they have.
-pub(super) fn deleting(records: impl IntoIterator<Item = Record>) -> ChangeSet {
-    let deletes = records.into_iter().map(|record| delete(&record, record.version().get()));
+/// A change set that deletes records at the versions that they have.
+pub(super) fn deleting<R: Into<Record>>(records: impl IntoIterator<Item = R>) -> ChangeSet {
+    let records = records.into_iter().map(R::into);
+    let deletes = records.map(|record| delete(&record, record.version().get()));
     ChangeSet { deletes: deletes.collect(), ..ChangeSet::default() }
 }
 
 pub(super) fn guarding(guards: impl IntoIterator<Item = Guard>) -> ChangeSet {
     ChangeSet { guards: guards.into_iter().collect(), ..ChangeSet::default() }
+}
+
+/// Writes records, which the store must take.
+pub(super) async fn put<R: Into<Record>>(
+    store: &Arc<dyn Store>,
+    records: impl IntoIterator<Item = R> + Send,
+) {
+    let changes = writing(records);
+    store.commit(changes).await.unwrap();
+}
+
+/// Deletes records, which the store must accept.
+pub(super) async fn remove<R: Into<Record>>(
+    store: &Arc<dyn Store>,
+    records: impl IntoIterator<Item = R> + Send,
+) {
+    let changes = deleting(records);
+    store.commit(changes).await.unwrap();
 }
 
 pub(super) fn delete(record: &Record, version: u64) -> Delete {
@@ -39,48 +58,73 @@ pub(super) async fn stored(store: &Arc<dyn Store>, key: &Key) -> Option<Record> 
     store.get(key).await.unwrap()
 }
 
+/// The record that has a unique value.
+pub(super) async fn found(store: &Arc<dyn Store>, value: UniqueValue<'_>) -> Option<Record> {
+    store.find(value).await.unwrap()
+}
+
+/// The first page of a list.
+pub(super) async fn listed<K: Kind>(store: &Arc<dyn Store>, query: K::Query) -> Vec<Arc<K>> {
+    store.list_as::<K>(query).await.unwrap().items
+}
+
+/// Asserts that records read back as they are here.
+pub(super) async fn assert_stored<R: Into<Record>>(
+    store: &Arc<dyn Store>,
+    records: impl IntoIterator<Item = R, IntoIter: Send> + Send,
+) {
+    for record in records.into_iter().map(R::into).collect::<Vec<_>>() {
+        assert_eq!(stored(store, &record.key()).await, Some(record));
+    }
+}
+
+/// Asserts that there are no records with the keys of these.
+pub(super) async fn assert_absent<R: Into<Record>>(
+    store: &Arc<dyn Store>,
+    records: impl IntoIterator<Item = R, IntoIter: Send> + Send,
+) {
+    for record in records.into_iter().map(R::into).collect::<Vec<_>>() {
+        assert_eq!(stored(store, &record.key()).await, None);
+    }
+}
+
 /// The feed from its start, as far as one page goes.
 pub(super) async fn feed(store: &Arc<dyn Store>) -> Vec<RecordedEvent> {
     store.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items
 }
 
-/// Every answer that will ever expire in a case.
+/// Every idempotency record of a case: all of them expire before this time.
 pub(super) async fn kept_answers(store: &Arc<dyn Store>) -> Vec<Arc<IdempotencyRecord>> {
-    store
-        .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired {
-            by: at(1_000_000),
-            limit: PageLimit::MAX,
-        })
-        .await
-        .unwrap()
-        .items
+    let query = IdempotencyQuery::Expired { by: at(1_000_000), limit: PageLimit::MAX };
+    listed::<IdempotencyRecord>(store, query).await
 }
 
 pub(super) fn limit(records: usize) -> PageLimit {
     PageLimit::new(records).unwrap()
 }
 
+/// Asserts that a commit was refused with an error; `case` names the row of a table.
+#[track_caller]
+pub(super) fn assert_refused(answer: &Result<(), StoreError>, error: &StoreError, case: &str) {
+    assert_eq!(format!("{answer:?}"), format!("Err({error:?})"), "{case}");
+}
+
 #[track_caller]
 pub(super) fn assert_conflict(answer: &Result<(), StoreError>, record: &Record) {
-    let key = record.key();
-    let is_conflict = matches!(answer, Err(StoreError::Conflict(named)) if *named == key);
-    assert!(is_conflict, "{answer:?} is no conflict over {key:?}");
+    assert_refused(answer, &StoreError::Conflict(record.key()), "");
 }
 
 #[track_caller]
 pub(super) fn assert_taken(answer: &Result<(), StoreError>, unique: Unique) {
-    let is_taken = matches!(answer, Err(StoreError::Taken(named)) if *named == unique);
-    assert!(is_taken, "{answer:?} does not say that the {unique} is taken");
+    assert_refused(answer, &StoreError::Taken(unique), "");
 }
 
 #[track_caller]
 pub(super) fn assert_in_use(answer: &Result<(), StoreError>, plan: PlanId) {
-    let is_in_use = matches!(answer, Err(StoreError::PlanInUse(named)) if *named == plan);
-    assert!(is_in_use, "{answer:?} does not say that plan {plan} is in use");
+    assert_refused(answer, &StoreError::PlanInUse(plan), "");
 }
 
 #[track_caller]
 pub(super) fn assert_bad(answer: &Result<(), StoreError>, bad: &BadChangeSet) {
-    let is_bad = matches!(answer, Err(StoreError::BadChangeSet(named)) if named == bad);
-    assert!(is_bad, "{answer:?} does not say that the change set {bad}");
+    assert_refused(answer, &StoreError::BadChangeSet(bad.clone()), "");
 }

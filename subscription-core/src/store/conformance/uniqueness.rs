@@ -1,14 +1,13 @@
-//! A slug, or an id that a provider gave, names at most one of the records that exist.
+//! Unique values: at most one stored record has a slug, an external id, an identity or an address.
 
-use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 
-use super::records::{account, at_version, parsed, payment, plan, subscription, user};
-use super::steps::{assert_taken, deleting, stored, writing};
+use super::records::{account, at_version, parsed, payment, plan, subscription};
+use super::steps::{assert_refused, assert_taken, deleting, found, put, writing};
 use crate::accounts::{IdentityKey, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{ChangeSet, Key, Record, Store, Unique};
+use crate::store::{ChangeSet, Key, Record, Store, StoreError, Unique, UniqueValue};
 use crate::subscriptions::Subscription;
 
 const ALL: [Unique; 5] = [
@@ -34,225 +33,170 @@ fn holder(unique: Unique, n: u64, value: &str) -> Record {
             identity: IdentityKey { subject: parsed(value), ..account(n).identity },
             ..account(n)
         }),
-        // Other users than those of the identities: a case may have both.
+        // Other users than those of the identities, because a case may have both.
         Unique::UserEmail => {
             Record::from(User { email: parsed(format!("{value}@example.com")), ..account(100 + n) })
         }
     }
 }
 
-/// The record that is found by a value.
+/// The key of the record that is found by a value.
 async fn held_by(store: &Arc<dyn Store>, unique: Unique, value: &str) -> Option<Key> {
-    match unique {
-        Unique::PlanSlug => {
-            let found = store.find_as::<Plan>(UniqueValue::PlanSlug(&parsed(value))).await.unwrap();
-            found.map(|found| Key::Plan(found.id))
-        }
+    let record = match unique {
+        Unique::PlanSlug => found(store, UniqueValue::PlanSlug(&parsed(value))).await,
         Unique::ExternalSubscription => {
-            let found = store
-                .find_as::<Subscription>(UniqueValue::ExternalSubscription(&parsed(value)))
-                .await
-                .unwrap();
-            found.map(|found| Key::Subscription(found.id))
+            found(store, UniqueValue::ExternalSubscription(&parsed(value))).await
         }
-        Unique::ExternalPayment => {
-            let found = store
-                .find_as::<Payment>(UniqueValue::ExternalPayment(&parsed(value)))
-                .await
-                .unwrap();
-            found.map(|found| Key::Payment(found.id))
-        }
+        Unique::ExternalPayment => found(store, UniqueValue::ExternalPayment(&parsed(value))).await,
         Unique::UserIdentity => {
             let identity = IdentityKey { subject: parsed(value), ..account(0).identity };
-            let found = store.find_as::<User>(UniqueValue::UserIdentity(&identity)).await.unwrap();
-            found.map(|found| Key::User(found.id))
+            found(store, UniqueValue::UserIdentity(&identity)).await
         }
         Unique::UserEmail => {
-            // Nobody is looked up by address: the few users of a case are asked one by one.
-            let email = parsed(format!("{value}@example.com"));
-            for n in 100..110 {
-                let found = store.get_as::<User>(&user(n)).await.unwrap();
-                if let Some(found) = found.filter(|found| found.email == email) {
-                    return Some(Key::User(found.id));
-                }
-            }
-            None
+            found(store, UniqueValue::UserEmail(&parsed(format!("{value}@example.com")))).await
+        }
+    };
+    record.map(|record| record.key())
+}
+
+/// Changes to records 1 and 2 of a kind.
+enum Step {
+    /// Creates records in one set, each with its value.
+    Create(&'static [(u64, &'static str)]),
+    /// Changes a record to its next version, with this value.
+    Change(u64, u64, &'static str),
+    /// Deletes a record that has this value.
+    Delete(u64, &'static str),
+    /// Deletes a record and creates another in one set, with the same value.
+    Replace(u64, u64, &'static str),
+}
+use Step::{Change, Create, Delete, Replace};
+
+impl Step {
+    fn of(&self, unique: Unique) -> ChangeSet {
+        match *self {
+            Create(records) => writing(records.iter().map(|(n, value)| holder(unique, *n, value))),
+            Change(n, version, value) => writing([at_version(holder(unique, n, value), version)]),
+            Delete(n, value) => deleting([holder(unique, n, value)]),
+            Replace(old, new, value) => ChangeSet {
+                deletes: deleting([holder(unique, old, value)]).deletes,
+                ..writing([holder(unique, new, value)])
+            },
         }
     }
 }
 
-/// By a new record.
-pub async fn a_value_that_another_record_has_is_refused_to_a_new_one(store: Arc<dyn Store>) {
+/// Commits steps for each kind of value: the last must be refused if `is_taken`, and all others taken.
+/// Then record `holder_of_one` is found by "one", and `holder_of_two` by "two".
+async fn assert_holders(
+    store: &Arc<dyn Store>,
+    steps: &[Step],
+    is_taken: bool,
+    [holder_of_one, holder_of_two]: [Option<u64>; 2],
+) {
     for unique in ALL {
-        let [first, second] = [1, 2].map(|n| holder(unique, n, "one"));
-        store.commit(writing([first.clone()])).await.unwrap();
-
-        let answer = store.commit(writing([second.clone()])).await;
-
-        assert_taken(&answer, unique);
-        assert_eq!(stored(&store, &second.key()).await, None, "{unique}");
-        assert_eq!(held_by(&store, unique, "one").await, Some(first.key()), "{unique}");
+        for (left, step) in (0..steps.len()).rev().zip(steps) {
+            let answer = store.commit(step.of(unique)).await;
+            if is_taken && left == 0 {
+                assert_taken(&answer, unique);
+            } else {
+                answer.unwrap();
+            }
+        }
+        for (value, holder_of) in [("one", holder_of_one), ("two", holder_of_two)] {
+            let expected = holder_of.map(|n| holder(unique, n, value).key());
+            assert_eq!(held_by(store, unique, value).await, expected, "{unique} {value}");
+        }
     }
 }
 
-/// By a record that had another value before.
+/// A new record with the value of another is refused.
+pub async fn a_value_that_another_record_has_is_refused_to_a_new_one(store: Arc<dyn Store>) {
+    let steps = [Create(&[(1, "one")]), Create(&[(2, "one")])];
+    assert_holders(&store, &steps, true, [Some(1), None]).await;
+}
+
+/// A record that had another value before does not get it.
 pub async fn a_value_that_another_record_has_is_refused_to_a_change(store: Arc<dyn Store>) {
-    for unique in ALL {
-        let [first, second] = [(1, "one"), (2, "two")].map(|(n, value)| holder(unique, n, value));
-        store.commit(writing([first.clone(), second.clone()])).await.unwrap();
-
-        let clashing = at_version(holder(unique, 2, "one"), 2);
-        assert_taken(&store.commit(writing([clashing])).await, unique);
-
-        assert_eq!(held_by(&store, unique, "one").await, Some(first.key()), "{unique}");
-        assert_eq!(held_by(&store, unique, "two").await, Some(second.key()), "{unique}");
-    }
+    let steps = [Create(&[(1, "one"), (2, "two")]), Change(2, 2, "one")];
+    assert_holders(&store, &steps, true, [Some(1), Some(2)]).await;
 }
 
 /// Neither of two new records gets it.
 pub async fn a_value_given_twice_in_one_set_is_refused(store: Arc<dyn Store>) {
-    for unique in ALL {
-        let both = [1, 2].map(|n| holder(unique, n, "one"));
-
-        assert_taken(&store.commit(writing(both)).await, unique);
-
-        assert_eq!(held_by(&store, unique, "one").await, None, "{unique}");
-    }
+    assert_holders(&store, &[Create(&[(1, "one"), (2, "one")])], true, [None, None]).await;
 }
 
-/// The error names the value that is taken, not merely that one is.
+/// The error names the value that is taken, not only that one is.
 pub async fn a_set_of_many_kinds_is_told_which_value_is_taken(store: Arc<dyn Store>) {
-    store.commit(writing(ALL.map(|unique| holder(unique, 1, "one")))).await.unwrap();
+    put(&store, ALL.map(|unique| holder(unique, 1, "one"))).await;
 
     for taken in ALL {
         let value = |unique| if unique == taken { "one" } else { "two" };
-        let writes = ALL.map(|unique| holder(unique, 2, value(unique)));
+        let answer = store.commit(writing(ALL.map(|it| holder(it, 2, value(it))))).await;
 
-        assert_taken(&store.commit(writing(writes)).await, taken);
+        assert_refused(&answer, &StoreError::Taken(taken), "by a set of all kinds");
     }
 }
 
 /// Only records that exist count.
 pub async fn a_value_is_free_once_its_record_is_deleted(store: Arc<dyn Store>) {
-    for unique in ALL {
-        let [first, second] = [1, 2].map(|n| holder(unique, n, "one"));
-        store.commit(writing([first.clone()])).await.unwrap();
-        assert_eq!(held_by(&store, unique, "one").await, Some(first.key()), "{unique}");
-        store.commit(deleting([first])).await.unwrap();
-        assert_eq!(held_by(&store, unique, "one").await, None, "{unique}");
-
-        store.commit(writing([second.clone()])).await.unwrap();
-
-        assert_eq!(held_by(&store, unique, "one").await, Some(second.key()), "{unique}");
-    }
+    let steps = [Create(&[(1, "one")]), Delete(1, "one"), Create(&[(2, "one")])];
+    assert_holders(&store, &steps, false, [Some(2), None]).await;
 }
 
 /// Deletes come before writes.
 pub async fn a_set_may_delete_a_record_and_give_its_value_to_a_new_one(store: Arc<dyn Store>) {
-    for unique in ALL {
-        let [first, second] = [1, 2].map(|n| holder(unique, n, "one"));
-        store.commit(writing([first.clone()])).await.unwrap();
-
-        let deletes = deleting([first.clone()]).deletes;
-        store.commit(ChangeSet { deletes, ..writing([second.clone()]) }).await.unwrap();
-
-        assert_eq!(stored(&store, &first.key()).await, None, "{unique}");
-        assert_eq!(held_by(&store, unique, "one").await, Some(second.key()), "{unique}");
-    }
+    let steps = [Create(&[(1, "one")]), Replace(1, 2, "one")];
+    assert_holders(&store, &steps, false, [Some(2), None]).await;
 }
 
-/// And it no longer finds the record that had it.
+/// The old value finds the record that has it now.
 pub async fn a_value_is_free_once_its_record_has_another(store: Arc<dyn Store>) {
-    for unique in ALL {
-        store.commit(writing([holder(unique, 1, "one")])).await.unwrap();
-        let changed = at_version(holder(unique, 1, "two"), 2);
-        store.commit(writing([changed.clone()])).await.unwrap();
-        assert_eq!(held_by(&store, unique, "one").await, None, "{unique}");
-        assert_eq!(held_by(&store, unique, "two").await, Some(changed.key()), "{unique}");
-
-        let second = holder(unique, 2, "one");
-        store.commit(writing([second.clone()])).await.unwrap();
-
-        assert_eq!(held_by(&store, unique, "one").await, Some(second.key()), "{unique}");
-    }
+    let steps = [Create(&[(1, "one")]), Change(1, 2, "two"), Create(&[(2, "one")])];
+    assert_holders(&store, &steps, false, [Some(2), Some(1)]).await;
 }
 
-/// A record does not stand in its own way.
+/// A record does not clash with its own earlier version.
 pub async fn a_record_keeps_its_value_when_it_is_changed(store: Arc<dyn Store>) {
-    for unique in ALL {
-        store.commit(writing([holder(unique, 1, "one")])).await.unwrap();
-
-        for version in [2, 3] {
-            let same = at_version(holder(unique, 1, "one"), version);
-            store.commit(writing([same.clone()])).await.unwrap();
-
-            assert_eq!(held_by(&store, unique, "one").await, Some(same.key()), "{unique}");
-        }
-    }
+    let steps = [Create(&[(1, "one")]), Change(1, 2, "one"), Change(1, 3, "one")];
+    assert_holders(&store, &steps, false, [Some(1), None]).await;
 }
 
-/// Any number of records may have none, in one set or in many.
+/// Any number of records may have none, in one set or in many. A record that gives up its external id is no
+/// longer found by it, and another may have it.
 pub async fn having_no_external_id_is_not_unique(store: Arc<dyn Store>) {
-    for n in [0, 2] {
-        let without = [n, n + 1].into_iter().flat_map(|n| {
-            let subscription = Subscription { external_subscription_id: None, ..subscription(n) };
-            let payment = Payment { external_payment_id: None, ..payment(n) };
-            [Record::from(subscription), Record::from(payment)]
-        });
-        store.commit(writing(without)).await.unwrap();
-    }
+    let without = |n, version| {
+        let subscription = Subscription { external_subscription_id: None, ..subscription(n) };
+        let payment = Payment { external_payment_id: None, ..payment(n) };
+        [at_version(subscription, version), at_version(payment, version)]
+    };
+    let external = [Unique::ExternalSubscription, Unique::ExternalPayment];
+    put(&store, external.map(|unique| holder(unique, 1, "one"))).await;
 
-    for n in 0..4 {
-        assert!(store.get_as::<Subscription>(&subscription(n).id).await.unwrap().is_some(), "{n}");
-        assert!(store.get_as::<Payment>(&payment(n).id).await.unwrap().is_some(), "{n}");
-    }
-}
+    put(&store, without(1, 2)).await;
+    put(&store, [3, 4].into_iter().flat_map(|n| without(n, 1))).await;
+    put(&store, without(5, 1)).await;
 
-/// A record that gives up its external id is no longer found by it, and another may have it.
-pub async fn an_external_id_is_free_once_its_record_has_none(store: Arc<dyn Store>) {
-    let [mut subscription, mut payment] =
-        [Unique::ExternalSubscription, Unique::ExternalPayment].map(|u| holder(u, 1, "one"));
-    store.commit(writing([subscription.clone(), payment.clone()])).await.unwrap();
-
-    if let Record::Subscription(record) = &mut subscription {
-        Arc::make_mut(record).external_subscription_id = None;
-    }
-    if let Record::Payment(record) = &mut payment {
-        Arc::make_mut(record).external_payment_id = None;
-    }
-    let without = [subscription, payment].map(|record| at_version(record, 2));
-    store.commit(writing(without)).await.unwrap();
-
-    for unique in [Unique::ExternalSubscription, Unique::ExternalPayment] {
+    for unique in external {
         assert_eq!(held_by(&store, unique, "one").await, None, "{unique}");
         let second = holder(unique, 2, "one");
-        store.commit(writing([second.clone()])).await.unwrap();
+        put(&store, [second.clone()]).await;
         assert_eq!(held_by(&store, unique, "one").await, Some(second.key()), "{unique}");
     }
 }
 
-/// By case, by how an accent is written, or by a blank within.
+/// External ids that differ by case, by how an accent is written, or by a blank within.
 pub async fn external_ids_that_differ_in_a_byte_are_different(store: Arc<dyn Store>) {
     let ids = ["abc", "ABC", "a bc", "a  bc", "é", "e\u{301}", "ß", "ss"];
     for unique in [Unique::ExternalSubscription, Unique::ExternalPayment] {
         for (id, n) in ids.into_iter().zip(1..) {
-            store.commit(writing([holder(unique, n, id)])).await.unwrap();
+            put(&store, [holder(unique, n, id)]).await;
         }
 
         for (id, n) in ids.into_iter().zip(1..) {
-            let found = held_by(&store, unique, id).await;
-            assert_eq!(found, Some(holder(unique, n, id).key()), "{unique} {id:?}");
+            let expected = Some(holder(unique, n, id).key());
+            assert_eq!(held_by(&store, unique, id).await, expected, "{unique} {id:?}");
         }
-    }
-}
-
-/// A subscription and a payment may have the same id at their provider.
-pub async fn values_of_different_kinds_do_not_clash(store: Arc<dyn Store>) {
-    let all = ALL.map(|unique| holder(unique, 1, "one"));
-
-    store.commit(writing(all.clone())).await.unwrap();
-
-    for (unique, record) in ALL.into_iter().zip(all) {
-        assert_eq!(held_by(&store, unique, "one").await, Some(record.key()), "{unique}");
     }
 }

@@ -1,17 +1,11 @@
-//! Goes through a list page by page, and checks that each page is one.
+//! Reads lists page by page, and checks each page.
 
-use crate::payments::Payment;
-use crate::plans::Plan;
-use crate::store::StoreExt as _;
-use crate::subscriptions::Subscription;
 use std::sync::Arc;
-
-use uuid::Uuid;
 
 use super::records::{payment, plan, subscription};
 use super::steps::limit;
 use crate::store::{
-    Direction, Page, PaymentQuery, PlanOrder, PlanQuery, Position, Record, Store,
+    Direction, Page, PaymentQuery, PlanOrder, PlanQuery, Position, Query, Record, Store,
     SubscriptionOrder, SubscriptionQuery,
 };
 
@@ -20,12 +14,77 @@ const PAGES_MAX: usize = 500;
 
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Ascending, Direction::Descending];
 
-/// Puts what is sorted upwards into a direction.
+/// Turns a list that is sorted upwards into a direction.
 pub(super) fn directed<T>(mut upwards: Vec<T>, direction: Direction) -> Vec<T> {
     if direction == Direction::Descending {
         upwards.reverse();
     }
     upwards
+}
+
+/// The position of a record in a list.
+fn position(query: &Query, record: &Record) -> Position {
+    match (query, record) {
+        (Query::Plan(query), Record::Plan(plan)) => query.order.position(plan),
+        (Query::Subscription(query), Record::Subscription(found)) => query.order.position(found),
+        (Query::Payment(_), Record::Payment(payment)) => PaymentQuery::position(payment),
+        (Query::Document(query), Record::Document(document)) => query.position(document),
+        _ => panic!("{query:?} lists {record:?}"),
+    }
+}
+
+/// The start of a page, its size and its direction.
+fn window(query: &mut Query) -> (&mut Option<Position>, usize, Direction) {
+    match query {
+        Query::Plan(query) => (&mut query.after, query.limit.get(), query.direction),
+        Query::Subscription(query) => (&mut query.after, query.limit.get(), query.direction),
+        Query::Payment(query) => (&mut query.after, query.limit.get(), query.direction),
+        Query::Document(query) => (&mut query.after, query.limit.get(), Direction::Ascending),
+        Query::User(_) | Query::Session(_) | Query::Client(_) | Query::Idempotency(_) => {
+            panic!("a list without pages")
+        }
+    }
+}
+
+/// The records of a list to its end, page by page. A page that others follow is full and names the position
+/// of its last record; no page has more records than its limit.
+pub(super) async fn walk(store: &Arc<dyn Store>, mut query: Query) -> Vec<Record> {
+    let mut seen = Vec::new();
+    for _ in 0..PAGES_MAX {
+        let page = store.list(&query).await.unwrap();
+        let last = page.items.last().map(|record| position(&query, record));
+        let (after, size, _) = window(&mut query);
+        let len = page.items.len();
+        assert!(len <= size, "{len} records on a page of {size}");
+        seen.extend(page.items);
+        *after = page.next;
+        if after.is_none() {
+            return seen;
+        }
+        assert_eq!((len, after.as_ref()), (size, last.as_ref()), "a page before others");
+    }
+    panic!("the list does not end: {query:?}");
+}
+
+/// Asserts that a list shows these records, and no others, sorted by their positions.
+pub(super) async fn assert_list<R: Into<Record>>(
+    store: &Arc<dyn Store>,
+    mut query: Query,
+    records: impl Iterator<Item = R> + Send,
+) {
+    let mut expected: Vec<Record> = records.map(R::into).collect();
+    expected.sort_by_cached_key(|record| position(&query, record));
+    let (after, _, direction) = window(&mut query);
+    if let Some(after) = after.clone() {
+        expected.retain(|record| match direction {
+            Direction::Ascending => position(&query, record) > after,
+            Direction::Descending => position(&query, record) < after,
+        });
+    }
+
+    let seen = walk(store, query.clone()).await;
+
+    assert_eq!(seen, directed(expected, direction), "{query:?}");
 }
 
 /// Any list in any order, without a filter.
@@ -42,6 +101,11 @@ impl List {
         plans.chain(SubscriptionOrder::ALL.map(Self::Subscriptions)).chain([Self::Payments])
     }
 
+    /// Every list in both directions.
+    pub(super) fn directed() -> impl Iterator<Item = (Self, Direction)> {
+        Self::all().flat_map(|list| DIRECTIONS.map(|direction| (list, direction)))
+    }
+
     /// Record `n` of the kind that is listed.
     pub(super) fn record(self, n: u64) -> Record {
         match self {
@@ -51,118 +115,55 @@ impl List {
         }
     }
 
-    /// The place of record `n`.
-    pub(super) fn position(self, n: u64) -> Position {
+    fn query(self, direction: Direction, after: Option<Position>, size: usize) -> Query {
+        let limit = limit(size);
         match self {
-            Self::Plans(order) => order.position(&plan(n)),
-            Self::Subscriptions(order) => order.position(&subscription(n)),
-            Self::Payments => PaymentQuery::position(&payment(n)),
+            Self::Plans(order) => {
+                Query::Plan(PlanQuery { order, direction, after, limit, ..PlanQuery::default() })
+            }
+            Self::Subscriptions(order) => {
+                let rest = SubscriptionQuery::default();
+                Query::Subscription(SubscriptionQuery { order, direction, after, limit, ..rest })
+            }
+            Self::Payments => {
+                let rest = PaymentQuery::of(subscription(0).id);
+                Query::Payment(PaymentQuery { direction, after, limit, ..rest })
+            }
         }
     }
 
-    /// The ids of a page of `size` records.
+    /// The position of record `n`.
+    pub(super) fn position(self, n: u64) -> Position {
+        position(&self.query(Direction::Ascending, None, 1), &self.record(n))
+    }
+
+    /// A page of `size` records.
     pub(super) async fn page(
         self,
         store: &Arc<dyn Store>,
         direction: Direction,
         after: Option<Position>,
         size: usize,
-    ) -> Page<Uuid> {
-        let limit = limit(size);
-        match self {
-            Self::Plans(order) => {
-                let query = PlanQuery { order, direction, after, limit, ..PlanQuery::default() };
-                ids(store.list_as::<Plan>(query.clone()).await.unwrap(), |plan| plan.id.uuid())
-            }
-            Self::Subscriptions(order) => {
-                let rest = SubscriptionQuery::default();
-                let query = SubscriptionQuery { order, direction, after, limit, ..rest };
-                ids(store.list_as::<Subscription>(query.clone()).await.unwrap(), |found| {
-                    found.id.uuid()
-                })
-            }
-            Self::Payments => {
-                let rest = PaymentQuery::of(subscription(0).id);
-                let query = PaymentQuery { direction, after, limit, ..rest };
-                ids(store.list_as::<Payment>(query.clone()).await.unwrap(), |payment| {
-                    payment.id.uuid()
-                })
-            }
-        }
+    ) -> Page<Record> {
+        store.list(&self.query(direction, after, size)).await.unwrap()
     }
 
-    /// The numbers of all records below `known`, from after a place on.
+    /// The numbers of all records below `known` that come after a position.
     pub(super) async fn walk(
         self,
         store: &Arc<dyn Store>,
         direction: Direction,
-        mut after: Option<Position>,
+        after: Option<Position>,
         size: usize,
         known: u64,
     ) -> Vec<u64> {
-        let mut seen = Vec::new();
-        for _ in 0..PAGES_MAX {
-            let page = self.page(store, direction, after, size).await;
-            assert_whole(page.items.len(), page.next.as_ref(), size);
-            seen.extend(page.items.iter().map(|id| self.number(*id, known)));
-            let Some(next) = page.next else { return seen };
-            assert_eq!(Some(next.id), page.items.last().copied(), "{self:?}");
-            after = Some(next);
-        }
-        panic!("{self:?} does not end");
+        let seen = walk(store, self.query(direction, after, size)).await;
+        seen.iter().map(|record| self.number(record, known)).collect()
     }
 
-    /// The number of the record of this id.
-    pub(super) fn number(self, id: Uuid, known: u64) -> u64 {
-        let number = (0..known).find(|n| self.position(*n).id == id);
-        number.unwrap_or_else(|| panic!("{self:?} has {id}, which is not among {known}"))
+    /// The number of a record.
+    pub(super) fn number(self, record: &Record, known: u64) -> u64 {
+        let number = (0..known).find(|n| self.record(*n).key() == record.key());
+        number.unwrap_or_else(|| panic!("{record:?} is not among {known}"))
     }
-}
-
-fn ids<T>(page: Page<T>, id: impl Fn(&T) -> Uuid) -> Page<Uuid> {
-    Page { items: page.items.iter().map(id).collect(), next: page.next }
-}
-
-/// A page that others follow is full; none has more than its limit.
-#[track_caller]
-fn assert_whole(len: usize, next: Option<&Position>, size: usize) {
-    assert!(len <= size, "{len} records on a page of {size}");
-    assert!(next.is_none() || len == size, "{len} of {size} records on a page before others");
-}
-
-/// The ids of all plans of a list.
-pub(super) async fn plan_ids(store: &Arc<dyn Store>, mut query: PlanQuery) -> Vec<Uuid> {
-    let mut seen = Vec::new();
-    for _ in 0..PAGES_MAX {
-        let page = store.list_as::<Plan>(query.clone()).await.unwrap();
-        assert_whole(page.items.len(), page.next.as_ref(), query.limit.get());
-        let last = page.items.last().map(|plan| query.order.position(plan));
-        seen.extend(page.items.iter().map(|plan| plan.id.uuid()));
-        query.after = page.next;
-        if query.after.is_none() {
-            return seen;
-        }
-        assert_eq!(query.after, last, "{query:?}");
-    }
-    panic!("the list does not end: {query:?}");
-}
-
-/// The ids of all subscriptions of a list.
-pub(super) async fn subscription_ids(
-    store: &Arc<dyn Store>,
-    mut query: SubscriptionQuery,
-) -> Vec<Uuid> {
-    let mut seen = Vec::new();
-    for _ in 0..PAGES_MAX {
-        let page = store.list_as::<Subscription>(query.clone()).await.unwrap();
-        assert_whole(page.items.len(), page.next.as_ref(), query.limit.get());
-        let last = page.items.last().map(|found| query.order.position(found));
-        seen.extend(page.items.iter().map(|found| found.id.uuid()));
-        query.after = page.next;
-        if query.after.is_none() {
-            return seen;
-        }
-        assert_eq!(query.after, last, "{query:?}");
-    }
-    panic!("the list does not end: {query:?}");
 }

@@ -1,4 +1,4 @@
-//! The access classes of subscriptions in memory, and when each changes.
+//! The access class of each subscription in memory, and the times at which classes change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::subscriptions::{Phase, Subscription};
 use crate::values::clock::Timestamp;
 use crate::values::id::SubscriptionId;
 
-/// A record with the class that it is listed in.
+/// A subscription with the access class that it is listed in.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) record: Arc<Subscription>,
-    /// As it was when the record was listed: time alone does not move it.
+    /// The class at the time of listing. It stays until the record is written or moved.
     pub(super) class: AccessClass,
 }
 
@@ -27,7 +27,7 @@ impl Listed {
         Self { record, class }
     }
 
-    /// When the class changes next.
+    /// The time at which the class changes next, if no write comes before it.
     fn changes_at(&self) -> Option<Timestamp> {
         match self.class.phase()? {
             Phase::Waiting => Some(self.record.starts_at),
@@ -47,7 +47,7 @@ impl Listed {
     }
 }
 
-/// The moments at which classes change, and those at which they have.
+/// Index of the times at which classes change: those that are to come, and those that have passed.
 #[derive(Debug, Default)]
 pub(super) struct ClassChanges {
     due: BTreeSet<(Timestamp, SubscriptionId)>,
@@ -55,7 +55,7 @@ pub(super) struct ClassChanges {
 }
 
 impl ClassChanges {
-    /// Takes in that `new` is listed in place of `old`.
+    /// Updates the index after `new` was listed in place of `old`.
     pub(super) fn replace(&mut self, old: Option<&Listed>, new: Option<&Listed>) {
         if let Some(old) = old {
             let id = old.record.id;
@@ -74,7 +74,7 @@ impl ClassChanges {
         self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
-    /// True if a class can hold at `now` what is asked for.
+    /// True if a class that meets a list's condition `holds` may have records for it at `now`.
     pub(super) fn allow(&self, holds: Holds, now: Timestamp) -> bool {
         let is_behind = || self.due(now).next().is_some();
         let is_ahead = || self.passed.last().is_some_and(|(at, _)| *at > now);

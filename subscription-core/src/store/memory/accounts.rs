@@ -14,7 +14,7 @@ use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
 
-/// No id comes after it.
+/// The largest id.
 const MAX_ID: uuid::Uuid = uuid::Uuid::max();
 
 #[derive(Debug, Default)]

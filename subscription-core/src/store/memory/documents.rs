@@ -15,11 +15,11 @@ use crate::values::clock::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct DocumentTable {
     records: HashMap<DocumentKey, Arc<Document>>,
-    /// Each document stands in one list for each value that it has.
+    /// A document is in one list for each value that it has.
     lists: BTreeSet<(Collection, List, DocumentId)>,
 }
 
-/// A list that a document stands in, within its collection.
+/// A list of a collection that a document is in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum List {
     All,

@@ -1,7 +1,7 @@
 //! Ordered lists of records, and walks along several of them at once.
 //!
-//! A record stands in each list that it belongs to: that of its user, that of its plan, and so on. The lists of
-//! all users in one order are one ordered map, and the list of a user is a range of it.
+//! A record is in every list that it belongs to: the list of its user, of its plan, and so on. The lists of all
+//! users in one order are one ordered map, and the list of one user is a range of that map.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -28,13 +28,13 @@ impl SortValue for i64 {
     const HIGHEST: Self = Self::MAX;
 }
 
-/// Any key; those of one list are all of one kind.
+/// Any sort key. All keys of one list have the same variant.
 impl SortValue for SortKey {
     const LOWEST: Self = Self::CreatedAt;
     const HIGHEST: Self = Self::NeverRenews;
 }
 
-/// A place in a list: a value, and the id of a record as a number, which compares faster than its bytes.
+/// A place in a list: the sort value, and the record's id as a number, which compares faster than its bytes.
 pub(super) type Place<V> = (V, u128);
 
 /// Records in lists that are named by numbers (the id of a user, say) and sorted by `V`.
@@ -49,7 +49,7 @@ struct Entry<V> {
     id: u128,
 }
 
-/// Written by hand, because lists compare their entries often and the derived order costs twice as much.
+/// Not derived: maps compare their entries often, and the derived comparison costs twice as much.
 impl<V: Ord> Ord for Entry<V> {
     fn cmp(&self, other: &Self) -> Ordering {
         if self.list != other.list {
@@ -115,8 +115,8 @@ impl<V: SortValue, T> Lists<V, T> {
     }
 }
 
-/// Walks from a place on along the records that satisfy every filter. A filter is several lists, and
-/// satisfied by the records that stand in any of them.
+/// Iterates from a place on over the records that satisfy every filter. A filter is several lists; a record
+/// that is in any of them satisfies it.
 pub(super) fn walk<'a, V: SortValue, T>(
     filters: &[Filter<'a, V, T>],
     direction: Direction,
@@ -154,7 +154,7 @@ pub(super) fn after<V: SortValue>(
     }
 }
 
-/// The place right after `place`: ids have neighbours.
+/// The next place after `place`: the id plus one.
 fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<Place<V>> {
     let id = match direction {
         Direction::Ascending => id.checked_add(1)?,
@@ -163,7 +163,7 @@ fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<P
     Some((value.clone(), id))
 }
 
-/// Steps that a cursor makes before it searches the map again instead.
+/// Steps that a cursor takes one by one before it searches the map instead.
 const STEPS_MAX: usize = 4;
 
 /// A place in one list, which moves in one direction.
@@ -222,8 +222,8 @@ fn is_before<V: Ord>(direction: Direction, a: (&V, u128), b: (&V, u128)) -> bool
     }
 }
 
-/// A walk along the records that satisfy every filter, each of which jumps to where the others are: the
-/// smallest one decides what the walk costs.
+/// An iterator over the records that satisfy every filter. Each filter jumps to the place that the others
+/// have reached, so the filter with the fewest records determines the cost.
 struct Walk<'a, V, T> {
     filters: Vec<Vec<Cursor<'a, V, T>>>,
     direction: Direction,
@@ -237,7 +237,7 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
         let (direction, count) = (self.direction, self.filters.len());
         let mut place = self.from.take()?;
         let mut agreed = 0;
-        // Round and round until every filter in turn has stopped at the same place.
+        // Ask the filters in turn until all of them are at the same place.
         loop {
             let filter = self.filters.first_mut()?;
             let firsts = filter.iter_mut().filter_map(|cursor| cursor.seek(&place));

@@ -14,7 +14,7 @@ use crate::values::text::Slug;
 pub(super) struct PlanTable {
     records: ById<PlanId, Arc<Plan>>,
     by_slug: HashMap<Slug, PlanId>,
-    /// Plans are few: a list by a filter looks at all of them in its order.
+    /// There are few plans, so a list by a filter reads all plans in its order.
     by_order: Lists<SortKey, Plan>,
 }
 

@@ -34,7 +34,7 @@ struct Order<V: SortValue> {
     by_class: Lists<V, Subscription>,
 }
 
-/// The name of the list of all.
+/// The name of the list of all subscriptions.
 const ALL: u128 = 0;
 
 const fn class_name(class: AccessClass) -> u128 {
@@ -57,7 +57,7 @@ impl<V: SortValue> Order<V> {
         self.by_class.remove(class_name(listed.class), place.clone());
     }
 
-    /// The lists for each filter that has lists; that of all if none has.
+    /// The lists for each filter that has lists; the list of all subscriptions if no filter has.
     fn filters(
         &self,
         query: &SubscriptionQuery,
@@ -145,12 +145,12 @@ impl SubscriptionTable {
         self.records.insert(record.id, new);
     }
 
-    /// True if access has begun or ended by `now` for a subscription that is listed otherwise.
+    /// True if a subscription is listed in a class that it has left by `now`.
     pub(super) fn is_behind(&self, now: Timestamp) -> bool {
         self.changes.due(now).next().is_some()
     }
 
-    /// Lists a batch of subscriptions in the classes that they have come to by `now`.
+    /// Moves a batch of subscriptions to the classes that they have by `now`.
     pub(super) fn move_due(&mut self, now: Timestamp) {
         let due: Vec<_> = self.changes.due(now).take(MOVED_AT_ONCE).collect();
         for id in due {
@@ -202,7 +202,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// The subscriptions that a list is about, where these are so few that they are sorted here.
+    /// The candidates for a list, if they are few enough to be sorted here.
     fn few(&self, query: &SubscriptionQuery) -> Option<Vec<&Arc<Subscription>>> {
         let SubscriptionQuery { filter, order, .. } = query;
         if let Some(id) = &filter.external_subscription_id {
@@ -213,7 +213,7 @@ impl SubscriptionTable {
                 Some(self.by_user.all(user.uuid().as_u128()).collect())
             }
             (None, SubscriptionOrder::CreatedAt) => {
-                // To sort the renewals of a window costs less than to pass by all other subscriptions.
+                // Sorting the renewals of a window costs less than reading all other subscriptions.
                 let (low, high) = window(filter)?;
                 let few = self.records.len().saturating_mul(query.limit.get()).isqrt();
                 let found = self.by_renewal.all.between(ALL, low, high);

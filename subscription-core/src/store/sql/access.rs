@@ -1,4 +1,4 @@
-//! Access classes as a column, and the conditions and statements that go by them.
+//! The column of access classes, and the conditions and statements that use it.
 //!
 //! The class is a generated column, computed from the record and from `access_phase`: 0 when the record was
 //! written, 1 once its start was found to have passed, 2 once its end was. `access_changes_at` is when
@@ -11,10 +11,10 @@ use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
-/// Subscriptions that are moved to another class at a time.
+/// The largest number of subscriptions that one statement moves.
 const MOVED_MAX: u64 = 10_000;
 
-/// The class as the column `access_class` has it.
+/// The class as text, as in the column `access_class`.
 pub(super) fn name(class: AccessClass) -> String {
     let mark = match class.mark {
         Mark::Current => "",
@@ -25,14 +25,14 @@ pub(super) fn name(class: AccessClass) -> String {
     format!("{}{mark}", class.status)
 }
 
-/// The condition for a subscription of a class to be one that is asked for at `now`.
+/// The condition for subscriptions of a class that have access at `now` (or have none), if that is asked for.
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
     let misplaced = misplaced(phase, now);
-    // Not a plain NOT: a time that is not set makes the condition NULL. And as a whole: of conditions
-    // that a planner can tell apart it expects that few rows meet them all, and rather sorts those than
-    // walks along the index.
+    // Not a plain NOT: a time that is not set makes the condition NULL. And one expression: if the planner
+    // sees several conditions, it expects few rows to meet them all, and sorts those instead of reading the
+    // index in its order.
     if is_active == (phase == Phase::Current) {
         format!("{in_class} AND {misplaced} IS NOT TRUE")
     } else {
@@ -52,7 +52,7 @@ fn misplaced(phase: Phase, now: &str) -> String {
     }
 }
 
-/// The conditions on status and access where records are looked at one by one.
+/// The conditions on status and access for each row, where the class is not used.
 pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> {
     let list = |statuses: &mut dyn Iterator<Item = SubscriptionStatus>| {
         statuses.map(|status| format!("'{status}'")).collect::<Vec<_>>().join(", ")
@@ -69,15 +69,15 @@ pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> 
     conditions
 }
 
-/// Not between start and end, by the time of the question or of the last write, if that is later.
+/// True for a row that is not between its start and its end at `now`, or at its last write if that is later.
 fn out_of_time(now: &str) -> String {
     format!(
         "((starts_at > {now} AND starts_at > updated_at) OR ends_order <= {now} OR ends_order <= updated_at)"
     )
 }
 
-/// The test for a class to hold anything that is asked for, if it hardly ever does. Without the test
-/// the whole class would be read to find nothing.
+/// A test that is true if a class may have rows that are asked for; `None` if it usually has. Without the
+/// test the whole class would be read to find nothing.
 pub(super) fn may_hold(holds: Holds, now: &str) -> Option<String> {
     let bound = |function: &str, column: &str| {
         format!("(SELECT {function}({column}) FROM subscriptions WHERE {column} IS NOT NULL)")
@@ -94,14 +94,14 @@ pub(super) fn may_hold(holds: Holds, now: &str) -> Option<String> {
 
 /// Asks whether any class should have changed by `now`.
 pub(super) fn is_behind(now: Timestamp) -> Statement {
-    // By the first that changes: a database that is asked whether there is any may look at all.
+    // By the earliest time: for EXISTS the database might read all rows.
     let text = "SELECT COALESCE(min(access_changes_at) <= $1, FALSE) FROM subscriptions \
                 WHERE access_changes_at IS NOT NULL";
     Statement::new(text, vec![Value::time(now)])
 }
 
-/// Moves all subscriptions to the classes that they have come to by the database's own time, which `now`
-/// is an expression for. Lists look at the times themselves, so that clock need not be ours.
+/// Moves all subscriptions to the classes that they have at `now`, an expression for the database's own time.
+/// Lists compare the times of each row too, so that clock may differ from ours.
 pub(super) fn move_all_due(now: &str) -> String {
     format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= {now} THEN 2 ELSE 1 END \
@@ -109,8 +109,8 @@ pub(super) fn move_all_due(now: &str) -> String {
     )
 }
 
-/// Moves a batch of subscriptions to the classes that they have come to by `now`; `locking` is what the
-/// database adds to a selection of rows to be updated.
+/// Moves a batch of subscriptions to the classes that they have at `now`; `locking` is the database's clause
+/// for rows that are selected to be updated.
 pub(super) fn move_due(now: Timestamp, locking: &str) -> Statement {
     let text = format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= $1 THEN 2 ELSE 1 END \

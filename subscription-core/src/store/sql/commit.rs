@@ -117,7 +117,7 @@ pub(super) async fn write_events<C: SqlConnection>(
     Ok(())
 }
 
-/// The columns of an event that has no place in the feed yet.
+/// The columns of an event that has no sequence yet.
 pub(super) fn event_columns() -> String {
     EVENTS.columns().get(1..).unwrap_or_default().join(", ")
 }

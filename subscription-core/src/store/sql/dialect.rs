@@ -26,7 +26,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// where commits do not do so themselves.
     fn kept_events(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send;
 
-    /// Moves a batch of subscriptions to the access classes that they have come to by `now`.
+    /// Moves a batch of subscriptions to the access classes that they have at `now`.
     fn move_due(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Adapts one branch of a list to the planner. A branch whose tests (conditions on no row in

@@ -1,6 +1,6 @@
 //! The migrations that lead from an empty database to today's tables, and only forward.
 //!
-//! A migration that was ever released stays as it is: databases remember a hash of each that they ran.
+//! A released migration never changes: databases store a hash of each migration that they ran.
 //! The release before must still run on the tables of this one, so a migration adds columns with
 //! defaults, and it neither changes nor drops a column or an index that the statements of that release
 //! name. `tests/databases/rolling.rs` runs those statements.

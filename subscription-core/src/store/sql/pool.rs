@@ -37,7 +37,7 @@ pub(super) struct Pool<C: Connection> {
     patience: Duration,
     /// Incremented when a connection proves dead: those opened before are not reused.
     generation: AtomicU64,
-    /// When the database last refused a connection because it has too many; `None` once it took one again.
+    /// When the database last refused a connection because it has too many; `None` after it accepted one.
     refused_at: Mutex<Option<Instant>>,
     /// Held by the first of the waiting callers while the database refuses more connections.
     turn: tokio::sync::Mutex<()>,
@@ -175,7 +175,7 @@ impl<C: Connection + 'static> Pool<C> {
     pub(super) async fn close(&self) {
         self.permits.close();
         while let Some(idle) = self.pop() {
-            // The connection ends, also if that fails.
+            // The connection is closed even if that fails.
             idle.connection.close().await.ok();
         }
     }
@@ -185,7 +185,7 @@ impl<C: Connection + 'static> Pool<C> {
 pub(super) struct Lease<C: Connection + 'static> {
     connection: Option<C>,
     generation: u64,
-    /// No statement and no transaction is under way.
+    /// True if no statement and no transaction is under way.
     tidy: bool,
     pool: Arc<Pool<C>>,
     /// `None` once the lease has ended.

@@ -9,10 +9,11 @@ use super::line::{Content, Fields, Line};
 use super::{
     Counts, FORMAT, Footer, Header, KINDS, Progress, Reader, Report, TransferError, VERSION,
 };
+use crate::plans::Plan;
 use crate::store::sql::SqlConnection;
 use crate::store::sql::error::failed;
 use crate::store::sql::page::Statement;
-use crate::store::sql::table::{Table, placeholders};
+use crate::store::sql::table::{SqlRecord as _, Table, placeholders};
 use crate::store::sql::value::Value;
 use crate::store::{Record, Source, StoreError};
 
@@ -47,7 +48,10 @@ pub(in crate::store) async fn import<C: SqlConnection>(
         counts: Counts::default(),
         kind: 0,
         key: Vec::new(),
-        batch: Batch::default(),
+        values: Vec::new(),
+        table: Plan::TABLE,
+        first: 2,
+        insert: Default::default(),
     };
     import.read(to, report).await?;
     let Import { counts, check, .. } = import;
@@ -73,7 +77,12 @@ struct Import<'a> {
     /// The kind of the last record, and its key.
     kind: usize,
     key: Vec<Vec<u8>>,
-    batch: Batch,
+    /// The values of records that are not written yet, their table, and the line of the first of them.
+    values: Vec<Value>,
+    table: &'static Table,
+    first: u64,
+    /// The last statement, its table and the number of its values: most statements are the same.
+    insert: ((&'static str, usize), String),
 }
 
 impl Import<'_> {
@@ -95,16 +104,18 @@ impl Import<'_> {
             }
             match self.record() {
                 Ok((table, values)) => {
-                    if !self.batch.has_room_for(table) {
-                        self.batch.write(to, &mut self.check).await?;
+                    let is_full = self.values.len() + values.len() > VALUES_MAX;
+                    if is_full || self.table.name != table.name {
+                        self.write(to).await?;
                         report(self.progress());
+                        (self.table, self.first) = (table, self.number);
                     }
-                    self.batch.add(table, values, self.number);
+                    self.values.extend(values);
                 }
                 Err(unread) => self.check.unread(self.number, unread),
             }
         }
-        self.batch.write(to, &mut self.check).await?;
+        self.write(to).await?;
         self.check.finish();
         self.footer();
         if !self.from.fill_buf().await?.is_empty() {
@@ -140,8 +151,8 @@ impl Import<'_> {
         let found: serde_json::Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let fault = if found.get("format").is_none_or(|format| format != FORMAT) {
             format!("this is no export: the line does not name the format {FORMAT}")
-        } else if found.get("version").is_none_or(|version| *version != VERSION) {
-            format!("the version of the format is not {VERSION}, the only one that can be read")
+        } else if let Some(version) = found.get("version").filter(|version| **version != VERSION) {
+            format!("the format has version {version}, and only version {VERSION} can be read")
         } else {
             match serde_json::from_value::<Header>(found) {
                 Ok(header) => {
@@ -212,6 +223,25 @@ impl Import<'_> {
         self.key = key;
     }
 
+    /// Writes the records before the current line. Values that the database refuses are a fault of the file.
+    async fn write(&mut self, to: &mut impl SqlConnection) -> Result<(), TransferError> {
+        let values = std::mem::take(&mut self.values);
+        if values.is_empty() || !self.check.is_sound() {
+            return Ok(());
+        }
+        let statement = (self.table.name, values.len());
+        if self.insert.0 != statement {
+            self.insert = (statement, insert(self.table, values.len()));
+        }
+        match to.rows(Statement::new(self.insert.1.clone(), values)).await {
+            Err(error) if is_about_values(&error) => {
+                self.check.faults.push_one_of(self.first, self.number - 1, error);
+                Ok(())
+            }
+            written => Ok(written.map(drop).map_err(failed)?),
+        }
+    }
+
     /// Compares the last line with the lines before it.
     fn footer(&mut self) {
         let footer = match serde_json::from_slice::<Footer>(&self.line) {
@@ -236,55 +266,6 @@ impl Import<'_> {
         if expected.ok().as_deref() != self.line.strip_suffix(b"\n") {
             let fault = "the file is not as it was written: its SHA-256 differs";
             self.check.faults.push(self.number, fault);
-        }
-    }
-}
-
-/// Records of one kind that are written by one statement.
-#[derive(Default)]
-struct Batch {
-    table: Option<&'static Table>,
-    values: Vec<Value>,
-    /// The first and the last line.
-    lines: (u64, u64),
-    /// The statement for so many values of a table: most batches are alike.
-    text: (&'static str, usize, String),
-}
-
-impl Batch {
-    fn has_room_for(&self, table: &Table) -> bool {
-        self.table.is_none_or(|present| {
-            present.name == table.name && self.values.len() + table.columns().len() <= VALUES_MAX
-        })
-    }
-
-    fn add(&mut self, table: &'static Table, values: Vec<Value>, line: u64) {
-        self.lines = (if self.table.is_none() { line } else { self.lines.0 }, line);
-        self.table = Some(table);
-        self.values.extend(values);
-    }
-
-    /// Writes the batch. Values that the database refuses are a fault of the file.
-    async fn write(
-        &mut self,
-        to: &mut impl SqlConnection,
-        check: &mut Check,
-    ) -> Result<(), TransferError> {
-        let (Some(table), values) = (self.table.take(), std::mem::take(&mut self.values)) else {
-            return Ok(());
-        };
-        if !check.is_sound() {
-            return Ok(());
-        }
-        if (self.text.0, self.text.1) != (table.name, values.len()) {
-            self.text = (table.name, values.len(), insert(table, values.len()));
-        }
-        match to.rows(Statement::new(self.text.2.clone(), values)).await {
-            Err(error) if is_about_values(&error) => {
-                check.faults.push_one_of(self.lines.0, self.lines.1, error);
-                Ok(())
-            }
-            written => Ok(written.map(drop).map_err(failed)?),
         }
     }
 }

@@ -28,12 +28,12 @@ const WINDOW_MAX: Duration = Duration::from_hours(24 * 366);
 pub struct Quota {
     /// The number of requests, which may come all at once.
     pub requests: NonZeroU32,
-    /// The time in which that many are allowed again.
+    /// The time after which the same number of requests is allowed again.
     pub window: Duration,
 }
 
 impl Quota {
-    /// At least one request in `window`.
+    /// The quota of this number of requests in `window`, but at least one.
     pub const fn new(requests: u32, window: Duration) -> Self {
         let requests = match NonZeroU32::new(requests) {
             Some(requests) => requests,

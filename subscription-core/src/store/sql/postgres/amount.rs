@@ -1,4 +1,4 @@
-//! Amounts digit for digit: sqlx forgets how many zeros a zero had, in both directions.
+//! Amounts with all their digits: sqlx loses the digits after the point of a zero, in both directions.
 
 use rust_decimal::Decimal;
 use sqlx::encode::IsNull;
@@ -6,7 +6,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
-/// A number with its zeros after the point.
+/// A number that keeps its zeros after the point.
 pub(super) struct Digits(pub(super) Decimal);
 
 impl Type<Postgres> for Digits {

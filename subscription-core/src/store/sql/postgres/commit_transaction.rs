@@ -43,7 +43,7 @@ pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result
     Ok(())
 }
 
-/// The version that each record must have.
+/// The version that each guarded, written or deleted record must have before the commit.
 fn expected(changes: &ChangeSet) -> impl Iterator<Item = (Key, Version)> {
     let guarded = changes.guards.iter().filter_map(|guard| match guard {
         Guard::Unchanged { key, version } => Some((key.clone(), *version)),

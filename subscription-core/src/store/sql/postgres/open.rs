@@ -44,7 +44,7 @@ impl PostgresOptions {
         })
     }
 
-    /// How many connections are open at the most, from 1 to 262,143; by default 16.
+    /// The largest number of open connections, from 1 to 262,143; by default 16.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.clamp(1, CONNECTIONS_MAX);

@@ -18,10 +18,10 @@ use crate::events::Event;
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
-/// Checks and writes a change set. A refused one may have been written in part.
+/// Checks and writes a change set. A part of a refused change set may have been written.
 pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), Refusal> {
     if changes.is_empty() {
-        // No release reads this number, but it is written to the disk as records are.
+        // A write that changes no record, but reaches the disk like one. No release reads this number.
         to.execute(Statement::new("PRAGMA user_version = 0", Vec::new())).await?;
         return Ok(());
     }
@@ -67,8 +67,7 @@ async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, sql
     }
 }
 
-/// Writes a record, and by the same statement its only event: each statement is a trip to the thread that
-/// SQLite works on.
+/// Writes a record and its only event by one statement: each statement is a round trip to SQLite's thread.
 async fn put(
     to: &mut SqliteConnection,
     write: &Record,
@@ -92,7 +91,7 @@ async fn put(
     match to.execute(Statement::new(text, values)).await {
         Ok(0) => Err(conflict(&key).into()),
         Ok(_) => Ok(()),
-        // SQLite checks the newest index first, which is not that of the key.
+        // SQLite checks the newest index first, and that of the key is the oldest.
         Err(error) if is_new && is_duplicate(&error) => match version_of(to, &key).await? {
             Version::NEW => Err(refused(error, write).into()),
             _ => Err(conflict(&key).into()),

@@ -1,4 +1,4 @@
-//! The files of a store: the lock that keeps other processes out, and the database itself.
+//! The database file of a store, and the lock file that excludes other processes.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::io;
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::OpenError;
 
-/// How often the lock is taken anew where its file is removed meanwhile.
+/// How often locking is tried again if the lock file was removed meanwhile.
 const ATTEMPTS_MAX: usize = 16;
 
-/// A database file that this process alone has, until it is dropped or the process ends.
+/// A database file that only this process uses, until this value is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct HeldFile {
     path: PathBuf,
     identity: Identity,
-    /// The files that this start made, and removes again if the database cannot be opened.
+    /// The files that were created here, to be removed if the database cannot be opened.
     made: Vec<PathBuf>,
     _lock: File,
 }
 
 impl HeldFile {
-    /// Takes the file, which is made if it is not there.
+    /// Locks the file, which is created if it does not exist.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         let lock_path = beside(path, ".lock");
@@ -40,28 +40,28 @@ impl HeldFile {
         Ok(Self { path: path.to_owned(), identity: Identity::of(&metadata), made, _lock: lock })
     }
 
-    /// True while the path still leads to this file: one that was removed or replaced takes writes
-    /// until it is closed, and all of them are lost then.
+    /// True while the path still leads to this file. A file that was removed or replaced accepts writes until
+    /// it is closed, and then they are lost.
     pub(super) fn is_in_place(&self) -> bool {
-        // The file is not opened for that: to close it would give up SQLite's own locks.
+        // The file is not opened for that: closing it would release SQLite's own locks.
         std::fs::metadata(&self.path).is_ok_and(|found| Identity::of(&found) == self.identity)
     }
 
-    /// Removes the files that were not there before.
+    /// Removes the files that were created here.
     pub(super) fn discard(self) {
-        // While the lock is held: nobody else can have begun to use them.
+        // The lock is still held, so no other process uses them.
         remove(&self.made);
     }
 }
 
 fn remove(files: &[PathBuf]) {
     for file in files {
-        // Some may not have been made yet.
+        // Some may not exist yet.
         std::fs::remove_file(file).ok();
     }
 }
 
-/// Takes the lock, and says whether its file is new.
+/// Locks the lock file, and returns true if the file is new.
 fn lock(path: &Path, lock_path: &Path) -> Result<(File, bool), OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     for _ in 0..ATTEMPTS_MAX {
@@ -72,7 +72,7 @@ fn lock(path: &Path, lock_path: &Path) -> Result<(File, bool), OpenError> {
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
         let held = file.metadata().map_err(io)?;
-        // The process that had it before may have removed its file between our opening and locking it.
+        // The process that had the lock may have removed the file after we opened and before we locked it.
         if std::fs::metadata(lock_path)
             .is_ok_and(|found| Identity::of(&found) == Identity::of(&held))
         {
@@ -82,7 +82,7 @@ fn lock(path: &Path, lock_path: &Path) -> Result<(File, bool), OpenError> {
     Err(OpenError::InUse(path.to_owned()))
 }
 
-/// Opens a file, or makes it for the eyes of its owner only: people are in it. True if it is new.
+/// Opens a file, or creates it readable by its owner only: it holds personal data. True if it is new.
 fn private(path: &Path) -> io::Result<(File, bool)> {
     let mut options = File::options();
     options.write(true);
@@ -90,7 +90,7 @@ fn private(path: &Path) -> io::Result<(File, bool)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.clone().create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
-        // Made here still, if it is a link to a file that is not there.
+        // It is created here if it is a link to a file that does not exist.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Ok((options.create(true).truncate(false).open(path)?, false))
         }
@@ -98,14 +98,14 @@ fn private(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// The path with an ending more.
+/// The path with a suffix appended.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// Which file it is, whatever it is called.
+/// The identity of a file, independent of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -119,7 +119,7 @@ impl Identity {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 
-    /// A system that removes no open file needs none.
+    /// Not needed on a system that does not remove open files.
     #[cfg(not(unix))]
     fn of(_: &Metadata) -> Self {
         Self { device: 0, inode: 0 }

@@ -112,7 +112,7 @@ impl SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Waits for commits that are under way, and closes the file.
+    /// Waits for commits that are in progress, and closes the file.
     pub async fn close(&self) {
         self.0.readers.close().await;
         self.0.writer.close().await;

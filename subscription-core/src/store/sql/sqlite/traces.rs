@@ -1,10 +1,10 @@
-//! Erasing what was deleted from the file and its log, not only from the tables.
+//! Erases deleted rows from the file and its write-ahead log, after they were deleted from the tables.
 //!
-//! With `secure_delete` the newest version of a page has zeros where a row was deleted. Older versions stay
-//! in the log until it is cut, so it is cut soon afterwards. SQLite moves rows between pages as these fill
-//! and empty, and may leave a copy in the unused part of one (of about one in a thousand deleted accounts):
-//! only VACUUM writes every page anew, which is done some minutes after an account was deleted, while the
-//! file is small. A process that is killed before that leaves it to the next deletion.
+//! With `secure_delete` SQLite overwrites a deleted row in its page with zeros. Older versions of the page
+//! stay in the log until it is truncated, so that is done soon after a deletion. SQLite also moves rows
+//! between pages, and may leave a copy in the unused part of a page (for about one in a thousand deleted
+//! accounts). Only VACUUM rewrites every page. It runs some minutes after an account was deleted, if the
+//! file is small. If the process is killed before that, it runs after the next deletion.
 
 use std::time::Duration;
 
@@ -17,30 +17,30 @@ use super::super::page::Statement;
 use super::PATIENCE;
 use crate::store::{ChangeSet, Key};
 
-/// The time after which the log is truncated when a row was deleted.
+/// How long after a deletion the log is truncated.
 const LOG_CUT_AFTER: Duration = Duration::from_secs(1);
-/// How long to wait before the log is cut that readers still needed, or that could not be cut, at the most.
+/// The longest pause before the log is truncated again, if a reader needed it or the truncation failed.
 const LOG_RETRY_MAX: Duration = Duration::from_secs(30);
-/// How long cutting the log, and with it the writer, waits for readers.
+/// How long the truncation of the log waits for readers. The writer waits with it.
 const READERS_AWAITED: Duration = Duration::from_millis(50);
-/// How long after an account was deleted all pages are written anew.
+/// How long after the deletion of an account VACUUM runs.
 const VACUUM_AFTER: Duration = Duration::from_mins(10);
-/// A file that is larger is not written anew: writers would wait for seconds.
+/// VACUUM does not run on a larger file: writers would wait for seconds.
 const VACUUM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
 /// Deleted rows that may still be in the file or its log, and when they are to be erased.
 #[derive(Debug)]
 pub(super) struct Traces {
-    /// When the log is to be cut.
+    /// When the log is to be truncated.
     log_due: Option<Instant>,
-    /// How long to wait if that fails.
+    /// The pause before the next attempt if that fails.
     log_retry: Duration,
-    /// When all pages are to be written anew.
+    /// When VACUUM is to run.
     pages_due: Option<Instant>,
 }
 
 impl Traces {
-    /// Of a file that was just opened: a process that was killed may have left a log.
+    /// For a file that was just opened: a process that was killed may have left a log.
     pub(super) fn new() -> Self {
         let mut traces = Self { log_due: None, log_retry: LOG_CUT_AFTER, pages_due: None };
         traces.in_log();
@@ -52,7 +52,7 @@ impl Traces {
         self.log_due.get_or_insert_with(|| Instant::now() + LOG_CUT_AFTER);
     }
 
-    /// Notes what was deleted.
+    /// Schedules the erasure of the rows that a change set deleted.
     pub(super) fn note(&mut self, changes: &ChangeSet) {
         if changes.deletes.is_empty() && changes.forget_events.is_none() {
             return;
@@ -63,12 +63,12 @@ impl Traces {
         }
     }
 
-    /// When traces are due next.
+    /// When the next truncation or VACUUM is due.
     pub(super) fn due(&self) -> Option<Instant> {
         [self.log_due, self.pages_due].into_iter().flatten().min()
     }
 
-    /// Postpones it: the file cannot be opened.
+    /// Postpones both, because the file cannot be opened.
     pub(super) fn put_off(&mut self) {
         let later = Instant::now() + LOG_RETRY_MAX;
         for due in [&mut self.log_due, &mut self.pages_due].into_iter().flatten() {
@@ -76,7 +76,7 @@ impl Traces {
         }
     }
 
-    /// Erases traces that are due.
+    /// Truncates the log and runs VACUUM, if they are due.
     pub(super) async fn erase_due(&mut self, connection: &mut SqliteConnection) {
         let now = Instant::now();
         if self.pages_due.is_some_and(|due| due <= now) {
@@ -87,7 +87,7 @@ impl Traces {
         }
     }
 
-    /// Erases everything at once: the file is about to be closed, which truncates the log.
+    /// Runs VACUUM at once if it is scheduled: the file is about to be closed, which truncates the log.
     pub(super) async fn erase_all(&mut self, connection: &mut SqliteConnection) {
         if self.pages_due.is_some() {
             self.vacuum(connection).await;
@@ -128,7 +128,7 @@ impl Traces {
     }
 }
 
-/// Writes the log into the file and cuts it; false if a reader still needs it.
+/// Writes the log into the file and truncates it; false if a reader still needs it.
 async fn checkpoint(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     wait_for_readers(connection, READERS_AWAITED).await?;
     let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;

@@ -15,7 +15,7 @@ use super::traces::Traces;
 use crate::store::{ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
 
-/// Change sets in one transaction, at the most.
+/// The largest number of change sets in one transaction.
 const GROUP_MAX: usize = 256;
 
 /// The queue of the writer task.
@@ -120,7 +120,7 @@ async fn run(
         if !sound {
             connection = None;
         }
-        // A refused loan is dropped, which fails the call that waits for it.
+        // A loan that is refused is dropped, which fails the call that waits for it.
         let lending = lending.into_iter().filter(|_| held.is_in_place());
         for to in lending {
             connection = lend(connection, &options, to).await;
@@ -146,7 +146,7 @@ async fn run(
     }
 }
 
-/// Waits for the next jobs, or until traces are to be erased; false once the queue is closed.
+/// Waits for the next jobs, or until deleted rows are to be erased; false once the queue is closed.
 async fn next(jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>, traces: &Traces) -> bool {
     let received = jobs.recv_many(group, GROUP_MAX);
     match traces.due() {
