@@ -1,7 +1,8 @@
 """Pages of several origins in Chromium, against the server: who may call, and what they can read.
 
 Three origins, each a port of this machine: the shop's and the blog's are listed by a client each, the third by
-none. Besides, a page that rebinds its name to a server in development mode.
+none. Besides, a page that rebinds its name to a server in development mode. The pricing page (examples/pricing)
+and the TypeScript client (examples/typescript) are driven from the shop's origin.
 """
 
 import base64
@@ -14,13 +15,16 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import sync_playwright
 
-PROGRAM = Path(sys.argv[1]).resolve()
+PROGRAM, CLIENT = (Path(argument).resolve() for argument in sys.argv[1:])
+PRICING = Path("examples/pricing/index.html").resolve()
 SECRET = b"0123456789abcdef0123456789abcdef"
 
 # Gives what a page can read of an answer, or the browser's refusal.
@@ -36,12 +40,18 @@ CALL = """async ([base, method, path, headers, body, more]) => {
 
 
 class Page(BaseHTTPRequestHandler):
-    """A page with nothing on it."""
+    """A page with nothing on it, or what FILES has; the shop's own login, which signs a token for anybody."""
+
+    FILES = {}
 
     def do_GET(self):
-        body = b"<!doctype html><title>page</title>"
+        url = urlsplit(self.path)
+        kind, body = self.FILES.get(url.path, ("text/html", "<!doctype html><title>page</title>"))
+        if url.path == "/login":
+            kind, body = "text/plain", identity_token(parse_qs(url.query)["name"][0])
+        body = body.encode()
         self.send_response(200)
-        self.send_header("content-type", "text/html")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -115,8 +125,17 @@ origins = ["{blog}"]
 """)
     config = ["--config", "settings.toml"]
     run(folder, *config, "key", "rotate")
-    added = run(folder, *config, "client", "add", "--name", "backend", "--scope", "plans:write")
+    scopes = [word for scope in ("plans:write", "subscriptions:write") for word in ("--scope", scope)]
+    added = run(folder, *config, "client", "add", "--name", "backend", *scopes)
     return config, added.splitlines()[-1]
+
+
+def post(base, client, path, body):
+    """A request of a server, not of a page."""
+    headers = {"client-id": client, "content-type": "application/json"}
+    request = urllib.request.Request(base + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
 
 
 def caller(page, base):
@@ -197,11 +216,12 @@ def pages_of_other_origins(browser, base, blog, nobody):
 def development(browser, origin):
     """Pages of this machine need no setting; a page that rebinds its name gets nothing."""
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder), "--database", "memory:") as base:
+        pricing_in_development(browser, base, origin)
         page = browser.new_page()
         page.goto(origin)
         call = caller(page, base)
         plan = {"name": "Pro", "slug": "pro", "price": "19.90", "billing_cycle": "monthly"}
-        assert call("POST", "/subscription-plans", "any", plan)["status"] == 201
+        assert call("POST", "/subscription-plans", "any", plan | {"slug": "new"})["status"] == 201
         assert call("GET", "/subscription-plans/pro", "any")["headers"]["etag"] == '"1"'
 
         port = base.rsplit(":", 1)[1]
@@ -222,6 +242,137 @@ def development(browser, origin):
         page.close()
 
 
+@contextmanager
+def quiet_page(browser, hosts, expected=(), **settings):
+    """A page that calls these hosts alone, and says nothing on the console but what is expected."""
+    context = browser.new_context(locale="en-GB", **settings)
+    page = context.new_page()
+    messages, requests = [], []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    yield page
+    others = [url for url in requests if not url.startswith(("data:", *hosts))]
+    assert others == [], others
+    assert len(messages) == len(expected), messages
+    assert all(part in message for part, message in zip(expected, messages)), messages
+    context.close()
+
+
+def pricing_page(base, *changes):
+    """The file as it is, but for what its reader changes."""
+    text = PRICING.read_text()
+    for there, here in (('"http://127.0.0.1:8080"', f'"{base}"'), *changes):
+        assert text.count(there) == 1, there
+        text = text.replace(there, here)
+    return "text/html; charset=utf-8", text
+
+
+def pricing(browser, base, shop, nobody, backend):
+    """The pricing page of examples/, from the shop's origin, in production."""
+    login = "access_token: await (await fetch(`/login?name=${email.value.split(\"@\")[0]}`)).text()"
+    Page.FILES["/pricing"] = pricing_page(base, ('"web"', '"shop"'), ('access_token: "development"', login))
+    buy = "https://shop.lemonsqueezy.com/buy"
+    team = {"name": "Team <b>one</b>", "tier": 2, "product_id": "17", "features": "sso, audit log"}
+    offers = [
+        {"name": "Solo", "slug": "solo", "price": "9", "billing_cycle": "monthly", "tier": 1},
+        team | {"slug": "team", "price": "19.90", "billing_cycle": "monthly", "href": f"{buy}/m?embed=1"},
+        team | {"slug": "team-yearly", "price": "199", "billing_cycle": "yearly", "href": f"{buy}/y?embed=1"},
+    ]
+    solo = [post(base, backend, "/subscription-plans", offer) for offer in offers][0]
+
+    revoked = ["status of 401"]
+    with quiet_page(browser, [shop, base, buy], revoked, viewport={"width": 390, "height": 800}) as page:
+        page.route(f"{buy}/**", lambda route: route.fulfill(body="<title>checkout</title>", content_type="text/html"))
+        page.goto(f"{shop}/pricing")
+        page.get_by_role("heading", name="Team <b>one</b>").wait_for()
+        prices = page.locator("article p:has(strong)")
+        assert prices.all_inner_texts() == ["€19.90 a month", "€9 a month", "€19.90 a month"], prices.all_inner_texts()
+        page.get_by_label("monthly").focus()
+        page.keyboard.press("ArrowRight")
+        assert prices.all_inner_texts() == ["€19.90 a month", "€9 a month", "€199 a year"], prices.all_inner_texts()
+        assert page.evaluate("document.activeElement.id") == "cycle-yearly"
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+        page.get_by_role("button", name="Sign in").press("Enter")
+        page.keyboard.type("ada@example.com")
+        page.keyboard.press("Enter")
+        page.get_by_text("You have no plan yet.").wait_for()
+        session = json.loads(page.evaluate("sessionStorage.session"))
+        ada = session["auth_id"]
+        page.get_by_role("button", name="Get Team").press("Enter")
+        page.wait_for_url(f"{buy}/**")
+        assert page.url == f"{buy}/y?embed=1&checkout%5Bcustom%5D%5Buser_id%5D={ada}", page.url
+
+        post(base, backend, "/subscriptions", {"user_id": ada, "subscription_plan_id": solo["id"]})
+        page.go_back()
+        page.get_by_text("You have Solo. It renews on").wait_for()
+        page.get_by_text("Your plan", exact=True).wait_for()
+
+        revoke = caller(page, base)("POST", "/authentication/tokens/revoke-all", "shop", token=session["access_token"])
+        assert revoke["status"] == 200, revoke
+        page.reload()
+        page.get_by_role("alert").get_by_text("(session_revoked)").wait_for()
+        page.get_by_role("button", name="Sign in").wait_for()
+        assert page.locator("article").count() == 3
+
+    refusal = ["blocked by CORS policy", "net::ERR_FAILED"]
+    with quiet_page(browser, [nobody, base], refusal, color_scheme="dark") as page:
+        page.goto(f"{nobody}/pricing")
+        page.get_by_role("alert").get_by_text(f"does not allow pages of {nobody}").wait_for()
+        assert page.locator("article").count() == 0
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 19, 23)"
+
+
+# Gives what the TypeScript client returns to a page, and how it fails.
+SHOP = """async ([baseUrl, access_token]) => {
+    const { Problem, Subscriptions } = await import("/client.js");
+    let stored = null;
+    const tokens = { get: () => stored, set: (next) => { stored = next; } };
+    const api = new Subscriptions({ baseUrl, clientId: "shop", tokens });
+    await api.auth.signIn({ access_token, email: "ada@example.com" });
+    const prices = {};
+    for await (const plan of api.plans.all({ sort: "tier", limit: 1 })) prices[plan.slug] = plan.price;
+    const { features, grants } = await api.call("GET", "/me/entitlement");
+    const { url } = await api.call("GET", "/me/checkout-link", { query: { plan: "team" } });
+    const failure = await api.subscriptions.list().catch((problem) => problem);
+    await api.auth.logout();
+    return { prices, features, plan: grants[0].plan.slug, url, isProblem: failure instanceof Problem, code: failure.code, stored };
+}"""
+
+
+def typescript(browser, base, shop):
+    """The client of examples/typescript, compiled, in a page of the shop."""
+    Page.FILES["/client.js"] = ("text/javascript", CLIENT.read_text())
+    with quiet_page(browser, [shop, base], ["status of 403"]) as page:
+        page.goto(shop)
+        got = page.evaluate(SHOP, [base, identity_token("ada")])
+        assert got["prices"] == {"pro": "19.90", "solo": "9", "team": "19.90", "team-yearly": "199"}, got
+        assert (got["features"], got["plan"], got["stored"]) == ([], "solo", None), got
+        assert got["url"].startswith("https://shop.lemonsqueezy.com/buy/m?embed=1&checkout%5Bcustom%5D"), got
+        assert (got["isProblem"], got["code"]) == (True, "scope_missing"), got
+
+
+def pricing_in_development(browser, base, origin):
+    """The pricing page as it is, beside a server without settings."""
+    Page.FILES["/as-it-is"] = pricing_page(base)
+    with quiet_page(browser, [origin, base], ["status of 404"]) as page:
+        page.goto(f"{origin}/as-it-is")
+        page.get_by_text("There are no plans yet.").wait_for()
+        plan = {"name": "Pro", "slug": "pro", "price": "0.10", "billing_cycle": "P18M", "href": "https://pay.example/"}
+        post(base, "any", "/subscription-plans", plan)
+        page.reload()
+        page.get_by_text("€0.10 P18M").wait_for()
+        # The first time there is no account, which the console tells as well.
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label("E-mail address").fill("grace@example.com")
+        page.get_by_role("button", name="Continue").click()
+        page.get_by_text("You have no plan yet.").wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("button", name="Sign in").wait_for()
+        assert page.evaluate("sessionStorage.session") == "null"
+
+
 def main():
     shop, blog, nobody = page_server(), page_server(), page_server()
     rules = "MAP evil.example 127.0.0.1"
@@ -231,17 +382,15 @@ def main():
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=arguments)
         config, backend = set_up(Path(folder), shop, blog)
         with serving(Path(folder), *config) as base:
-            made = subprocess.run(
-                ["curl", "-sS", "-f", f"{base}/subscription-plans", "-H", f"client-id: {backend}", "--json",
-                 '{"name": "Pro", "slug": "pro", "price": "19.90", "billing_cycle": "monthly"}'],
-                capture_output=True, text=True,
-            )
-            assert made.returncode == 0, made.stderr
+            pro = {"name": "Pro", "slug": "pro", "price": "19.90", "billing_cycle": "monthly"}
+            post(base, backend, "/subscription-plans", pro)
             page = browser.new_page()
             page.goto(shop)
             the_shops_page(caller(page, base), backend)
             page.close()
             pages_of_other_origins(browser, base, blog, nobody)
+            pricing(browser, base, shop, nobody, backend)
+            typescript(browser, base, shop)
         development(browser, shop)
         browser.close()
     print("pages of listed origins may call, others may not")

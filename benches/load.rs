@@ -53,11 +53,15 @@ async fn compare() {
 
     let plan = Request::get("/subscription-plans/pro", &world);
     let page = Request::get("/subscriptions?limit=50", &world);
+    let body: serde_json::Value = serde_json::from_str(&world.subscription).unwrap();
+    let user = body["user_id"].as_str().unwrap();
+    let entitlement = Request::get(&format!("/users/{user}/entitlement"), &world);
     let logged_in = Request::post("/authentication/user-logged-in", "", &world);
     let mut bars = Vec::new();
     for (what, request, label, goal) in [
         ("a plan by its slug", &plan, "a plan by its slug, to bare hyper", 0.9),
         ("a page of 50 subscriptions", &page, "a page of 50 subscriptions, to bare hyper", 0.6),
+        ("an entitlement, one grant", &entitlement, "an entitlement, to bare hyper", 0.7),
         ("user-logged-in", &logged_in, "user-logged-in, to bare hyper", 0.75),
     ] {
         let answer = callers::one(ours.address, request).await;

@@ -3,7 +3,8 @@
 //! `cargo bench --bench real` starts a durable PostgreSQL, our server over it with all that production has,
 //! and the peer: axum and sqlx, one transaction that reads the plan, inserts a subscription into a table with
 //! five indexes and inserts an event; prepared statements and a pool of 16. 32 connections create
-//! subscriptions in slices, one server after the other. It prints the medians, and the ratio of each pair of
+//! subscriptions in slices, one server after the other, and before that ask for the entitlement of a user with
+//! one grant, which the peer reads by one join. It prints the medians, and the ratio of each pair of
 //! slices with the middle half of its spread.
 
 #![expect(
@@ -48,14 +49,21 @@ fn main() {
 async fn compare(cluster: &Cluster) {
     let ours = Running::start("ours", &cluster.url());
     let peer = Running::start("peer", &cluster.url());
+    println!("| what | ours, requests/s | axum and sqlx | ratio | middle half |");
+    println!("| --- | ---: | ---: | ---: | --- |");
+    // Each connection that is opened has had one answer, so every user has one subscription by now.
     let first = Connections::open_each(ours.address, ours.creates()).await;
     let second = Connections::open_each(peer.address, peer.creates()).await;
+    let asking = Connections::open_each(ours.address, ours.entitlements()).await;
+    let asking_peer = Connections::open_each(peer.address, peer.entitlements()).await;
+    pair("an entitlement on PostgreSQL", asking, asking_peer).await;
+    pair("a new subscription on PostgreSQL", first, second).await;
+}
+
+/// Measures slices of both in turn, and prints a row.
+async fn pair(what: &str, first: Connections, second: Connections) {
     let compared = Compared::of(first, second, SLICES).await;
     let (one, two) = (middle(compared.first).0, middle(compared.second).0);
     let (ratio, low, high) = middle(compared.ratios);
-    println!("| what | ours, requests/s | axum and sqlx | ratio | middle half |");
-    println!("| --- | ---: | ---: | ---: | --- |");
-    println!(
-        "| a new subscription on PostgreSQL | {one:.0} | {two:.0} | {ratio:.2} | {low:.2} to {high:.2} |"
-    );
+    println!("| {what} | {one:.0} | {two:.0} | {ratio:.2} | {low:.2} to {high:.2} |");
 }

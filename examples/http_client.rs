@@ -1,7 +1,8 @@
 //! A client that calls every endpoint of the server, and checks every response.
 //!
 //!     cargo run --example http_client                          # starts a server itself
-//!     cargo run --example http_client http://127.0.0.1:8080    # calls one in development mode
+//!     cargo run --example http_client http://127.0.0.1:8080    # calls one in development mode, started
+//!                                                              # with --self-service cancel,resume
 //!
 //! Shows what a client in production needs: creates that are safe to retry, lists read page by page,
 //! changes that overwrite nobody else's, and errors handled by their code. At the end it compares its calls
@@ -23,7 +24,7 @@ use subscription_core::auth::{
     Authentication, DevelopmentIdentities, KeyRing, ServerKeys, SigningKey,
 };
 use subscription_core::{MemoryStore, SubscriptionService, SystemRandomness, UserId};
-use subscription_http::{Api, Limits, Server};
+use subscription_http::{Api, Limits, SelfService, Server};
 use tokio::net::TcpStream;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -284,6 +285,25 @@ async fn subscription(client: &mut Client, user: &str, plan: &str, run: &str) ->
     Ok(path)
 }
 
+/// What the signed-in user may do and change, without the scopes of a server.
+async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
+    let user = tokens.text("auth_id");
+    let path = format!("/me/checkout-link?plan={run}-1");
+    let mine = client.call(get(path).bearer(tokens)).await?;
+    let link = format!("/subscription-plans/{run}-1/checkout-link?user_id={user}");
+    assert_eq!(client.call(get(link)).await?.body, mine.body);
+    client.call(get("/me/entitlement?feature=sso").bearer(tokens)).await?;
+    let page = client.call(get("/me/subscriptions").bearer(tokens)).await?;
+    let id = page.body.pointer("/data/0/id").and_then(Value::as_str).unwrap_or_default();
+    for (verb, status) in [("resume", "active"), ("cancel", "cancelled")] {
+        // A route of its own for each change that the setting `self_service` lists.
+        let change = ask(Method::POST, format!("/me/subscriptions/{id}/{verb}"));
+        assert_eq!(client.call(change.bearer(tokens)).await?.text("status"), status);
+    }
+    println!("me: access, subscriptions, where to pay; resumed and cancelled");
+    Ok(())
+}
+
 /// Records a payment, which cannot be undone.
 async fn payment(client: &mut Client, subscription: &str, run: &str) -> Result<()> {
     let id = subscription.rsplit('/').next();
@@ -343,7 +363,8 @@ async fn server() -> Result<String> {
     let server_keys = ServerKeys::new(1, vec![2; 32].into())?;
     let identities = Arc::new(DevelopmentIdentities);
     let auth = Authentication::builder(service.clone(), identities, keys, server_keys).build();
-    let api = Api::builder(service, auth, vec![3; 32].into()).believe_every_client().build();
+    let api = Api::builder(service, auth, vec![3; 32].into()).believe_every_client();
+    let api = api.self_service(&[SelfService::Cancel, SelfService::Resume]).build();
     let server = Server::bind(api, ([127, 0, 0, 1], 0).into(), Limits::default()).await?;
     let url = format!("http://{}", server.address()?);
     tokio::spawn(server.run(std::future::pending()));
@@ -371,6 +392,7 @@ async fn main() -> Result<()> {
     let plan = plans(&mut client, &run).await?;
     let tokens = sign_in(&mut client, &email).await?;
     let subscription = subscription(&mut client, tokens.text("auth_id"), &plan, &run).await?;
+    me(&mut client, &tokens, &run).await?;
     payment(&mut client, &subscription, &run).await?;
     clean_up(&mut client, &email, &subscription, &run).await?;
 

@@ -1,14 +1,15 @@
 //! The two servers, each in a process of its own with two workers.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::routing::post;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use chrono::{DateTime, Months, Utc};
 use secrecy::ExposeSecret as _;
@@ -53,14 +54,25 @@ impl Running {
 
     /// A request for each user that creates a subscription.
     pub(crate) fn creates(&self) -> Vec<Request> {
+        self.of_each_user(|user, caller| {
+            let body = json!({ "user_id": user, "subscription_plan_id": self.about["plan"] });
+            Request::post("/subscriptions", &body.to_string(), caller)
+        })
+    }
+
+    /// A request for each user that asks for the entitlement.
+    pub(crate) fn entitlements(&self) -> Vec<Request> {
+        self.of_each_user(|user, caller| {
+            Request::get(&format!("/users/{user}/entitlement"), caller)
+        })
+    }
+
+    fn of_each_user(&self, request: impl Fn(&str, &Caller) -> Request) -> Vec<Request> {
         let text = |name: &str| self.about[name].as_str().unwrap_or_default().to_owned();
         let (client, token) = (text("client"), text("token"));
-        let world = Caller { client, token, subscription: String::new() };
-        let create = |user: &Value| {
-            let body = json!({ "user_id": user, "subscription_plan_id": self.about["plan"] });
-            Request::post("/subscriptions", &body.to_string(), &world)
-        };
-        self.about["users"].as_array().unwrap().iter().map(create).collect()
+        let caller = Caller { client, token, subscription: String::new() };
+        let users = self.about["users"].as_array().unwrap().iter();
+        users.map(|user| request(user.as_str().unwrap(), &caller)).collect()
     }
 }
 
@@ -117,7 +129,8 @@ fn user(number: usize) -> User {
 
 const TABLES: &str = "
     CREATE SCHEMA peer;
-    CREATE TABLE peer.plans (id UUID PRIMARY KEY, slug TEXT NOT NULL UNIQUE, cycle_months INT NOT NULL,
+    CREATE TABLE peer.plans (id UUID PRIMARY KEY, slug TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
+        tier BIGINT NOT NULL, features TEXT NOT NULL, node_quota BIGINT NOT NULL, cycle_months INT NOT NULL,
         is_active BOOLEAN NOT NULL);
     CREATE TABLE peer.subscriptions (
         id UUID PRIMARY KEY, user_id UUID NOT NULL, plan_id UUID NOT NULL REFERENCES peer.plans,
@@ -191,6 +204,77 @@ async fn create(
     Ok((StatusCode::CREATED, [("content-type", "application/json")], payload))
 }
 
+const GRANTS: &str = "SELECT s.id, s.status, s.renews_at, s.ends_at, p.id, p.slug, \
+    p.name, p.tier, p.features, p.node_quota FROM peer.subscriptions s JOIN peer.plans p ON p.id = s.plan_id \
+    WHERE s.user_id = $1 AND s.status IN ('on_trial', 'active', 'past_due', 'cancelled') \
+    AND s.starts_at <= $2 AND (s.ends_at IS NULL OR s.ends_at > $2) ORDER BY s.id DESC";
+
+/// A row of the join: the subscription's id, status, renewal and end; the plan's id, slug, name, tier,
+/// features and quota.
+type GrantRow = (
+    Uuid,
+    String,
+    Option<DateTime<Utc>>,
+    Option<DateTime<Utc>>,
+    Uuid,
+    String,
+    String,
+    i64,
+    String,
+    i64,
+);
+
+#[derive(Serialize)]
+struct EntitlementBody {
+    user_id: Uuid,
+    has_access: bool,
+    features: BTreeSet<String>,
+    node_quota: i64,
+    grants: Vec<GrantBody>,
+}
+
+#[derive(Serialize)]
+struct GrantBody {
+    subscription_id: Uuid,
+    status: String,
+    renews_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+    plan: PlanBody,
+}
+
+#[derive(Serialize)]
+struct PlanBody {
+    id: Uuid,
+    slug: String,
+    name: String,
+    tier: i64,
+}
+
+/// The peer's entitlement: one join.
+async fn entitlement(
+    State(pool): State<PgPool>,
+    Path(user_id): Path<Uuid>,
+) -> Result<([(&'static str, &'static str); 1], Vec<u8>), StatusCode> {
+    let now = DateTime::<Utc>::from(SystemClock.now());
+    let rows = sqlx::query_as::<_, GrantRow>(GRANTS).bind(user_id).bind(now);
+    let rows = rows.fetch_all(&pool).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    let mut features = BTreeSet::new();
+    let (mut node_quota, mut grants) = (0, Vec::with_capacity(rows.len()));
+    let shown = |at: DateTime<Utc>| Timestamp::from_micros(at.timestamp_micros()).unwrap();
+    for (subscription_id, status, renews_at, ends_at, id, slug, name, tier, listed, quota) in rows {
+        let listed = listed.split(',').map(|feature| feature.trim().to_owned());
+        features.extend(listed.filter(|feature| !feature.is_empty()));
+        node_quota = quota.max(node_quota);
+        let plan = PlanBody { id, slug, name, tier };
+        let (renews_at, ends_at) = (renews_at.map(shown), ends_at.map(shown));
+        grants.push(GrantBody { subscription_id, status, renews_at, ends_at, plan });
+    }
+    let has_access = !grants.is_empty();
+    let body = EntitlementBody { user_id, has_access, features, node_quota, grants };
+    let body = serde_json::to_vec(&body).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([("content-type", "application/json")], body))
+}
+
 /// A UUID of version 7.
 fn new_id() -> Uuid {
     EventId::new(SystemClock.now(), &SystemRandomness).unwrap().uuid()
@@ -200,10 +284,12 @@ async fn peer(database: &str) {
     let pool = PgPoolOptions::new().max_connections(16).connect(database).await.unwrap();
     sqlx::raw_sql(TABLES).execute(&pool).await.unwrap();
     let plan = new_id();
-    let text = "INSERT INTO peer.plans VALUES ($1, 'pro', 1, true)";
+    let text = "INSERT INTO peer.plans VALUES ($1, 'pro', 'Pro', 0, '', 0, 1, true)";
     sqlx::query(text).bind(plan).execute(&pool).await.unwrap();
-    let app: axum::Router =
-        axum::Router::new().route("/subscriptions", post(create)).with_state(pool);
+    let app: axum::Router = axum::Router::new()
+        .route("/subscriptions", post(create))
+        .route("/users/{id}/entitlement", get(entitlement))
+        .with_state(pool);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let users: Vec<_> = (0..USERS).map(|_| new_id()).collect();
     let address = listener.local_addr().unwrap();

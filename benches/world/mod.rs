@@ -28,7 +28,7 @@ pub(crate) struct ApiWorld {
 }
 
 impl ApiWorld {
-    /// One plan, one user, and so many subscriptions in memory, behind the cache that there is in front of
+    /// One plan, a user with one subscription, and so many subscriptions in all in memory, behind the cache that there is in front of
     /// a database or not.
     pub(crate) async fn with(subscriptions: usize, is_cached: bool) -> Self {
         Self::over(MemoryStore::default(), subscriptions, is_cached).await
@@ -65,17 +65,15 @@ impl ApiWorld {
         let body = br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
         let plan = NewPlan::from_json(body).unwrap();
         let plan = service.create_plan(plan).await.unwrap();
-        let signed_in = auth
-            .sign_up(SignIn {
-                client_id: made.client.id.clone(),
-                access_token: "any".into(),
-                email: "ada@example.com".parse().unwrap(),
-                origin: Origin::default(),
-            })
-            .await
-            .unwrap();
-        let user = signed_in.user.id;
-        for _ in 0..subscriptions {
+        let sign_up = async |email: &str| {
+            let (client_id, origin) = (made.client.id.clone(), Origin::default());
+            let (access_token, email) = ("any".into(), email.parse().unwrap());
+            auth.sign_up(SignIn { client_id, access_token, email, origin }).await.unwrap()
+        };
+        let signed_in = sign_up("ada@example.com").await;
+        let (user, other) = (signed_in.user.id, sign_up("grace@example.com").await.user.id);
+        for nth in 0..subscriptions {
+            let user = if nth == 0 { user } else { other };
             service.create_subscription(NewSubscription::new(user, plan.id)).await.unwrap();
         }
         // Limits that count and never refuse.

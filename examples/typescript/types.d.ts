@@ -1167,7 +1167,7 @@ export interface components {
         };
         /** @description What is wrong with one field. */
         Fault: {
-            /** @description The field's name, `variants[2]` for an element, empty for the body as a whole. */
+            /** @description The field's name, `variants[2]` for an element, `metadata.campaign` for a key, empty for the body as a whole. */
             field: string;
             code: components["schemas"]["FaultCode"];
             /** @description Goes on from the field's name: "must be …". */

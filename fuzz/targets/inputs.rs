@@ -11,7 +11,7 @@ use std::str::FromStr;
 use libfuzzer_sys::fuzz_target;
 use subscription_core::auth::{ProofOfIdentity, RefreshRequest, Scope};
 use subscription_core::{
-    Amount, BillingCycle, Currency, Email, ExternalId, Features, Href, InputError, Name,
+    Amount, BillingCycle, Currency, Email, ExternalId, Features, Href, InputError, Metadata, Name,
     NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentStatus, PlanChanges, Slug,
     SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp,
 };
@@ -54,6 +54,7 @@ fuzz_target!(|data: &[u8]| {
             value::<ExternalId>(text);
             value::<Features>(text);
             value::<Href>(text);
+            value::<Metadata>(text);
             value::<Name>(text);
             value::<PaymentStatus>(text);
             value::<Slug>(text);

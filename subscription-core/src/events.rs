@@ -6,20 +6,21 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::accounts::{Client, RevocationReason, User};
 use crate::payments::{Payment, PaymentStatus};
 use crate::plans::Plan;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::values::as_text::written_as_text;
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, InvalidValue};
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::values::text::Slug;
 use crate::values::version::Version;
 
-/// The change of a record.
+/// An event: one change of one record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// The event's id, which never changes.
@@ -28,7 +29,7 @@ pub struct Event {
     pub at: Timestamp,
     /// The record that changed.
     pub subject: Subject,
-    /// The version that the record has since; for a deletion, one more than its last.
+    /// The version of the record after the change; for a deletion, one more than its last.
     pub version: Version,
     /// The change of the record.
     #[serde(flatten)]
@@ -52,30 +53,32 @@ impl Event {
 pub enum Actor {
     /// A client of the HTTP API.
     Client(Slug),
-    /// A person with an account, who changed something of their own.
+    /// A user who changed a record of their own.
     User(UserId),
-    /// The passing of time: a job that does what is due.
+    /// A background job that does work which is due.
     Clock,
     /// A payment provider, by the name of its source.
     Provider(Slug),
     /// A command of an operator, or the settings file.
     Command,
-    /// The program that embeds the library, unless it names another actor.
+    /// The program that embeds the library, if it names no other actor.
     Library,
 }
 
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Actor {
+    fn text(&self) -> Cow<'static, str> {
         match self {
-            Self::Client(id) => write!(f, "client:{id}"),
-            Self::User(id) => write!(f, "user:{id}"),
-            Self::Clock => f.write_str("clock"),
-            Self::Provider(source) => write!(f, "provider:{source}"),
-            Self::Command => f.write_str("command"),
-            Self::Library => f.write_str("library"),
+            Self::Client(id) => format!("client:{id}").into(),
+            Self::User(id) => format!("user:{id}").into(),
+            Self::Clock => "clock".into(),
+            Self::Provider(source) => format!("provider:{source}").into(),
+            Self::Command => "command".into(),
+            Self::Library => "library".into(),
         }
     }
 }
+
+written_as_text!(Actor, |actor| &actor.text());
 
 impl FromStr for Actor {
     type Err = InvalidValue;
@@ -88,22 +91,8 @@ impl FromStr for Actor {
             None if text == "clock" => Ok(Self::Clock),
             None if text == "command" => Ok(Self::Command),
             None if text == "library" => Ok(Self::Library),
-            Some(_) | None => {
-                Err(InvalidValue::new(FaultCode::BadFormat, "must be an actor such as client:shop"))
-            }
+            Some(_) | None => Err(InvalidValue::bad_format("must be an actor such as client:shop")),
         }
-    }
-}
-
-impl Serialize for Actor {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Actor {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -137,9 +126,7 @@ impl Subject {
             Self::Client(_) => "client",
         }
     }
-}
 
-impl Subject {
     /// The id of the record; `None` for a client, whose id is no UUID.
     pub const fn uuid(&self) -> Option<Uuid> {
         match self {
@@ -181,16 +168,16 @@ pub enum Change {
     },
     /// A subscription's status changed, and perhaps other fields with it.
     SubscriptionStatusChanged {
-        /// The status before.
+        /// The status before the change.
         from: SubscriptionStatus,
-        /// The status since.
+        /// The status after the change.
         to: SubscriptionStatus,
     },
     /// A payment's status changed, and perhaps other fields with it.
     PaymentStatusChanged {
-        /// The status before.
+        /// The status before the change.
         from: PaymentStatus,
-        /// The status since.
+        /// The status after the change.
         to: PaymentStatus,
     },
     /// A session was revoked.
@@ -215,7 +202,7 @@ impl Change {
         }
     }
 
-    /// The status that the record has since.
+    /// The status of the record after the change.
     fn new_status(&self) -> Option<&'static str> {
         match self {
             Self::SubscriptionStatusChanged { to, .. } => Some(to.as_str()),
@@ -240,7 +227,7 @@ const TYPES: [(&str, &[&str]); 6] = [
 /// subscriptions and payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TypePattern {
-    /// `None` is a plan, a subscription or a payment.
+    /// The kind of record; `None` for plans, subscriptions and payments.
     kind: Option<&'static str>,
     change: Option<&'static str>,
     status: Option<&'static str>,
@@ -270,7 +257,7 @@ fn is_account(kind: &str) -> bool {
     matches!(kind, "user" | "session" | "client")
 }
 
-/// The status of this very name that a kind of record can have.
+/// The status with exactly this name that a kind of record can have.
 fn status_of(kind: &str, name: &str) -> Option<&'static str> {
     match kind {
         "subscription" => {

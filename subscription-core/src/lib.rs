@@ -129,13 +129,18 @@ mod values;
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};
-pub use plans::{BillingCycle, Features, NewPlan, Plan, PlanChanges};
+pub use plans::{
+    BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
+};
 #[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
-pub use service::{Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService};
+pub use service::{
+    CheckoutLink, Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService,
+};
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    NewSubscription, Phase, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    NewSubscription, NoInput, Phase, Schedule, Subscription, SubscriptionChanges,
+    SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

@@ -54,10 +54,11 @@ mod server;
 pub use api::Api;
 pub use api::hosts::{AllowedHost, BadHost};
 pub use api::rate::{Quota, RateLimits};
+pub use api::self_service::SelfService;
 pub use api::state::{ApiBuilder, Timeouts};
 pub use http_client::{FetchSettings, HttpFetch};
 pub use metrics::StoreMetrics;
-pub use openapi::openapi_json;
+pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 
 // For the program, and for benches that compare it with others.

@@ -1,10 +1,17 @@
 //! Entitlement: the plans that a user has access to now.
 
+use std::sync::Arc;
+
+use serde_json::json;
 use subscription_core::plans::NodeQuota;
+use subscription_core::store::{CacheInvalidator, CachedStore};
 use subscription_core::{
     NewPlan, NewSubscription, SubscriptionChanges, SubscriptionStatus, UserId,
 };
 use test_support::service_world::{ServiceWorld, at, new_plan, of};
+use test_support::spy_store::{CallCounts, SpyStore};
+
+use crate::http::world::{HttpWorld, text};
 
 async fn subscribe(world: &ServiceWorld, user: UserId, slug: &str, features: &str, quota: u64) {
     let plan = NewPlan {
@@ -14,6 +21,23 @@ async fn subscribe(world: &ServiceWorld, user: UserId, slug: &str, features: &st
     };
     let plan = world.service.create_plan(plan).await.unwrap();
     world.service.create_subscription(NewSubscription::new(user, plan.id)).await.unwrap();
+}
+
+/// Over the cache that there is in front of a database, a user with one subscription costs one read.
+#[tokio::test]
+async fn with_its_plan_in_the_cache_an_entitlement_is_one_read() {
+    let store = SpyStore::new(CallCounts::default());
+    let cached = CachedStore::new(Arc::clone(&store), CacheInvalidator::LAG);
+    let world = HttpWorld::over(Arc::new(cached)).await;
+    let held = world.subscription("ann", &json!({})).await;
+    let path = format!("/users/{}/entitlement", text(&held["user_id"]));
+    world.server("GET", &path, &[], "").await;
+    store.spy.take();
+
+    let answer = world.server("GET", &path, &[], "").await;
+
+    assert_eq!((answer.status, store.spy.take()), (200, (1, 0)));
+    assert_eq!(answer.json()["grants"][0]["subscription_id"], held["id"]);
 }
 
 #[tokio::test]

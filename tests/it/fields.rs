@@ -20,6 +20,7 @@ fn plan_fields() -> Value {
         "price": 5.5,
         "billing_cycle": "yearly", "description": "words", "node_quota": 7, "features": "api",
         "most_popular": true, "tier": 3,
+        "metadata": { "b": "1", "a": "2" },
     })
 }
 
@@ -67,6 +68,7 @@ async fn every_field_of_a_new_subscription_is_kept() {
         "user_id": world.user(), "subscription_plan_id": plan.id, "external_subscription_id": "s-1",
         "billing_cycle": "yearly", "status": "cancelled", "is_active": false,
         "renews_at": null, "starts_at": "2025-01-01T00:00:00.000000Z", "ends_at": "2025-03-01T00:00:00.000000Z",
+        "metadata": { "b": "1", "a": "2" },
     });
 
     let new = NewSubscription::from_json(sent.to_string().as_bytes()).unwrap();

@@ -15,11 +15,11 @@ fn readers() -> [(&'static str, Reader, Value); 6] {
         "user_id": id, "subscription_plan_id": id, "external_subscription_id": "sub_1",
         "billing_cycle": "yearly", "status": "active", "is_active": true,
         "renews_at": "2025-02-28T00:00:00.000000Z", "starts_at": "2025-01-31T00:00:00.000000Z",
-        "ends_at": "2026-01-31T00:00:00.000000Z",
+        "ends_at": "2026-01-31T00:00:00.000000Z", "metadata": { "a": "b" },
     });
     let payment = json!({
         "subscription_id": id, "amount": 19.99, "currency": "USD",
-        "external_payment_id": "pay_1", "status": "succeeded",
+        "external_payment_id": "pay_1", "status": "succeeded", "metadata": { "a": "b" },
     });
     [
         (
@@ -29,7 +29,7 @@ fn readers() -> [(&'static str, Reader, Value); 6] {
                 "name": "Pro", "product_id": "prod_1", "variants": ["a", "b"], "slug": "pro",
                 "price": 19.99, "href": "https://example.com", "billing_cycle": "monthly",
                 "description": "a\nb", "node_quota": 5, "features": "a,b", "most_popular": true,
-                "tier": 1,
+                "tier": 1, "metadata": { "a": "b" },
             }),
         ),
         (
@@ -38,6 +38,7 @@ fn readers() -> [(&'static str, Reader, Value); 6] {
             json!({
                 "price": 19.99, "billing_cycle": "monthly", "description": "", "node_quota": 5,
                 "features": "", "most_popular": true, "tier": 1, "is_active": false,
+                "metadata": { "a": "b" },
             }),
         ),
         (
@@ -90,7 +91,8 @@ fn what_the_server_sets_cannot_be_sent() {
 fn a_value_of_a_wrong_type_is_told_for_every_field_of_every_input() {
     for (name, read, full) in readers() {
         for field in full.as_object().unwrap().keys() {
-            for wrong in [json!({}), json!([[]])] {
+            // An empty object is no metadata.
+            for wrong in [json!({ "a": 1 }), json!([[]])] {
                 let mut input = full.clone();
                 input[field] = wrong.clone();
 
@@ -130,6 +132,7 @@ fn null_is_taken_only_where_a_field_may_be_empty() {
         "renews_at",
         "ends_at",
         "external_payment_id",
+        "metadata",
     ];
     for (name, read, full) in readers() {
         for field in full.as_object().unwrap().keys() {

@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod checkout;
 mod cycles;
 mod decimals;
 mod entitlement;
@@ -14,6 +15,7 @@ mod http;
 mod idempotency;
 mod inputs;
 mod logs;
+mod metadata;
 mod payments;
 mod periods;
 mod plans;
@@ -23,4 +25,5 @@ mod stores;
 mod subscriptions;
 mod transitions;
 mod values;
+mod verbs;
 mod wire;

@@ -27,6 +27,7 @@ async fn a_new_payment_is_pending() {
         "currency": "USD",
         "external_payment_id": null,
         "status": "pending",
+        "metadata": null,
         "created_at": "2025-01-31T00:00:00.000000Z",
         "updated_at": "2025-01-31T00:00:00.000000Z",
         "version": 1,

@@ -32,6 +32,7 @@ async fn a_new_plan_is_open_and_has_its_defaults() {
         "most_popular": false,
         "tier": 0,
         "is_active": true,
+        "metadata": null,
         "created_at": "2025-01-31T00:00:00.000000Z",
         "updated_at": "2025-01-31T00:00:00.000000Z",
         "version": 1,

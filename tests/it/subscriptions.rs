@@ -38,6 +38,7 @@ async fn a_new_subscription_takes_what_it_lacks_from_its_plan_and_the_clock() {
         "ends_at": null,
         "current_period_start": "2025-01-31T00:00:00.000000Z",
         "current_period_end": "2025-02-28T00:00:00.000000Z",
+        "metadata": null,
         "created_at": "2025-01-31T00:00:00.000000Z",
         "updated_at": "2025-01-31T00:00:00.000000Z",
         "version": 1,

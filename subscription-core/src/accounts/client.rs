@@ -115,18 +115,14 @@ impl fmt::Debug for ClientKey {
     }
 }
 
-/// A client to be created.
+/// The input that creates a client. Its fields are those of [`Client`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the client")]
 pub struct NewClient {
-    /// See [`Client::id`].
     pub id: Slug,
-    /// See [`Client::name`].
     pub name: Name,
-    /// See [`Client::kind`].
     pub kind: ClientKind,
-    /// See [`Client::scopes`].
     pub scopes: BTreeSet<Scope>,
-    /// See [`Client::origins`].
     pub origins: BTreeSet<WebOrigin>,
 }
 

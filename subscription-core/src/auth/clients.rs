@@ -200,7 +200,7 @@ impl Authentication {
         let hash = hash(credential);
         if let Some(accepting) = self.0.accepted.0.get(&hash) {
             let client = self.store().get_as::<Client>(&accepting.id).await?;
-            // As it is now: it may have been given another key since, or shut out.
+            // The client is read again: it may have got another key since, or been revoked.
             let same = |client: &Arc<Client>| {
                 Arc::ptr_eq(client, &accepting) || client.as_ref() == accepting.as_ref()
             };

@@ -124,7 +124,7 @@ impl OidcIdentities {
             return None;
         }
         let found = match (id, known.keys.as_slice()) {
-            // Of two keys of one id the first counts.
+            // If two keys have the same id, the first one is used.
             (Some(id), keys) => keys.iter().find(|(known, _)| known.as_deref() == Some(id)),
             // A provider with one key need not name it.
             (None, [only]) => Some(only),

@@ -37,11 +37,11 @@ pub struct SignIn {
 pub struct SignedIn {
     /// The access token.
     pub access_token: SecretString,
-    /// How long it is good.
+    /// How long the access token is valid.
     pub expires_in: Duration,
     /// The refresh token, for the next pair.
     pub refresh_token: SecretString,
-    /// How long it is good.
+    /// How long the refresh token is valid.
     pub refresh_expires_in: Duration,
     /// The user.
     pub user: Arc<User>,

@@ -9,20 +9,16 @@ use crate::values::input::{Field, Fields, InputError, amount, string};
 use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 
-/// A payment to be made.
+/// The input that creates a payment. Its fields are those of [`Payment`](super::Payment).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the payment")]
 pub struct NewPayment {
-    /// See [`Payment::subscription_id`](super::Payment::subscription_id).
     pub subscription_id: SubscriptionId,
-    /// See [`Payment::amount`](super::Payment::amount).
     pub amount: Amount,
-    /// See [`Payment::currency`](super::Payment::currency).
     pub currency: Currency,
-    /// See [`Payment::external_payment_id`](super::Payment::external_payment_id).
     pub external_payment_id: Option<ExternalId>,
-    /// Any status may be the first; `None` is pending.
+    /// The first status, which may be any; pending if `None`.
     pub status: Option<PaymentStatus>,
-    /// See [`Payment::metadata`](super::Payment::metadata).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
@@ -34,7 +30,7 @@ impl NewPayment {
         Self { subscription_id, amount, currency, external_payment_id, status, metadata }
     }
 
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let subscription_id = fields.required("subscription_id", string);
@@ -52,18 +48,15 @@ impl NewPayment {
     }
 }
 
-/// Changes to a payment; what is `None` or absent stays.
+/// The input that changes a payment. A field that is `None` or absent stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the payment")]
 pub struct PaymentChanges {
-    /// See [`Payment::subscription_id`](super::Payment::subscription_id).
     pub subscription_id: Option<SubscriptionId>,
-    /// See [`Payment::amount`](super::Payment::amount).
     pub amount: Option<Amount>,
-    /// See [`Payment::currency`](super::Payment::currency).
     pub currency: Option<Currency>,
-    /// See [`Payment::external_payment_id`](super::Payment::external_payment_id).
     pub external_payment_id: Field<ExternalId>,
-    /// The next status, as far as the lifecycle allows.
+    /// The next status, which the lifecycle must allow.
     pub status: Option<PaymentStatus>,
     /// Replaces all of [`Payment::metadata`](super::Payment::metadata).
     pub metadata: Field<Metadata>,
@@ -75,7 +68,7 @@ impl PaymentChanges {
         Self { status: Some(status), ..Self::default() }
     }
 
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let changes = Self {

@@ -1,4 +1,4 @@
-//! Payments: what was asked for a subscription, and what became of it.
+//! Payments for subscriptions, and their status.
 
 mod check;
 mod currency;
@@ -20,56 +20,56 @@ use crate::values::states::InvalidTransition;
 use crate::values::text::ExternalId;
 use crate::values::version::Version;
 
-/// Money asked for a subscription.
+/// A payment for a subscription.
 ///
-/// Its JSON is what a caller is shown. Read back from there it lacks `settled`: a store must not keep
-/// it so.
+/// Its JSON is the one that the API returns. It lacks `settled`, so a store must not store this JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
-    /// Names the payment for ever.
+    /// The payment's id, which never changes.
     pub id: PaymentId,
     /// The subscription that it pays for, which may have been deleted since.
     pub subscription_id: SubscriptionId,
-    /// How much; more than nothing, with no more digits than its currency has.
+    /// The amount: more than 0, with at most as many digits after the point as the currency has.
     pub amount: Amount,
-    /// In what.
+    /// The currency of the amount.
     pub currency: Currency,
     /// Its id at the payment provider; unique where set.
     pub external_payment_id: Option<ExternalId>,
-    /// Its status.
+    /// The status of the payment.
     pub status: PaymentStatus,
-    /// The caller's own texts.
+    /// The keys and texts that the client attached to the record.
     pub metadata: Option<Metadata>,
-    /// When the record was made.
+    /// When the payment was created.
     pub created_at: Timestamp,
-    /// When it was last written.
+    /// When the record was last written.
     pub updated_at: Timestamp,
-    /// How often it has been written.
+    /// The number of times that the record was written.
     pub version: Version,
-    /// Money has changed hands once, whatever became of it: what for and how much is history.
+    /// True once the payment was paid, even if it is refunded later: its subscription, amount and currency no
+    /// longer change.
     #[serde(skip)]
     pub settled: bool,
 }
 
-/// Why a payment cannot be changed as asked for.
+/// The reason why a payment cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PaymentRefused {
-    /// Its fields do not go together.
+    /// The fields contradict each other.
     #[error(transparent)]
     Invalid(#[from] Faults),
-    /// The lifecycle does not allow the step.
+    /// The lifecycle does not allow the transition.
     #[error(transparent)]
     Transition(#[from] InvalidTransition),
-    /// Money has changed hands: what for and how much is history.
+    /// The payment was paid: its subscription, amount and currency no longer change.
     #[error("the payment is settled: its {} cannot change", fields.join(", "))]
     Settled {
-        /// The fields that were to change.
+        /// The fields that the input would change.
         fields: Vec<&'static str>,
     },
 }
 
 impl Payment {
-    /// A new payment as asked for.
+    /// The new payment that the input describes.
     pub fn create(new: NewPayment, id: PaymentId, now: Timestamp) -> Result<Self, Faults> {
         check(new.amount, new.currency)?;
         let status = new.status.unwrap_or(PaymentStatus::Pending);
@@ -130,7 +130,7 @@ impl Payment {
     }
 }
 
-/// An amount is more than nothing.
+/// Checks that the amount is more than 0.
 fn check_amount(amount: Amount) -> Result<(), Fault> {
     if amount.value().is_zero() {
         let refused = InvalidValue::new(FaultCode::OutOfRange, "must be more than 0");
@@ -139,7 +139,7 @@ fn check_amount(amount: Amount) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An amount has no more digits than its currency.
+/// Checks that the amount has no more digits after the point than its currency.
 fn check_digits(amount: Amount, currency: Currency) -> Result<(), Fault> {
     let digits = currency.digits();
     if amount.fraction_digits() > digits {

@@ -20,22 +20,13 @@ pub enum CycleUnit {
 }
 
 impl CycleUnit {
-    /// The largest number of units: a hundred years.
-    const fn count_max(self) -> u16 {
+    /// The letter of the unit in ISO 8601, and the largest number of units in a cycle: a hundred years.
+    const fn letter_and_max(self) -> (char, u16) {
         match self {
-            Self::Day => 36_500,
-            Self::Week => 5_200,
-            Self::Month => 1_200,
-            Self::Year => 100,
-        }
-    }
-
-    const fn letter(self) -> char {
-        match self {
-            Self::Day => 'D',
-            Self::Week => 'W',
-            Self::Month => 'M',
-            Self::Year => 'Y',
+            Self::Day => ('D', 36_500),
+            Self::Week => ('W', 5_200),
+            Self::Month => ('M', 1_200),
+            Self::Year => ('Y', 100),
         }
     }
 }
@@ -94,11 +85,11 @@ impl BillingCycle {
 
     /// A cycle of `count` units: at least one unit, at most a hundred years.
     pub fn every(count: u16, unit: CycleUnit) -> Result<Self, InvalidValue> {
-        let max = unit.count_max();
+        let (letter, max) = unit.letter_and_max();
         if (1..=max).contains(&count) {
             Ok(Self(Some((unit, count))))
         } else {
-            let message = format!("must be from 1 to {max} in units of {}", unit.letter());
+            let message = format!("must be from 1 to {max} in units of {letter}");
             Err(InvalidValue::new(FaultCode::OutOfRange, message))
         }
     }
@@ -116,7 +107,7 @@ impl BillingCycle {
     fn text(self) -> Cow<'static, str> {
         match (NAMED.iter().find(|(_, cycle, _)| *cycle == self), self.0) {
             (Some((name, ..)), _) => Cow::Borrowed(name),
-            (None, Some((unit, count))) => format!("P{count}{}", unit.letter()).into(),
+            (None, Some((unit, count))) => format!("P{count}{}", unit.letter_and_max().0).into(),
             (None, None) => "one_time".into(),
         }
     }
@@ -149,7 +140,7 @@ fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
     let rest = text.strip_prefix(['P', 'p'])?;
     let unit = [CycleUnit::Day, CycleUnit::Week, CycleUnit::Month, CycleUnit::Year]
         .into_iter()
-        .find(|unit| rest.ends_with([unit.letter(), unit.letter().to_ascii_lowercase()]))?;
+        .find(|unit| rest.to_ascii_uppercase().ends_with(unit.letter_and_max().0))?;
     let digits = rest.get(..rest.len().checked_sub(1)?)?;
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -9,43 +9,31 @@ use crate::values::input::{Field, Fields, InputError, amount, boolean, string, w
 use crate::values::metadata::Metadata;
 use crate::values::text::{Description, ExternalId, Href, Name, Slug};
 
-/// The most variants that a plan may have.
+/// The largest number of variants that a plan may have.
 const VARIANTS_MAX: usize = 100;
 
-/// A plan to be made.
+/// The input that creates a plan. Its fields are those of [`Plan`](super::Plan).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the plan")]
 pub struct NewPlan {
-    /// See [`Plan::name`](super::Plan::name).
     pub name: Name,
-    /// See [`Plan::slug`](super::Plan::slug).
     pub slug: Slug,
-    /// See [`Plan::price`](super::Plan::price).
     pub price: Amount,
-    /// See [`Plan::billing_cycle`](super::Plan::billing_cycle).
     pub billing_cycle: BillingCycle,
-    /// See [`Plan::product_id`](super::Plan::product_id).
     pub product_id: Option<ExternalId>,
-    /// See [`Plan::variants`](super::Plan::variants).
     pub variants: Vec<ExternalId>,
-    /// See [`Plan::href`](super::Plan::href).
     pub href: Option<Href>,
-    /// See [`Plan::description`](super::Plan::description).
     pub description: Description,
-    /// See [`Plan::node_quota`](super::Plan::node_quota).
     pub node_quota: NodeQuota,
-    /// See [`Plan::features`](super::Plan::features).
     pub features: Features,
-    /// See [`Plan::most_popular`](super::Plan::most_popular).
     pub most_popular: bool,
-    /// See [`Plan::tier`](super::Plan::tier).
     pub tier: Tier,
-    /// See [`Plan::metadata`](super::Plan::metadata).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
 
 impl NewPlan {
-    /// A plan with what it must have; the rest is empty, zero or false.
+    /// A plan with the required fields; the others are empty, zero or false.
     pub fn new(name: Name, slug: Slug, price: Amount, billing_cycle: BillingCycle) -> Self {
         Self {
             name,
@@ -64,7 +52,7 @@ impl NewPlan {
         }
     }
 
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object, and returns all its faults at once.
     ///
     /// ```
     /// use subscription_core::{InputError, NewPlan};
@@ -107,7 +95,7 @@ impl NewPlan {
         fields.finish(plan)
     }
 
-    /// Checks what the types of the fields do not: a list built in code may be of any length.
+    /// Checks the length of the lists, which may be built in code, and which their types do not limit.
     pub(super) fn check(&self) -> Result<(), Faults> {
         if self.variants.len() <= VARIANTS_MAX {
             return Ok(());
@@ -117,31 +105,24 @@ impl NewPlan {
     }
 }
 
-/// Changes to a plan; what is `None` or absent stays.
+/// The input that changes a plan. A field that is `None` or absent stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the plan")]
 pub struct PlanChanges {
-    /// See [`Plan::price`](super::Plan::price).
     pub price: Option<Amount>,
-    /// See [`Plan::billing_cycle`](super::Plan::billing_cycle).
     pub billing_cycle: Option<BillingCycle>,
-    /// See [`Plan::description`](super::Plan::description).
     pub description: Option<Description>,
-    /// See [`Plan::node_quota`](super::Plan::node_quota).
     pub node_quota: Option<NodeQuota>,
-    /// See [`Plan::features`](super::Plan::features).
     pub features: Option<Features>,
-    /// See [`Plan::most_popular`](super::Plan::most_popular).
     pub most_popular: Option<bool>,
-    /// See [`Plan::tier`](super::Plan::tier).
     pub tier: Option<Tier>,
-    /// See [`Plan::is_active`](super::Plan::is_active).
     pub is_active: Option<bool>,
     /// Replaces all of [`Plan::metadata`](super::Plan::metadata).
     pub metadata: Field<Metadata>,
 }
 
 impl PlanChanges {
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let changes = Self {

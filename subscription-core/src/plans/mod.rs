@@ -1,12 +1,14 @@
-//! Plans: what can be subscribed to, and at what price.
+//! Plans: the products that users subscribe to, with price and billing cycle.
 
 mod billing_cycle;
+mod checkout;
 mod features;
 mod input;
 
 use serde::{Deserialize, Serialize};
 
 pub use billing_cycle::{BillingCycle, CycleUnit};
+pub use checkout::{CheckoutHosts, CheckoutProvider};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 
@@ -18,55 +20,55 @@ use crate::values::metadata::Metadata;
 use crate::values::text::{Description, ExternalId, Href, Name, Slug};
 use crate::values::version::Version;
 
-/// How many nodes a plan allows: 0 to 2^53 − 1, so that every JSON reader gets it right.
+/// The number of nodes that a plan allows: 0 to 2^53 − 1, which every JSON parser reads exactly.
 pub type NodeQuota = Bounded<9_007_199_254_740_991>;
 
-/// The rank of a plan among its siblings: 0 to 10,000.
+/// The rank of a plan among the plans: 0 to 10,000.
 pub type Tier = Bounded<10_000>;
 
-/// Something that can be subscribed to.
+/// A product that users subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Names the plan for ever.
+    /// The plan's id, which never changes.
     pub id: PlanId,
-    /// The name that people read.
+    /// The name that people see.
     pub name: Name,
     /// The product at the payment provider.
     pub product_id: Option<ExternalId>,
     /// The product's variants at the payment provider, at most 100.
     pub variants: Vec<ExternalId>,
-    /// Names the plan in paths; unique among the plans that exist.
+    /// The plan's name in paths; unique among the plans that exist.
     pub slug: Slug,
     /// The price of one billing cycle.
     pub price: Amount,
-    /// Where the plan is bought or described.
+    /// The web page where the plan is sold or described.
     pub href: Option<Href>,
-    /// How often it is paid.
+    /// How often the plan is paid.
     pub billing_cycle: BillingCycle,
     /// A few paragraphs for people.
     pub description: Description,
-    /// How many nodes it allows.
+    /// The number of nodes that the plan allows.
     pub node_quota: NodeQuota,
-    /// The features that it gives access to.
+    /// The features that the plan includes.
     pub features: Features,
-    /// Shown as the one that most people take.
+    /// True if the plan is to be shown as the most popular one.
     pub most_popular: bool,
-    /// Its rank among its siblings.
+    /// The rank of the plan among the plans.
     pub tier: Tier,
-    /// False: no new subscriptions; existing ones go on.
+    /// False if the plan accepts no new subscriptions; existing ones continue.
     pub is_active: bool,
-    /// The caller's own texts.
+    /// The keys and texts that the client attached to the record.
     pub metadata: Option<Metadata>,
-    /// When it was made.
+    /// When the plan was created.
     pub created_at: Timestamp,
-    /// When it was last written.
+    /// When the record was last written.
     pub updated_at: Timestamp,
-    /// How often it has been written.
+    /// The number of times that the record was written.
     pub version: Version,
 }
 
 impl Plan {
-    /// A new plan as asked for.
+    /// The new plan that the input describes.
     pub fn create(new: NewPlan, id: PlanId, now: Timestamp) -> Result<Self, Faults> {
         new.check()?;
         Ok(Self {

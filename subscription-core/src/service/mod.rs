@@ -3,6 +3,7 @@
 //! The methods are in `plans`, `subscriptions` and `payments`. Each one loads, decides and commits; if another
 //! writer was faster, it loads and decides again.
 
+mod checkout;
 mod entitlement;
 mod idempotency;
 mod payments;
@@ -10,11 +11,13 @@ mod plans;
 mod record;
 mod subscriptions;
 mod turns;
+mod verbs;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::checkout::CheckoutLink;
 pub use self::entitlement::{Entitlement, Grant};
 use self::record::ServiceRecord;
 pub use self::turns::Pause;

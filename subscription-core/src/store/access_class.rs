@@ -7,7 +7,7 @@
 //! classes are *behind*; after the clock was set back, or for an instance whose clock is slower, they are
 //! *ahead*. Lists are right in either case, because they also compare the times themselves.
 
-use super::query::SubscriptionFilter;
+use super::subscription_query::SubscriptionFilter;
 use crate::subscriptions::{Phase, SubscriptionStatus};
 
 /// The class of a subscription. It has two plain fields, because lists in memory compare classes often.

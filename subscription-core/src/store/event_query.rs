@@ -1,4 +1,4 @@
-//! Reads of the feed of events.
+//! Queries of the event feed.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -8,22 +8,22 @@ use uuid::Uuid;
 use super::query::PageLimit;
 use crate::events::{Event, RecordedEvent, TypePattern};
 
-/// A part of the feed of events.
+/// The part of the event feed to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// The sequence after which it begins; 0 is before the first event.
+    /// The sequence after which the part begins; 0 is before the first event.
     pub after: u64,
     /// The largest number of events.
     pub limit: PageLimit,
-    /// The id of the only record whose events are read.
+    /// The id of the record whose events are read; those of all records if `None`.
     pub subject: Option<Uuid>,
-    /// The types of the events, each of which one pattern admits; all types if there are none.
+    /// The types of the events that are read; all types if there are none.
     pub types: Vec<TypePattern>,
 }
 
 impl EventQuery {
-    /// The events that one read looks at, at the most.
+    /// The largest number of events that one read looks at.
     pub const SCANNED_MAX: usize = 2_000;
 
     /// Up to `limit` events whose sequence is above `after`.
@@ -31,28 +31,28 @@ impl EventQuery {
         Self { after, limit, subject: None, types: Vec::new() }
     }
 
-    /// The same, of one record alone.
+    /// The query for the events of this record alone.
     #[must_use]
     pub const fn with_subject(mut self, id: Uuid) -> Self {
         self.subject = Some(id);
         self
     }
 
-    /// The same, of these types alone.
+    /// The query for events of these types alone.
     #[must_use]
     pub fn with_types(mut self, types: impl IntoIterator<Item = TypePattern>) -> Self {
         self.types = types.into_iter().collect();
         self
     }
 
-    /// True if the query asks for this event.
+    /// True if the event is of the query's record and types.
     pub fn admits(&self, event: &Event) -> bool {
         (self.subject.is_none() || event.subject.uuid() == self.subject)
             && (self.types.is_empty() || self.types.iter().any(|types| types.admits(event)))
     }
 }
 
-/// Events of the feed, oldest first.
+/// A page of the event feed, oldest events first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventPage {

@@ -20,6 +20,7 @@ mod query;
 mod record;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
+mod subscription_query;
 mod timed;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod transfer;
@@ -45,12 +46,12 @@ pub use idempotency::{
 pub use memory::MemoryStore;
 pub use query::{
     ClientQuery, Direction, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
-    PlanQuery, Position, SessionQuery, SortKey, SubscriptionFilter, SubscriptionOrder,
-    SubscriptionQuery,
+    PlanQuery, Position, SessionQuery, SortKey,
 };
 pub use record::{Key, Kind, Query, Record, UniqueValue};
+pub use subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
-pub use user_query::{EmailPrefix, UserFilter, UserQuery};
+pub use user_query::{EmailKey, EmailPrefix, UserFilter, UserQuery};
 
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{PostgresOptions, PostgresStore};

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::document::DocumentId;
+use super::user_query::EmailKey;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
-use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::id::{PlanId, SubscriptionId, UserId};
+use crate::values::id::{SubscriptionId, UserId};
 use crate::values::text::{ExternalId, Name};
 use crate::with_fields;
 
@@ -91,7 +91,7 @@ pub enum SortKey {
     /// A subscription without a renewal, sorted after all that have one.
     NeverRenews,
     /// A user's e-mail address, by its [key](crate::Email::key).
-    Email(String),
+    Email(EmailKey),
     /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is
     /// the nil UUID, because the ids of documents are texts.
     Document {
@@ -204,113 +204,6 @@ pub struct PlanQuery {
     pub limit: PageLimit,
 }
 
-/// The order of a list of subscriptions; subscriptions with the same value are sorted by id.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SubscriptionOrder {
-    /// [`Subscription::created_at`].
-    #[default]
-    CreatedAt,
-    /// [`Subscription::renews_at`]; subscriptions without a renewal come last.
-    RenewsAt,
-}
-
-impl SubscriptionOrder {
-    /// Every order.
-    pub const ALL: [Self; 2] = [Self::CreatedAt, Self::RenewsAt];
-
-    /// The value that this order sorts `subscription` by.
-    pub const fn key(self, subscription: &Subscription) -> SortKey {
-        match self {
-            Self::CreatedAt => SortKey::CreatedAt,
-            Self::RenewsAt => match subscription.renews_at {
-                Some(renews_at) => SortKey::RenewsAt(renews_at),
-                None => SortKey::NeverRenews,
-            },
-        }
-    }
-
-    /// The position of `subscription` in this order.
-    pub const fn position(self, subscription: &Subscription) -> Position {
-        Position { key: self.key(subscription), id: subscription.id.uuid() }
-    }
-
-    /// True if `position` is a position in a list of this order.
-    pub const fn fits(self, position: &Position) -> bool {
-        matches!(
-            (self, &position.key),
-            (Self::CreatedAt, SortKey::CreatedAt)
-                | (Self::RenewsAt, SortKey::RenewsAt(_) | SortKey::NeverRenews)
-        )
-    }
-}
-
-/// The subscriptions to list: those that meet all conditions that are set.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SubscriptionFilter {
-    /// Subscriptions of this user.
-    pub user_id: Option<UserId>,
-    /// Subscriptions to this plan.
-    pub subscription_plan_id: Option<PlanId>,
-    /// Subscriptions with one of these statuses; with any status if empty.
-    pub statuses: Vec<SubscriptionStatus>,
-    /// Subscriptions that grant access at [`SubscriptionQuery::now`], or subscriptions that do not.
-    pub is_active: Option<bool>,
-    /// The subscription with this id at the payment provider.
-    pub external_subscription_id: Option<ExternalId>,
-    /// Subscriptions that renew before this moment, not at it. Subscriptions that are cancelled, expired or
-    /// unpaid keep their `renews_at`: to list those to be charged, set [`statuses`](Self::statuses) too.
-    pub renews_before: Option<Timestamp>,
-    /// Subscriptions that renew at this moment or after it, so that adjacent time windows share no record.
-    pub renews_after: Option<Timestamp>,
-}
-
-impl SubscriptionFilter {
-    /// True if `subscription` meets the conditions at `now`.
-    pub fn admits(&self, subscription: &Subscription, now: Timestamp) -> bool {
-        self.user_id.is_none_or(|user_id| subscription.user_id == user_id)
-            && self.subscription_plan_id.is_none_or(|id| subscription.subscription_plan_id == id)
-            && (self.statuses.is_empty() || self.statuses.contains(&subscription.status))
-            && self.is_active.is_none_or(|active| subscription.is_active_at(now) == active)
-            && (self.external_subscription_id.is_none()
-                || subscription.external_subscription_id == self.external_subscription_id)
-            && self.renews_before.is_none_or(|t| subscription.renews_at.is_some_and(|at| at < t))
-            && self.renews_after.is_none_or(|t| subscription.renews_at.is_some_and(|at| at >= t))
-    }
-}
-
-/// A page of subscriptions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SubscriptionQuery {
-    /// The subscriptions to list.
-    pub filter: SubscriptionFilter,
-    /// The value that the list is sorted by.
-    pub order: SubscriptionOrder,
-    /// The direction in which the list is sorted.
-    pub direction: Direction,
-    /// The position after which the page begins; from the start if `None`.
-    pub after: Option<Position>,
-    /// The largest number of records on the page.
-    pub limit: PageLimit,
-    /// The moment at which [`SubscriptionFilter::is_active`] is decided. The service sets it.
-    pub now: Timestamp,
-}
-
-impl Default for SubscriptionQuery {
-    /// The newest subscriptions.
-    fn default() -> Self {
-        Self {
-            filter: SubscriptionFilter::default(),
-            order: SubscriptionOrder::CreatedAt,
-            direction: Direction::Descending,
-            after: None,
-            limit: PageLimit::default(),
-            now: Timestamp::MIN,
-        }
-    }
-}
-
 /// A page of the payments of one subscription, in the order of their creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -361,23 +254,6 @@ with_fields! {
         with_direction(Direction) => direction,
         with_after(impl Into<Option<Position>>) => after,
         with_limit(PageLimit) => limit,
-    }
-    SubscriptionFilter {
-        with_user_id(impl Into<Option<UserId>>) => user_id,
-        with_subscription_plan_id(impl Into<Option<PlanId>>) => subscription_plan_id,
-        with_statuses(Vec<SubscriptionStatus>) => statuses,
-        with_is_active(impl Into<Option<bool>>) => is_active,
-        with_external_subscription_id(impl Into<Option<ExternalId>>) => external_subscription_id,
-        with_renews_before(impl Into<Option<Timestamp>>) => renews_before,
-        with_renews_after(impl Into<Option<Timestamp>>) => renews_after,
-    }
-    SubscriptionQuery {
-        with_filter(SubscriptionFilter) => filter,
-        with_order(SubscriptionOrder) => order,
-        with_direction(Direction) => direction,
-        with_after(impl Into<Option<Position>>) => after,
-        with_limit(PageLimit) => limit,
-        with_now(Timestamp) => now,
     }
     PaymentQuery {
         with_direction(Direction) => direction,

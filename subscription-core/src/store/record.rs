@@ -6,9 +6,8 @@ use std::sync::Arc;
 use super::document::{Document, DocumentKey, DocumentQuery};
 use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::query::{
-    ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery, SubscriptionQuery,
-};
+use super::query::{ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery};
+use super::subscription_query::SubscriptionQuery;
 use super::user_query::UserQuery;
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::events::Subject;

@@ -10,35 +10,31 @@ use crate::values::input::{Field, Fields, InputError, boolean, string};
 use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 
-/// A subscription to be made.
+/// The input that creates a subscription. Its fields are those of [`Subscription`](super::Subscription).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the subscription")]
 pub struct NewSubscription {
-    /// See [`Subscription::user_id`](super::Subscription::user_id).
     pub user_id: UserId,
-    /// See [`Subscription::subscription_plan_id`](super::Subscription::subscription_plan_id).
     pub subscription_plan_id: PlanId,
-    /// See [`Subscription::external_subscription_id`](super::Subscription::external_subscription_id).
     pub external_subscription_id: Option<ExternalId>,
-    /// That of the plan if `None`.
+    /// The billing cycle; that of the plan if `None`.
     pub billing_cycle: Option<BillingCycle>,
-    /// Any status may be the first. `None`: pending if it starts later, else active.
+    /// The first status, which may be any. If `None`, it is pending before `starts_at`, else active.
     pub status: Option<SubscriptionStatus>,
-    /// By status and time if `None`; `false` blocks access.
+    /// `false` blocks access; with `None`, status and time decide.
     pub is_active: Option<bool>,
-    /// One cycle after the start if absent.
+    /// The first renewal; one cycle after the start if absent.
     #[serde(skip_serializing_if = "Field::is_absent")]
     pub renews_at: Field<Timestamp>,
-    /// Now if `None`.
+    /// The start; now if `None`.
     pub starts_at: Option<Timestamp>,
-    /// See [`Subscription::ends_at`](super::Subscription::ends_at).
     pub ends_at: Option<Timestamp>,
-    /// See [`Subscription::metadata`](super::Subscription::metadata).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
 
 impl NewSubscription {
-    /// A subscription of `user_id` to a plan; the rest is as the plan and the clock say.
+    /// A subscription of a user to a plan, with the defaults of the plan, from now on.
     pub const fn new(user_id: UserId, subscription_plan_id: PlanId) -> Self {
         Self {
             user_id,
@@ -54,7 +50,7 @@ impl NewSubscription {
         }
     }
 
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let user_id = fields.required("user_id", string);
@@ -83,26 +79,22 @@ impl NewSubscription {
     }
 }
 
-/// Changes to a subscription; what is `None` or absent stays.
+/// The input that changes a subscription. A field that is `None` or absent stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the subscription")]
 pub struct SubscriptionChanges {
-    /// See [`Subscription::user_id`](super::Subscription::user_id).
     pub user_id: Option<UserId>,
-    /// See [`Subscription::subscription_plan_id`](super::Subscription::subscription_plan_id).
     pub subscription_plan_id: Option<PlanId>,
-    /// See [`Subscription::external_subscription_id`](super::Subscription::external_subscription_id).
     pub external_subscription_id: Field<ExternalId>,
-    /// How often it is paid from now on. `None`: as before, or as the new plan says if the plan changes.
+    /// The billing cycle from now on. If `None`, it is that of the new plan, or stays if the plan stays.
     pub billing_cycle: Option<BillingCycle>,
-    /// The next status, as far as the lifecycle allows.
+    /// The next status, which the lifecycle must allow.
     pub status: Option<SubscriptionStatus>,
     /// `false` blocks access, `true` lifts the block.
     pub is_active: Option<bool>,
-    /// One on the grid of periods keeps the grid, another moves it.
+    /// The next renewal. If no period of the schedule starts then, periods are counted from it from now on.
     pub renews_at: Field<Timestamp>,
-    /// See [`Subscription::starts_at`](super::Subscription::starts_at).
     pub starts_at: Option<Timestamp>,
-    /// See [`Subscription::ends_at`](super::Subscription::ends_at).
     pub ends_at: Field<Timestamp>,
     /// Replaces all of [`Subscription::metadata`](super::Subscription::metadata).
     pub metadata: Field<Metadata>,
@@ -114,14 +106,14 @@ impl SubscriptionChanges {
         Self { status: Some(status), ..Self::default() }
     }
 
-    /// The changes with the cycle of the plan that they lead to, unless they name one.
+    /// The changes with the billing cycle of the new plan, unless they have one.
     #[must_use]
     pub(crate) fn with_cycle_of(mut self, new_plan: Option<&Plan>) -> Self {
         self.billing_cycle = self.billing_cycle.or(new_plan.map(|plan| plan.billing_cycle));
         self
     }
 
-    /// Reads a JSON object and tells all that is wrong with it.
+    /// Parses a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let changes = Self {
@@ -142,7 +134,7 @@ impl SubscriptionChanges {
     }
 }
 
-/// Notes times that can be seen to lie before the start from the input alone, beside its other faults.
+/// Adds the faults of times before the start to the other faults of the input, if the input alone shows them.
 fn note_misplaced(
     fields: &mut Fields<'_>,
     starts_at: Option<Timestamp>,
@@ -153,5 +145,16 @@ fn note_misplaced(
         for fault in before_start(starts_at, renews_at, ends_at) {
             fields.note(fault);
         }
+    }
+}
+
+/// The input of a verb, which has no fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoInput;
+
+impl NoInput {
+    /// Parses no text at all, or a JSON object without fields.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        if json.is_empty() { Ok(Self) } else { Fields::parse(json)?.finish(Some(Self)) }
     }
 }

@@ -1,4 +1,4 @@
-//! Subscriptions: who has which plan, in which state, until when.
+//! Subscriptions: the plan that a user has, its status, and its start and end.
 
 mod access;
 mod check;
@@ -6,11 +6,13 @@ mod input;
 mod lifecycle;
 mod period;
 mod shown;
+mod verbs;
 
 use serde::Deserialize;
 
+use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
-pub use input::{NewSubscription, SubscriptionChanges};
+pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
 
@@ -24,61 +26,60 @@ use crate::values::states::InvalidTransition;
 use crate::values::text::ExternalId;
 use crate::values::version::Version;
 
-/// A user's hold on a plan.
+/// The subscription of a user to a plan.
 ///
-/// Its JSON is what a caller is shown. Read back from there it lacks `anchor_at`: a store must not keep
-/// it so.
+/// Its JSON is the one that the API returns. It lacks `anchor_at`, so a store must not store this JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subscription {
-    /// Names the subscription for ever.
+    /// The subscription's id, which never changes.
     pub id: SubscriptionId,
     /// The user who has it.
     pub user_id: UserId,
-    /// The plan it is for.
+    /// The plan.
     pub subscription_plan_id: PlanId,
     /// Its id at the payment provider; unique where set.
     pub external_subscription_id: Option<ExternalId>,
-    /// How often it is paid.
+    /// How often the subscription is paid.
     pub billing_cycle: BillingCycle,
-    /// Its status.
+    /// The status of the subscription.
     pub status: SubscriptionStatus,
-    /// Does it grant access? True at the time of reading; see [`Subscription::as_of`].
+    /// True if the subscription grants access at the time of reading: see [`Subscription::as_of`].
     pub is_active: bool,
-    /// When the next period starts and is to be paid.
+    /// When the next period starts and must be paid.
     pub renews_at: Option<Timestamp>,
-    /// When it begins: it grants no access before.
+    /// When the subscription begins: it grants no access before.
     pub starts_at: Timestamp,
-    /// When it ends: it grants no access from then on, whatever its status.
+    /// When the subscription ends: it grants no access from then on, whatever its status.
     pub ends_at: Option<Timestamp>,
-    /// The caller's own texts.
+    /// The keys and texts that the client attached to the record.
     pub metadata: Option<Metadata>,
-    /// When the record was made.
+    /// When the subscription was created.
     pub created_at: Timestamp,
-    /// When it was last written.
+    /// When the record was last written.
     pub updated_at: Timestamp,
-    /// How often it has been written.
+    /// The number of times that the record was written.
     pub version: Version,
-    /// Access is forced off, whatever the status.
+    /// True if the subscription is blocked: it grants no access, whatever its status.
     #[serde(default)]
     pub blocked: bool,
-    /// Where its periods are counted from, if that is not `starts_at`.
+    /// The moment from which periods are counted, if it is not `starts_at`.
     #[serde(skip)]
     pub anchor_at: Option<Timestamp>,
 }
 
-/// Why a subscription cannot be made or changed as asked for.
+/// The reason why a subscription cannot be created or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscriptionRefused {
-    /// Its fields do not go together.
+    /// The fields contradict each other.
     #[error(transparent)]
     Invalid(#[from] Faults),
-    /// The lifecycle does not allow the step.
+    /// The lifecycle does not allow the transition.
     #[error(transparent)]
     Transition(#[from] InvalidTransition),
 }
 
 impl Subscription {
-    /// A new subscription as asked for; `plan_cycle` is that of its plan.
+    /// The new subscription that the input describes; `plan_cycle` is the billing cycle of its plan.
     pub fn create(
         new: NewSubscription,
         plan_cycle: BillingCycle,
@@ -87,8 +88,7 @@ impl Subscription {
     ) -> Result<Self, Faults> {
         let billing_cycle = new.billing_cycle.unwrap_or(plan_cycle);
         let starts_at = new.starts_at.unwrap_or(now);
-        let by_start =
-            if starts_at > now { SubscriptionStatus::Pending } else { SubscriptionStatus::Active };
+        let by_start = if starts_at > now { Pending } else { Active };
         let first_renewal = new.renews_at.is_absent();
         let mut made = Self {
             id,
@@ -109,26 +109,26 @@ impl Subscription {
             anchor_at: None,
         };
         made.set_end_by_status(now);
-        // The renewal that follows from the start lies on the grid.
+        // A renewal that was computed from the start is the start of a period.
         if !first_renewal {
             made.set_anchor();
         }
         let mut faults = made.misplaced(false);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
-        // Nothing was read that could be sent back: `false` is meant, also before the start.
+        // The caller has not read the record and sends nothing back, so `false` is meant, also before the start.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)
     }
 
-    /// The subscription expired at `now`, whatever its status allows; `None` if it is expired already.
-    /// For accounts that are deleted.
+    /// The subscription, expired at `now` from any status; `None` if it is expired already. For accounts that
+    /// are deleted.
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
-        if self.status == SubscriptionStatus::Expired {
+        if self.status == Expired {
             return None;
         }
         let (updated_at, version) = (now.max(self.updated_at), self.version.next());
-        let status = SubscriptionStatus::Expired;
+        let status = Expired;
         let mut expired = Self { status, is_active: false, updated_at, version, ..self.clone() };
         expired.set_end_by_status(now);
         Some(expired)
@@ -136,10 +136,9 @@ impl Subscription {
 
     /// The subscription after `changes`, or `None` if they change nothing.
     ///
-    /// A field that is left out stays, with these exceptions. A subscription that is cancelled or
-    /// expires gets its end; one that comes back before its end loses it. One that becomes `one_time`
-    /// loses its renewal; one that was `one_time` and gets a cycle renews at the first start of a period
-    /// after `now`.
+    /// An absent field stays as it is, with these exceptions. A subscription that is cancelled or expires gets
+    /// its end; one that is resumed before its end loses it. One that becomes `one_time` loses its renewal; one
+    /// that was `one_time` and gets another cycle renews at the first start of a period after `now`.
     pub fn change(
         &self,
         changes: SubscriptionChanges,
@@ -148,9 +147,7 @@ impl Subscription {
         let current = self.as_of(now);
         let status = changes.status.unwrap_or(current.status);
         let stepped = status != current.status;
-        let comes_back = stepped
-            && current.status == SubscriptionStatus::Cancelled
-            && status != SubscriptionStatus::Expired;
+        let comes_back = stepped && current.status == Cancelled && status != Expired;
         let only_start = changes.ends_at.is_absent() && changes.renews_at.is_absent();
         let ends_again = current.ends_again(&changes, now);
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
@@ -173,14 +170,14 @@ impl Subscription {
                 changes.ends_at.or(current.ends_at.filter(|_| !comes_back))
             },
             metadata: changes.metadata.or(current.metadata.clone()),
-            // A new start is a new grid.
+            // With a new start, periods are counted from the start again.
             anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
             ..current.clone()
         };
         if next.billing_cycle != current.billing_cycle {
             next.change_cycle(current.billing_cycle, changes.renews_at.is_absent(), now);
         }
-        // An end that is cleared is set anew: without one, what is cancelled would be valid for ever.
+        // An end that was cleared is set again: without one, a cancelled subscription would never end.
         if stepped || next.ends_at.is_none() {
             next.set_end_by_status(now);
         }
@@ -193,47 +190,41 @@ impl Subscription {
         faults.into_result()?;
         current.status.step(status, current.ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            // Not before the last write, by whose time access is judged at the earliest.
+            // Never before the last write: access is not decided for a time before it.
             updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next
         }))
     }
 
-    /// The subscription as it shows itself at `now`, when its access may have begun or ended since it
-    /// was written.
+    /// The subscription with the `is_active` of `now`: its access may have begun or ended since it was written.
     #[must_use]
     pub fn as_of(&self, now: Timestamp) -> Self {
         Self { is_active: self.is_active_at(now), ..self.clone() }
     }
 
-    /// The grid of its periods.
+    /// The schedule of its periods.
     pub fn schedule(&self) -> Schedule {
         Schedule::new(self.anchor_at.unwrap_or(self.starts_at), self.billing_cycle)
     }
 
     fn set_end_by_status(&mut self, now: Timestamp) {
-        // A subscription that never began ends as it begins.
+        // A subscription that has not begun ends at its start.
         let now = now.max(self.starts_at);
         match self.status {
-            SubscriptionStatus::Cancelled => {
+            Cancelled => {
                 let renewal = self.renews_at.map_or(now, |renews_at| renews_at.max(now));
                 self.ends_at = self.ends_at.or(Some(renewal));
             }
-            SubscriptionStatus::Expired => {
+            Expired => {
                 self.ends_at = Some(self.ends_at.map_or(now, |ends_at| ends_at.min(now)));
             }
-            SubscriptionStatus::Pending
-            | SubscriptionStatus::OnTrial
-            | SubscriptionStatus::Active
-            | SubscriptionStatus::PastDue
-            | SubscriptionStatus::Unpaid
-            | SubscriptionStatus::Paused => {}
+            Pending | OnTrial | Active | PastDue | Unpaid | Paused => {}
         }
     }
 
-    /// Sets the renewal that a change of the cycle brings, unless the caller named one, and counts
-    /// periods from `starts_at` again where the renewal lies on that grid.
+    /// Sets the renewal after a change of the billing cycle, unless the caller sent one, and counts periods from
+    /// `starts_at` again if one of those periods starts at the renewal.
     fn change_cycle(&mut self, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
         if sets_renewal && self.billing_cycle == BillingCycle::ONE_TIME {
             self.renews_at = None;
@@ -246,7 +237,7 @@ impl Subscription {
         }
     }
 
-    /// A renewal that lies off the grid moves the grid to it.
+    /// Counts periods from the renewal, if no period starts at it.
     fn set_anchor(&mut self) {
         let grid = self.schedule();
         let off_grid = |renews_at: &Timestamp| !grid.starts_at(*renews_at);
@@ -260,14 +251,14 @@ impl Subscription {
     fn set_access(&mut self, wanted: Option<bool>, now: Timestamp) -> Result<(), Fault> {
         let grants = self.could_grant_at(now);
         match wanted {
-            // A block is lifted in any status.
+            // `true` lifts a block in any status.
             Some(true) if grants || self.blocked => self.blocked = false,
             Some(true) => {
                 let refused = InvalidValue::new(FaultCode::NotAllowedValue, self.why_inactive(now));
                 return Err(refused.at("is_active"));
             }
-            // Where no access is granted anyway, `false` blocks nothing: a caller who sends back what
-            // was read does not change it.
+            // If no access is granted anyway, `false` does not block: a caller that sends a record back as it was
+            // read does not change it.
             Some(false) => self.blocked |= grants,
             None => {}
         }
@@ -284,7 +275,7 @@ impl Subscription {
         format!("must not be true: {why}")
     }
 
-    /// An end in the future that is asked for although the subscription is over.
+    /// The fault of an end in the future for a subscription that is over.
     fn ends_again(&self, changes: &SubscriptionChanges, now: Timestamp) -> Option<Fault> {
         let Field::Value(ends_at) = changes.ends_at else { return None };
         let message = "must not be in the future: the subscription is over";
@@ -292,21 +283,16 @@ impl Subscription {
             .then(|| InvalidValue::new(FaultCode::OutOfRange, message).at("ends_at"))
     }
 
-    /// True if nothing brings it back: it has expired, or was cancelled and has ended.
+    /// True if the subscription cannot be resumed: it has expired, or was cancelled and has ended.
     fn is_over(&self, now: Timestamp) -> bool {
         match self.status {
-            SubscriptionStatus::Expired => true,
-            SubscriptionStatus::Cancelled => self.phase_at(now) == Phase::Over,
-            SubscriptionStatus::Pending
-            | SubscriptionStatus::OnTrial
-            | SubscriptionStatus::Active
-            | SubscriptionStatus::PastDue
-            | SubscriptionStatus::Unpaid
-            | SubscriptionStatus::Paused => false,
+            Expired => true,
+            Cancelled => self.phase_at(now) == Phase::Over,
+            Pending | OnTrial | Active | PastDue | Unpaid | Paused => false,
         }
     }
 
-    /// The times that lie before the start. With `only_start` the start itself was moved past them.
+    /// The faults of times before the start. With `only_start`, the caller moved the start, so it has the fault.
     fn misplaced(&self, only_start: bool) -> Faults {
         let mut faults = Faults::default();
         for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {

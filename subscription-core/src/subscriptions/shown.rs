@@ -11,16 +11,8 @@ impl Subscription {
     /// is the start of the trial. `None` if the subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
         let renews_at = self.renews_at?;
-        let start = match self.status {
-            SubscriptionStatus::OnTrial => None,
-            SubscriptionStatus::Pending
-            | SubscriptionStatus::Active
-            | SubscriptionStatus::PastDue
-            | SubscriptionStatus::Unpaid
-            | SubscriptionStatus::Paused
-            | SubscriptionStatus::Cancelled
-            | SubscriptionStatus::Expired => self.schedule().last_before(renews_at),
-        };
+        let on_trial = self.status == SubscriptionStatus::OnTrial;
+        let start = if on_trial { None } else { self.schedule().last_before(renews_at) };
         Some(start.map_or(self.starts_at, |start| start.max(self.starts_at)))
     }
 

@@ -25,7 +25,7 @@ use crate::values::faults::{FaultCode, InvalidValue};
 /// assert_eq!(serde_json::to_string(&price)?, "0.10");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Amount(Decimal);
 
 impl Amount {
@@ -101,12 +101,6 @@ impl Eq for Amount {}
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Amount({self})")
     }
 }
 

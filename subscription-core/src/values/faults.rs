@@ -73,7 +73,8 @@ impl InvalidValue {
 /// An error in one field of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The field's name. The name of an element of a list is `variants[2]`; that of the whole input is empty.
+    /// The field's name. An element of a list is `variants[2]`, a key of metadata `metadata.campaign`; the whole input
+    /// has an empty name.
     pub field: Cow<'static, str>,
     /// The kind of fault.
     pub code: FaultCode,

@@ -3,7 +3,6 @@
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
 //! creation: stores sort and page by the id alone, and insert new records at the end of every index.
 
-use std::fmt;
 use std::str::FromStr;
 
 use uuid::{Builder, Uuid};
@@ -38,7 +37,7 @@ fn from_text(text: &str) -> Result<Uuid, InvalidValue> {
 macro_rules! id_types {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Uuid);
 
         impl $name {
@@ -71,12 +70,6 @@ macro_rules! id_types {
         }
 
         written_as_text!($name, |id| id.0.as_hyphenated().encode_lower(&mut [0; 36]));
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({self})", stringify!($name))
-            }
-        }
     )+};
 }
 

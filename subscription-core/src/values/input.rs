@@ -101,6 +101,9 @@ impl<T: Serialize> Serialize for Field<T> {
 /// times the size of the request.
 const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
+/// Parses the JSON text of a field.
+type Parse<'a, T> = fn(&'a str) -> Result<T, InvalidValue>;
+
 /// The fields of a JSON object. Each is read once, and the fields left over are unknown.
 pub(crate) struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -120,13 +123,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a field that is required; if it is absent, a fault is recorded.
-    pub(crate) fn required<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&'a str) -> Result<T, InvalidValue>,
-    ) -> Option<T> {
+    pub(crate) fn required<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
         let faults_before = self.faults.iter().len();
-        let value = self.optional(name, read);
+        let value = self.optional(name, parse);
         if value.is_none() && self.faults.iter().len() == faults_before {
             self.note(InvalidValue::new(FaultCode::Required, "is required").at(name));
         }
@@ -134,12 +133,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a field that may be absent, but not null.
-    pub(crate) fn optional<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&'a str) -> Result<T, InvalidValue>,
-    ) -> Option<T> {
-        match self.nullable(name, read) {
+    pub(crate) fn optional<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
+        match self.nullable(name, parse) {
             Field::Absent => None,
             Field::Value(value) => Some(value),
             Field::Null => {
@@ -151,18 +146,14 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a field that may be absent or null. If it cannot be parsed, a fault is recorded.
-    pub(crate) fn nullable<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&'a str) -> Result<T, InvalidValue>,
-    ) -> Field<T> {
+    pub(crate) fn nullable<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Field<T> {
         let Some(nth) = self.untaken.iter().position(|(field, _)| field == name) else {
             return Field::Absent;
         };
         let (_, raw) = self.untaken.remove(nth);
         match raw.get() {
             "null" => Field::Null,
-            text => match read(text) {
+            text => match parse(text) {
                 Ok(value) => Field::Value(value),
                 Err(refused) => {
                     self.note(refused.at(name));

@@ -1,4 +1,4 @@
-//! Metadata: texts of a caller's own on a record, stored as they were sent.
+//! Metadata: keys and texts that a client attaches to a record, stored as they were sent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,23 +19,30 @@ const VALUE_MAX: usize = 500;
 /// The metadata of a plan, a subscription or a payment: 1 to 20 keys of 1 to 40 characters, each with a
 /// text of at most 500, all without control characters and in the order in which they were sent.
 ///
-/// Nothing is read from it or filtered by it. It should hold no personal data: it is shown to every client
-/// that may read the record, and stays when the account of the record's user is deleted.
+/// The service neither interprets it nor filters by it. It should hold no personal data: every client that may
+/// read the record sees it, and it stays when the account of the record's user is deleted.
 ///
 /// ```
-/// use subscription_core::Metadata;
+/// use subscription_core::{BillingCycle, Field, Metadata, NewPlan, PlanChanges};
 ///
-/// let metadata = Metadata::new([("crm", "4711"), ("campaign", "spring")])?.ok_or("not empty")?;
-/// assert_eq!(metadata.get("crm"), Some("4711"));
-/// assert_eq!(Metadata::new([("", "")]).unwrap_err().iter().len(), 1);
+/// let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
+/// let pro = NewPlan { metadata: Metadata::new([("crm", "4711"), ("campaign", "spring")])?, ..pro };
+/// assert_eq!(pro.metadata.as_ref().and_then(|metadata| metadata.get("crm")), Some("4711"));
+///
+/// let cleared = PlanChanges { metadata: Field::Null, ..PlanChanges::default() };
+/// # drop(cleared);
+/// assert!(Metadata::new([("", "a key has at least one character")]).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 // A thin pointer: a record without metadata is 8 bytes larger for it, not 16.
 pub struct Metadata(Arc<Vec<(Box<str>, Box<str>)>>);
 
+/// A key and its value, or the reason why the value is no text.
+type UncheckedPair = (String, Result<String, InvalidValue>);
+
 impl Metadata {
-    /// The metadata of these keys and values, or all that is wrong with them; `None` if there are none.
+    /// The metadata with these keys and values, or all their faults; `None` if there are none.
     pub fn new<K: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, Faults> {
@@ -52,8 +59,8 @@ impl Metadata {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Checks keys and values; a value that is no text comes as the reason why.
-    fn read(pairs: Vec<(String, Result<String, InvalidValue>)>) -> Result<Option<Self>, Faults> {
+    /// Checks keys and values. A value that is not a text is given as its fault.
+    fn read(pairs: Vec<UncheckedPair>) -> Result<Option<Self>, Faults> {
         let mut faults = Faults::default();
         if pairs.len() > KEYS_MAX {
             let message = format!("must have at most {KEYS_MAX} keys");
@@ -62,7 +69,7 @@ impl Metadata {
         }
         let mut read: Vec<(Box<str>, Box<str>)> = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
-            // The key is the caller's: enough of it to find it, no more.
+            // The key comes from the caller and may be long: its start is enough to find it.
             let field = || format!("{FIELD}.{}", key.chars().take(100).collect::<String>());
             if let Err(refused) = checked(&key, 1, KEY_MAX, false) {
                 let message = format!("is a key that {refused}");
@@ -84,7 +91,7 @@ impl Metadata {
 }
 
 impl Fields<'_> {
-    /// Takes metadata that may be left out, be null or be empty, and notes a fault for each key.
+    /// Reads metadata that may be absent, null or empty, and records a fault for each invalid key.
     pub(crate) fn metadata(&mut self) -> Field<Metadata> {
         let pairs = match self.nullable(FIELD, pairs) {
             Field::Absent => return Field::Absent,
@@ -102,7 +109,7 @@ impl Fields<'_> {
 }
 
 /// The keys and values of a JSON object.
-fn pairs(json: &str) -> Result<Vec<(String, Result<String, InvalidValue>)>, InvalidValue> {
+fn pairs(json: &str) -> Result<Vec<UncheckedPair>, InvalidValue> {
     if !json.starts_with('{') {
         return Err(InvalidValue::new(FaultCode::WrongType, "must be an object of strings"));
     }
@@ -113,7 +120,7 @@ fn pairs(json: &str) -> Result<Vec<(String, Result<String, InvalidValue>)>, Inva
     Ok(pairs.into_iter().map(|(key, value)| (key, text(value.get()))).collect())
 }
 
-/// Reads the pairs of a map in their order, also those whose key is there twice.
+/// Reads the pairs of a map in their order, including repeated keys.
 struct Pairs<V>(Vec<(String, V)>);
 
 impl<V> Pairs<V> {
@@ -157,14 +164,14 @@ impl fmt::Debug for Metadata {
     }
 }
 
-/// Writes it as JSON.
+/// Writes the metadata as JSON.
 impl fmt::Display for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-/// Reads its JSON.
+/// Parses the JSON of metadata.
 impl FromStr for Metadata {
     type Err = serde_json::Error;
 

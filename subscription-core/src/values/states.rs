@@ -32,7 +32,7 @@ pub struct InvalidTransition {
     pub record: &'static str,
     /// The state of the record.
     pub from: &'static str,
-    /// The state that was asked for.
+    /// The requested state.
     pub to: &'static str,
     /// The states that are allowed instead.
     pub allowed: Vec<&'static str>,

@@ -1,11 +1,18 @@
-//! The bodies of responses that are not records: users, sessions and tokens.
+//! The bodies of responses that are not records: users, sessions, tokens, and what people see of their
+//! subscriptions.
 
 use std::net::IpAddr;
 
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use subscription_core::auth::{Session, SignedIn, User};
-use subscription_core::{Email, SessionId, Slug, Text, Timestamp, UserId, Version};
+use subscription_core::plans::{NodeQuota, Tier};
+use subscription_core::{
+    Amount, BillingCycle, Description, Email, Features, Name, Plan, SessionId, Slug, Subscription,
+    SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId, Version,
+};
+
+use super::self_service::SelfService;
 
 /// A user, as the user may see it.
 #[derive(Serialize)]
@@ -123,6 +130,66 @@ impl<'a> From<&'a SignedIn> for SignedInBody<'a> {
             auth_id: signed_in.user.id,
             session_id: signed_in.session.id,
             user: UserBody::from(&*signed_in.user),
+        }
+    }
+}
+
+/// A subscription, as its user may see it: without ids of other systems.
+#[derive(Serialize)]
+pub(crate) struct MySubscription<'a> {
+    id: SubscriptionId,
+    status: SubscriptionStatus,
+    is_active: bool,
+    billing_cycle: BillingCycle,
+    starts_at: Timestamp,
+    renews_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+    current_period_start: Option<Timestamp>,
+    current_period_end: Option<Timestamp>,
+    plan: MyPlan<'a>,
+    actions: Vec<SelfService>,
+}
+
+/// The plan of a subscription, as its user may see it.
+#[derive(Serialize)]
+struct MyPlan<'a> {
+    slug: &'a Slug,
+    name: &'a Name,
+    description: &'a Description,
+    price: Amount,
+    billing_cycle: BillingCycle,
+    features: &'a Features,
+    node_quota: NodeQuota,
+    tier: Tier,
+}
+
+impl<'a> MySubscription<'a> {
+    pub(crate) fn new(
+        subscription: &'a Subscription,
+        plan: &'a Plan,
+        actions: Vec<SelfService>,
+    ) -> Self {
+        Self {
+            id: subscription.id,
+            status: subscription.status,
+            is_active: subscription.is_active,
+            billing_cycle: subscription.billing_cycle,
+            starts_at: subscription.starts_at,
+            renews_at: subscription.renews_at,
+            ends_at: subscription.ends_at,
+            current_period_start: subscription.current_period_start(),
+            current_period_end: subscription.current_period_end(),
+            plan: MyPlan {
+                slug: &plan.slug,
+                name: &plan.name,
+                description: &plan.description,
+                price: plan.price,
+                billing_cycle: plan.billing_cycle,
+                features: &plan.features,
+                node_quota: plan.node_quota,
+                tier: plan.tier,
+            },
+            actions,
         }
     }
 }

@@ -80,6 +80,11 @@ where
         Ok(body)
     }
 
+    /// True if the head of the request says that there is no body.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
     /// True if a part of it must be read before the next request can be.
     pub(crate) fn is_unread(&self) -> bool {
         self.state != State::Done

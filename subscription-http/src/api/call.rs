@@ -157,8 +157,9 @@ impl Call {
     /// The cursors of the requested list.
     pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
+        let user = self.caller.as_ref().map(|caller| caller.claims.sub);
         let variable = self.variable.as_ref().map(|(name, value)| (*name, value.as_str()));
-        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, variable })
+        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, user, variable })
     }
 
     /// 200 with a record, or 304 if the caller has this version.
@@ -197,7 +198,8 @@ impl Call {
         Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
     }
 
-    fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
+    /// The cursor of the page after this one.
+    pub(crate) fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
         let next = page.next.as_ref();
         next.map(|position| self.cursors()?.write(position, &self.query)).transpose()
     }

@@ -1,4 +1,4 @@
-//! The look-up of the calling client: in the store, or any in development.
+//! The look-up of the client that calls: in the store, or in development mode any client.
 
 use std::sync::Arc;
 

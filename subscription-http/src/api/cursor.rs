@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::Sha256;
+use subscription_core::UserId;
 use subscription_core::store::Position;
 
 use super::error::{ApiError, Refusal};
@@ -13,12 +14,13 @@ use super::query::Query;
 /// The length of the truncated signature.
 const MAC_BYTES: usize = 16;
 
-/// Writes and reads the cursors of one list for one client. A cursor is valid for the filters that it was
-/// made with.
+/// Writes and reads the cursors of one list for one client, and for one user if the list is the user's. A
+/// cursor is valid for the filters that it was made with.
 pub(crate) struct Cursors<'a> {
     pub(crate) key: &'a SecretSlice<u8>,
     pub(crate) list: &'static str,
     pub(crate) client: &'a str,
+    pub(crate) user: Option<UserId>,
     /// The variable of the path, which names the list among others of its kind.
     pub(crate) variable: Option<(&'a str, &'a str)>,
 }
@@ -27,7 +29,11 @@ impl Cursors<'_> {
     fn mac(&self, position: &[u8], query: &Query) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.key.expose_secret()).ok()?;
         let filters: Vec<_> = query.filters().into_iter().chain(self.variable).collect();
-        let bound = serde_json::to_vec(&(self.list, self.client, filters)).ok()?;
+        let bound = match self.user {
+            Some(user) => serde_json::to_vec(&(self.list, self.client, user, filters)),
+            None => serde_json::to_vec(&(self.list, self.client, filters)),
+        };
+        let bound = bound.ok()?;
         mac.update(&u64::try_from(bound.len()).ok()?.to_be_bytes());
         mac.update(&bound);
         mac.update(position);

@@ -24,7 +24,7 @@ pub struct AllowedHost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
     Address(IpAddr),
-    /// In lower case, without a final dot.
+    /// The name in lower case, without a final dot.
     Domain(Box<str>),
 }
 

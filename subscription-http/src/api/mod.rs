@@ -18,6 +18,7 @@ pub(crate) mod reply;
 pub(crate) mod request_head;
 mod request_log;
 pub(crate) mod routes;
+pub(crate) mod self_service;
 pub(crate) mod state;
 pub(crate) mod timeout;
 
@@ -148,7 +149,9 @@ impl Api {
         if !route.reads_query {
             call.query.expect(&[], &[])?;
         }
-        if let Some(most) = route.body_bytes_max {
+        if let Some(most) = route.body_bytes_max
+            && !(route.body_is_optional && body.is_empty())
+        {
             // Boxed, because most requests have no body.
             call.body = Box::pin(body.read(timeouts.body, most, &call.headers)).await?;
         }

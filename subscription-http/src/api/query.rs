@@ -59,7 +59,7 @@ impl Query {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is any text but an empty one.
+    /// The value of a parameter, which may be any text except an empty one.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let value = self.value(name);
         if value.is_some_and(str::is_empty) {
@@ -75,6 +75,14 @@ impl Query {
     ) -> Result<Option<T>, ApiError> {
         let value = self.value(name).map(str::parse).transpose();
         value.map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
+    }
+
+    /// A parameter that must be given, read as a `T`.
+    pub(crate) fn required<T: FromStr<Err = InvalidValue>>(
+        &self,
+        name: &str,
+    ) -> Result<T, ApiError> {
+        self.read(name)?.ok_or_else(|| wrong(name, "is required"))
     }
 
     /// All values of a parameter that may be repeated.

@@ -16,18 +16,20 @@ use super::call::Call;
 use super::error::ApiError;
 use super::rate::RouteLimit;
 use super::reply::Reply;
+use super::self_service::SelfService;
 use crate::handlers::{
-    authentication, documents, entitlement, operations, payments, plans, subscriptions, users,
+    authentication, documents, entitlement, me, operations, payments, plans, subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 9] = [
+pub(crate) static AREAS: [&Area; 10] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
     &users::AREA,
     &entitlement::AREA,
+    &me::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,
@@ -104,6 +106,10 @@ pub(crate) struct Route {
     pub(crate) reads_query: bool,
     /// The largest JSON body that the route reads; `None` if it reads no body.
     pub(crate) body_bytes_max: Option<usize>,
+    /// The body may be left out.
+    pub(crate) body_is_optional: bool,
+    /// The route is served only where people may make this change themselves.
+    pub(crate) self_service: Option<SelfService>,
     /// The rate limit of the route itself.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
@@ -126,7 +132,22 @@ impl Route {
         body_bytes_max: Option<usize>,
         handler: Handler,
     ) -> Self {
-        Self { method, pattern, needs, reads_query: false, body_bytes_max, limit: None, handler }
+        Self {
+            method,
+            pattern,
+            needs,
+            reads_query: false,
+            body_bytes_max,
+            body_is_optional: false,
+            self_service: None,
+            limit: None,
+            handler,
+        }
+    }
+
+    /// True if the route is served where people may make these changes themselves.
+    pub(crate) fn is_served(&self, self_service: &[SelfService]) -> bool {
+        self.self_service.is_none_or(|needed| self_service.contains(&needed))
     }
 
     /// True if requests to this route carry an access token.
@@ -159,6 +180,11 @@ pub(crate) const fn post_empty(pattern: &'static str, needs: Needs, handler: Han
     Route::new(POST, pattern, needs, None, handler)
 }
 
+/// A `POST` without a body, or with an empty JSON object.
+pub(crate) const fn post_optional(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route { body_is_optional: true, ..post(pattern, needs, handler) }
+}
+
 /// A `PUT` with a JSON body.
 pub(crate) const fn put(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
     Route::new(PUT, pattern, needs, Some(BODY_BYTES_MAX), handler)
@@ -187,12 +213,17 @@ impl Found {
 }
 
 /// Finds the route of a method and the segments of a path.
-pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], surface: Surface) -> Found {
+pub(crate) fn find(
+    method: &Method,
+    segments: &[Cow<'_, str>],
+    surface: Surface,
+    self_service: &[SelfService],
+) -> Found {
     // HEAD is answered as GET, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let shown = || {
         let areas = AREAS.iter().filter(|area| surface == Surface::Whole || area.for_operators);
-        areas.flat_map(|area| area.routes)
+        areas.flat_map(|area| area.routes).filter(|route| route.is_served(self_service))
     };
     for route in shown().filter(|route| route.method == wanted) {
         if let Some(variable) = matches(route.pattern, segments) {
@@ -230,7 +261,7 @@ mod tests {
 
     fn find(method: &Method, path: &str) -> Found {
         let segments: Vec<_> = path.split('/').skip(1).map(Cow::from).collect();
-        super::find(method, &segments, Surface::Whole)
+        super::find(method, &segments, Surface::Whole, &SelfService::ALL)
     }
 
     #[test]

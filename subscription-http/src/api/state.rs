@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
-use subscription_core::{Clock, SubscriptionService};
+use subscription_core::{CheckoutHosts, Clock, SubscriptionService};
 
 use super::clients::Clients;
 use super::cors::Origins;
@@ -15,6 +15,7 @@ use super::hosts::{AllowedHost, Hosts};
 use super::json_cache::JsonCaches;
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
+use super::self_service::SelfService;
 use super::{Api, Surface};
 use crate::metrics::Metrics;
 use crate::metrics::StoreMetrics;
@@ -57,6 +58,9 @@ pub(crate) struct State {
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) json_caches: JsonCaches,
+    /// In the order of the enum, each once.
+    pub(crate) self_service: Vec<SelfService>,
+    pub(crate) checkout_hosts: CheckoutHosts,
 }
 
 impl State {
@@ -90,6 +94,8 @@ impl ApiBuilder {
             metrics: Metrics::new(),
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
+            self_service: Vec::new(),
+            checkout_hosts: CheckoutHosts::default(),
         })
     }
 
@@ -132,6 +138,20 @@ impl ApiBuilder {
     /// Sets rate limits that follow a clock, such as a test's.
     pub fn rate_limits_by(mut self, limits: &RateLimits, clock: impl Clock + 'static) -> Self {
         self.0.limiters = Limiters::by(limits, clock);
+        self
+    }
+
+    /// Lets people make these changes to their own subscriptions; without this, none. The routes of
+    /// others do not exist.
+    pub fn self_service(mut self, changes: &[SelfService]) -> Self {
+        let allowed = SelfService::ALL.into_iter().filter(|change| changes.contains(change));
+        self.0.self_service = allowed.collect();
+        self
+    }
+
+    /// Makes checkout links at these hosts as their payment provider expects them.
+    pub fn checkout_hosts(mut self, hosts: CheckoutHosts) -> Self {
+        self.0.checkout_hosts = hosts;
         self
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod authentication;
 pub(crate) mod documents;
 pub(crate) mod entitlement;
+pub(crate) mod me;
 pub(crate) mod operations;
 pub(crate) mod payments;
 pub(crate) mod plans;

@@ -1,7 +1,7 @@
 //! `/subscription-plans`.
 
 use http::StatusCode;
-use subscription_core::auth::Scope::{PlansRead, PlansWrite};
+use subscription_core::auth::Scope::{PlansRead, PlansWrite, SubscriptionsRead};
 use subscription_core::store::{PlanFilter, PlanOrder, PlanQuery};
 use subscription_core::{NewPlan, PlanChanges};
 
@@ -15,6 +15,9 @@ pub(crate) static AREA: Area = Area::new(
     &[
         list("/subscription-plans", scope(PlansRead), |call| Box::pin(list_page(call))),
         get("/subscription-plans/{slug}", scope(PlansRead), |call| Box::pin(show(call))),
+        list("/subscription-plans/{slug}/checkout-link", scope(SubscriptionsRead), |call| {
+            Box::pin(checkout_link(call))
+        }),
         post("/subscription-plans", scope(PlansWrite), |call| Box::pin(create(call))),
         put("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(update(call))),
         delete("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(remove(call))),
@@ -56,6 +59,13 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let plan = call.service().plan(&call.slug()?).await?;
     call.record(&plan)
+}
+
+async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.query.expect(&["user_id"], &[])?;
+    let (slug, user_id) = (call.slug()?, call.query.required("user_id")?);
+    let hosts = &call.state.checkout_hosts;
+    Reply::ok(&call.service().checkout_link(&slug, user_id, hosts).await?)
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {

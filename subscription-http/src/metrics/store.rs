@@ -13,7 +13,7 @@ use subscription_core::store::{CacheInvalidator, StoreCall, StoreError, StoreMet
 /// Histograms and counters of a [`TimedStore`](subscription_core::store::TimedStore).
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
-    /// By operation; `timed` has the same histograms in the order of [`StoreCall::ALL`].
+    /// The histograms by operation; `timed` has the same ones in the order of [`StoreCall::ALL`].
     seconds: Family<Operation, Histogram>,
     timed: Arc<[Histogram]>,
     failures: Family<Operation, Counter>,
@@ -51,7 +51,7 @@ impl StoreMetrics {
     }
 }
 
-/// How often a record was in memory.
+/// The metrics of the cache: how many reads found their record in it.
 #[derive(Debug)]
 struct CacheCollector(CacheInvalidator);
 

@@ -9,7 +9,7 @@ mod operations;
 mod responses;
 mod text;
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,12 +20,14 @@ use self::codes::CODES;
 use self::operations::{Area, Operation, areas};
 use crate::api::bounds;
 use crate::api::routes::{self, Needs, Route};
+use crate::api::self_service::SelfService;
 
 pub(crate) use self::text::Prepared;
 
-static DOCUMENT: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(compose()));
+/// A document for each set of changes that people may make themselves.
+static DOCUMENTS: [OnceLock<Prepared>; 4] = [const { OnceLock::new() }; 4];
 
-/// The OpenAPI 3.1 document of the [`Api`](crate::Api), as JSON.
+/// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
 ///
 /// ```
 /// let document: serde_json::Value = serde_json::from_str(subscription_http::openapi_json())?;
@@ -33,12 +35,26 @@ static DOCUMENT: LazyLock<Prepared> = LazyLock::new(|| Prepared::new(compose()))
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn openapi_json() -> &'static str {
-    DOCUMENT.text()
+    openapi_json_for(&SelfService::ALL)
+}
+
+/// The OpenAPI 3.1 document of an [`Api`](crate::Api) where people may make these changes to their own
+/// subscriptions.
+pub fn openapi_json_for(self_service: &[SelfService]) -> &'static str {
+    document(self_service).text()
 }
 
 /// The document, ready to be sent.
-pub(crate) fn document() -> &'static Prepared {
-    &DOCUMENT
+pub(crate) fn document(self_service: &[SelfService]) -> &'static Prepared {
+    let [none, cancel, resume, both] = &DOCUMENTS;
+    let may = |change| self_service.contains(&change);
+    let document = match (may(SelfService::Cancel), may(SelfService::Resume)) {
+        (false, false) => none,
+        (true, false) => cancel,
+        (false, true) => resume,
+        (true, true) => both,
+    };
+    document.get_or_init(|| Prepared::new(compose(self_service)))
 }
 
 /// The document, with its members in the order in which people read them.
@@ -54,7 +70,7 @@ struct Document<'a> {
     codes: Vec<Value>,
 }
 
-fn compose() -> String {
+fn compose(self_service: &[SelfService]) -> String {
     let components =
         serde_json::from_str(include_str!("components.json")).unwrap_or(RawValue::NULL);
     let areas = areas();
@@ -73,7 +89,7 @@ fn compose() -> String {
             { "url": "http://127.0.0.1:8080", "description": "The server at its default address." },
         ]),
         tags: areas.iter().map(tag).collect(),
-        paths: paths(&areas),
+        paths: paths(&areas, self_service),
         components,
         codes: CODES.iter().map(code).collect(),
     };
@@ -90,9 +106,10 @@ fn described(areas: &[Area]) -> impl Iterator<Item = (&Area, &Operation, &'stati
     })
 }
 
-fn paths(areas: &[Area]) -> text::Ordered<text::Ordered<Value>> {
+fn paths(areas: &[Area], self_service: &[SelfService]) -> text::Ordered<text::Ordered<Value>> {
     let mut paths = text::Ordered::<text::Ordered<Value>>::default();
-    for (area, operation, route) in described(areas) {
+    let served = described(areas).filter(|(_, _, route)| route.is_served(self_service));
+    for (area, operation, route) in served {
         let methods = paths.entry(route.pattern);
         *methods.entry(&route.method.as_str().to_ascii_lowercase()) =
             operation_json(area, operation, route);
@@ -124,7 +141,7 @@ fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
     if let Some(schema) = &operation.body {
         let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
         let content = json!({ "application/json": { "schema": schema } });
-        set("requestBody", json!({ "required": true, "content": content }));
+        set("requestBody", json!({ "required": !route.body_is_optional, "content": content }));
     }
     described
 }

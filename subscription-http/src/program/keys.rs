@@ -20,7 +20,7 @@ use subscription_core::{Randomness as _, SystemRandomness};
 
 use super::Failure;
 
-/// How many former keys of each kind still verify.
+/// The number of former keys of each kind that still verify.
 const RETIRED_MAX: usize = 4;
 
 const HEAD: &str = "\

@@ -64,7 +64,7 @@ enum Command {
     },
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document.
+    /// Print the OpenAPI document. The routes of --self-service are in it only where it is set.
     Openapi,
 }
 
@@ -139,7 +139,7 @@ impl Program {
             Command::Import { file } => transfer::import(&settings, &file).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                print(subscription_http::openapi_json());
+                print(subscription_http::openapi_json_for(&settings.self_service));
                 Ok(())
             }
         }

@@ -25,6 +25,8 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
+        .self_service(&settings.self_service)
+        .checkout_hosts(settings.checkout_hosts.clone())
         .rate_limits(&settings.rate_limits())
         .store_metrics(&opened.metrics)
         .lost_log_lines(log.lost());

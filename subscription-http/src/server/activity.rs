@@ -120,7 +120,7 @@ impl Activity {
         }
     }
 
-    /// How many requests have ended.
+    /// The number of requests that have ended.
     pub(super) fn ended(&self) -> usize {
         self.ended.load(Relaxed)
     }

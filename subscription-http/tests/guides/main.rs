@@ -50,6 +50,7 @@ const STORIES: &[Story] = &[
     Story::of("docs/identity-provider.md"),
     Story::of("docs/javascript.md"),
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),
+    Story::of("docs/paywall.md"),
     Story {
         instead: &[(
             "sudo install -m 644 billing.nginx /etc/nginx/conf.d/billing.conf && sudo nginx -t && \

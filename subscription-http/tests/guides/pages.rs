@@ -79,7 +79,8 @@ fn check<'a>(
             is_told.then_some(()).ok_or_else(|| "no story has this page".to_owned())
         }
         ("toml" | "nginx" | "js", Some(file)) => {
-            let is_used = after.any(|block| block.language == "sh" && block.text.contains(file));
+            let runs = |block: &Block| ["sh", "js"].contains(&block.language.as_str());
+            let is_used = after.any(|block| runs(block) && block.text.contains(file));
             is_used.then_some(()).ok_or_else(|| format!("nothing after it uses {file}"))
         }
         ("rust", None) => {

@@ -9,5 +9,6 @@ mod log;
 mod memory;
 mod production;
 mod running;
+mod self_service;
 mod start;
 mod users;

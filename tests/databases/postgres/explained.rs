@@ -9,10 +9,10 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use subscription_core::Store as _;
 use subscription_core::accounts::IdentityKey;
 use subscription_core::store::{
-    Collection, Direction, DocumentFilter, DocumentKey, DocumentQuery, EventQuery, IdempotencyKey,
-    IdempotencyQuery, Key, Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery,
-    Position, PostgresOptions, PostgresStore, Query, SessionQuery, SortKey, StoreExt as _,
-    SubscriptionQuery, UniqueValue, UserFilter, UserQuery,
+    Collection, Direction, DocumentFilter, DocumentKey, DocumentQuery, EmailKey, EventQuery,
+    IdempotencyKey, IdempotencyQuery, Key, Operation, PageLimit, PaymentQuery, PlanFilter,
+    PlanOrder, PlanQuery, Position, PostgresOptions, PostgresStore, Query, SessionQuery, SortKey,
+    StoreExt as _, SubscriptionQuery, UniqueValue, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 use test_support::cluster::Cluster;
@@ -326,7 +326,10 @@ fn other_lists() -> Vec<Query> {
         Query::Idempotency(IdempotencyQuery::Expired { by: now, limit }),
     ];
     let newest = |n| Position { key: SortKey::CreatedAt, id: id(n) };
-    let by_key = Position { key: SortKey::Email("1234@example.com".into()), id: id(5) };
+    let by_key = Position {
+        key: SortKey::Email(EmailKey::from(&"1234@example.com".parse().unwrap())),
+        id: id(5),
+    };
     let users = [
         (UserFilter::All, newest(10_000)),
         (UserFilter::Ids((1..=50).map(|n| id(n).into()).collect()), newest(25)),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
 use subscription_core::store::{
-    Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
+    EmailKey, Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 
@@ -242,7 +242,10 @@ async fn users_and_their_sessions_are_found_by_an_index() {
         (UserFilter::Email(email), newest),
         (
             UserFilter::EmailPrefix(prefix),
-            Position { key: SortKey::Email("anna@example.com".into()), id: uuid::Uuid::nil() },
+            Position {
+                key: SortKey::Email(EmailKey::from(&"anna@example.com".parse().unwrap())),
+                id: uuid::Uuid::nil(),
+            },
         ),
     ] {
         let query = UserQuery::Open { filter, after: Some(after), limit: some };

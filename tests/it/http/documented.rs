@@ -81,7 +81,9 @@ fn decoded(segment: &str) -> String {
 /// Refuses an answer that the document does not have.
 pub(crate) fn is_documented(method: &str, path: &str, answer: &Answer) {
     let what = format!("{} to {method} {path}", answer.status);
-    let Some(operation) = operation(method, path) else {
+    // An API does not serve every route of the document: some are there by a setting only.
+    let has_no_route = answer.status == 404 && answer.json()["code"] == "route_not_found";
+    let Some(operation) = operation(method, path).filter(|_| !has_no_route) else {
         return is_documented_beside(method, answer, &what);
     };
     let response = &operation["responses"][answer.status.to_string()];

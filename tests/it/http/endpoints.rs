@@ -43,12 +43,13 @@ async fn answers_of(route: &str) -> Option<Shown> {
     let world = HttpWorld::new().await;
     let (_, path) = route.split_once(' ')?;
     match path.split('/').nth(1)? {
+        _ if path.ends_with("/checkout-link") => about_access(&world, route).await,
         "authentication" => about_people(&world, route).await,
         "subscription-plans" => about_plans(&world, route).await,
         "subscriptions" => about_subscriptions(&world, route).await,
         "subscription-payments" => about_payments(&world, route).await,
         "users" if !path.ends_with("entitlement") => about_users(&world, route).await,
-        "users" => about_access(&world, route).await,
+        "users" | "me" => about_access(&world, route).await,
         _ => about_the_service(&world, route).await,
     }
 }
@@ -194,8 +195,44 @@ async fn about_access(world: &HttpWorld, route: &str) -> Option<Shown> {
     world.server("POST", PLANS, &[], PLAN).await;
     let (ann, plan) = (world.sign_up("ann").await, world.server("GET", PRO, &[], "").await);
     let body = json!({ "user_id": ann.id, "subscription_plan_id": plan.json()["id"] });
-    world.made("/subscriptions", &body).await;
+    let made = world.made("/subscriptions", &body).await;
+    let (method, path) = route.split_once(' ')?;
+    let mine = |path: String| {
+        let path = path.replace("{id}", made["id"].as_str().unwrap());
+        let headers = [("client-id", WEB), ("authorization", &*ann.bearer)];
+        async move { world.call(method, &path, &headers, "").await }
+    };
     Some(match route {
+        "GET /subscription-plans/{slug}/checkout-link" => {
+            let path = format!("{PRO}/checkout-link?user_id={}", ann.id);
+            vec![("Where a user pays.", world.server("GET", &path, &[], "").await)]
+        }
+        "GET /me/checkout-link" => {
+            world.plan("basic").await;
+            let (pro, basic) = (format!("{path}?plan=pro"), format!("{path}?plan=basic"));
+            vec![
+                ("Where the caller pays.", mine(pro).await),
+                ("The plan has no link.", mine(basic).await),
+            ]
+        }
+        "GET /me/entitlement" => {
+            let asked = format!("{path}?feature=sso");
+            vec![
+                ("What the caller has.", mine(path.to_owned()).await),
+                ("And whether that has a feature.", mine(asked).await),
+            ]
+        }
+        "GET /me/subscriptions" => {
+            vec![("The caller's subscriptions.", mine(format!("{path}?status=active")).await)]
+        }
+        "POST /me/subscriptions/{id}/cancel" => vec![
+            ("It ends with its period.", mine(path.to_owned()).await),
+            ("Again: nothing changes.", mine(path.to_owned()).await),
+        ],
+        "POST /me/subscriptions/{id}/resume" => {
+            mine(path.replace("resume", "cancel")).await;
+            vec![("The cancellation is undone.", mine(path.to_owned()).await)]
+        }
         "GET /users/{user_id}/entitlement" => {
             let path = format!("/users/{}/entitlement", ann.id);
             let asked = format!("{path}?feature=audit%20log");

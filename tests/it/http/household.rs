@@ -36,7 +36,7 @@ impl Household {
         Self { world, store, ann, ben, subscription, payment: text(&payment["id"]), plan }
     }
 
-    /// The path of a pattern, with the ids of Ann's records.
+    /// The path of a pattern, with the ids of Ann's records and the parameters that it must have.
     pub(super) fn path(&self, pattern: &str) -> String {
         let ids = [
             ("{auth_id}", &self.ann.id),
@@ -45,7 +45,16 @@ impl Household {
             ("{payment_id}", &self.payment),
         ];
         let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
-        path.replace("{slug}", "pro")
+        path.replace("{slug}", "pro") + &self.query(pattern)
+    }
+
+    /// The query that a route cannot do without.
+    fn query(&self, pattern: &str) -> String {
+        match pattern {
+            "/me/checkout-link" => "?plan=pro".into(),
+            "/subscription-plans/{slug}/checkout-link" => format!("?user_id={}", self.ann.id),
+            _ => String::new(),
+        }
     }
 
     /// A body that a route takes.

@@ -67,6 +67,12 @@ pub(super) const ROWS: &[Row] = &[
     ("GET /users/{user_id}/sessions", Client(Scope::UsersRead), 200),
     ("POST /users/{user_id}/revoke-sessions", Client(Scope::UsersWrite), 200),
     ("GET /users/{user_id}/entitlement", Client(Scope::SubscriptionsRead), 200),
+    ("GET /subscription-plans/{slug}/checkout-link", Client(Scope::SubscriptionsRead), 200),
+    ("GET /me/entitlement", Person(None), 200),
+    ("GET /me/subscriptions", Person(None), 200),
+    ("GET /me/checkout-link", Person(None), 200),
+    ("POST /me/subscriptions/{id}/cancel", Person(Some((404, "not_found"))), 200),
+    ("POST /me/subscriptions/{id}/resume", Person(Some((404, "not_found"))), 200),
     ("GET /.well-known/jwks.json", Nothing, 200),
     ("GET /health/live", Nothing, 200),
     ("GET /health/ready", Nothing, 200),
@@ -198,7 +204,7 @@ async fn a_client_that_a_route_is_for_gets_its_answer() {
             continue;
         }
         for caller in Caller::all().filter(|caller| caller.refusal(*needs).is_none()) {
-            // Each scope but the right one alone makes no difference.
+            // One client that lacks another scope stands for all of them.
             if matches!(caller, Caller::AllBut(scope) if scope != Scope::AssertIp) {
                 continue;
             }

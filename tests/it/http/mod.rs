@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
 mod authentication;
+mod checkout;
 mod conditions;
 mod cors;
 mod deletions;
@@ -15,6 +16,8 @@ mod hosts;
 mod household;
 mod lists;
 mod matrix;
+mod me;
+mod metadata;
 mod moods;
 mod mutations;
 mod openapi;

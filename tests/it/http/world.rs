@@ -1,5 +1,6 @@
 //! An API with its parts in hand: clock, ids, store, clients and identity provider.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use http_body_util::{BodyExt as _, Full};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
-use subscription_core::{MemoryStore, Store};
-use subscription_http::{Api, RateLimits, Timeouts};
+use subscription_core::{CheckoutHosts, CheckoutProvider, MemoryStore, Store, SubscriptionService};
+use subscription_http::{Api, RateLimits, SelfService, Timeouts};
 use test_support::logs;
 use test_support::service_world::of;
 
@@ -77,6 +78,7 @@ impl HttpWorld {
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
+            .self_service(&[SelfService::Resume, SelfService::Cancel])
             .build();
         let mut world = Self { api, auth, server: String::new() };
         world.client(WEB, ClientKind::Public, Scope::is_public).await;
@@ -98,6 +100,30 @@ impl HttpWorld {
         let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
         let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
         let api = Api::builder(service, auth, secret(CURSOR_KEY)).allowed_hosts(hosts).build();
+        Self { api, ..self }
+    }
+
+    /// The same parts where people may make these changes themselves.
+    pub(crate) fn allowing(self, changes: &[SelfService]) -> Self {
+        let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
+        let api = Api::builder(service, auth, secret(CURSOR_KEY)).self_service(changes).build();
+        Self { api, ..self }
+    }
+
+    /// The same parts, with checkout pages at these hosts.
+    pub(crate) fn paying_at(self, hosts: &[(&str, CheckoutProvider)]) -> Self {
+        let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
+        let hosts = hosts.iter().map(|(host, provider)| ((*host).to_owned(), *provider));
+        let hosts = CheckoutHosts::try_from(hosts.collect::<BTreeMap<_, _>>()).unwrap();
+        let api = Api::builder(service, auth, secret(CURSOR_KEY)).checkout_hosts(hosts).build();
+        Self { api, ..self }
+    }
+
+    /// The same store for users who are not looked up.
+    pub(crate) fn with_users_of_others(self) -> Self {
+        let service = SubscriptionService::builder(Arc::clone(&self.auth.store));
+        let service = service.clock(self.auth.clock.clone()).build();
+        let api = Api::builder(service, self.auth.auth.clone(), secret(CURSOR_KEY)).build();
         Self { api, ..self }
     }
 

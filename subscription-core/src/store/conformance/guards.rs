@@ -120,8 +120,8 @@ pub async fn a_plan_is_unused_once_nobody_has_it_any_more(store: Arc<dyn Store>)
     assert_in_use(&store.commit(guarding([Guard::PlanUnused(plan(3).id)])).await, plan(3).id);
 }
 
-/// A key that is used again after its record was deleted has the first version again: who has read the old
-/// record neither replaces nor deletes the new one.
+/// A key that is used again after its record was deleted has the first version again: a writer that has read
+/// the old record neither replaces nor deletes the new one.
 pub async fn an_idempotency_record_that_has_not_expired_is_not_taken_for_one_that_has(
     store: Arc<dyn Store>,
 ) {

@@ -163,7 +163,7 @@ pub async fn a_record_keeps_its_value_when_it_is_changed(store: Arc<dyn Store>) 
     assert_holders(&store, &steps, false, [Some(1), None]).await;
 }
 
-/// Any number of records may have none, in one set or in many. A record that gives up its external id is no
+/// Any number of records may have no external id, in one set or in many. A record that gives up its own is no
 /// longer found by it, and another may have it.
 pub async fn having_no_external_id_is_not_unique(store: Arc<dyn Store>) {
     let without = |n, version| {

@@ -9,7 +9,7 @@ use super::ById;
 use super::index::page;
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::store::query::{Page, PageLimit, Position, SortKey};
-use crate::store::user_query::UserFilter;
+use crate::store::user_query::{EmailKey, UserFilter};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
@@ -21,7 +21,7 @@ const MAX_ID: uuid::Uuid = uuid::Uuid::max();
 pub(super) struct UserTable {
     records: ById<UserId, Arc<User>>,
     by_identity: HashMap<IdentityKey, UserId>,
-    by_email_key: BTreeMap<Box<str>, UserId>,
+    by_email_key: BTreeMap<EmailKey, UserId>,
     open: BTreeSet<UserId>,
     closing: BTreeSet<UserId>,
 }
@@ -70,7 +70,7 @@ impl UserTable {
                     _ => Bound::Included(prefix.as_str()),
                 };
                 let keys = self.by_email_key.range::<str, _>((from, Bound::Unbounded));
-                let keys = keys.take_while(|(key, _)| key.starts_with(prefix.as_str()));
+                let keys = keys.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
                 Box::new(keys.map(|(_, id)| *id))
             }
         };
@@ -83,7 +83,7 @@ impl UserTable {
         let list = if user.closing { &mut self.closing } else { &mut self.open };
         list.insert(user.id);
         self.by_identity.insert(user.identity.clone(), user.id);
-        self.by_email_key.insert(user.email.key().into(), user.id);
+        self.by_email_key.insert(EmailKey::from(&user.email), user.id);
         self.records.insert(user.id, user);
     }
 

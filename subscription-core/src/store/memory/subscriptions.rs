@@ -7,9 +7,8 @@ use super::ById;
 use super::access::{ClassChanges, Listed};
 use super::index::{Filter, Lists, Place, SortValue, after, page, walk};
 use crate::store::access_class::{AccessClass, classes};
-use crate::store::query::{
-    Direction, Page, SortKey, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
-};
+use crate::store::query::{Direction, Page, SortKey};
+use crate::store::subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{PlanId, SubscriptionId, UserId};

@@ -127,7 +127,7 @@ pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::Name(name) => Some(Value::text(name)),
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
-        SortKey::Email(key) => Some(Value::text(key)),
+        SortKey::Email(key) => Some(Value::text(key.as_str())),
         SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
 }
@@ -144,7 +144,7 @@ pub(in crate::store) struct Branch {
         expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
     )]
     pub(in crate::store) index: Option<&'static str>,
-    /// SQL after the name of the table.
+    /// SQL that follows the name of the table, such as the index to use.
     pub(in crate::store) hint: String,
 }
 

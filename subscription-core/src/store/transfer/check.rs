@@ -21,15 +21,17 @@ use crate::values::version::Version;
 const NUMBER_MAX: u64 = 1 << 53;
 
 /// The users whose subscriptions a file may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::store) enum Users {
     /// Users of the file, if it has any.
+    #[default]
     WithAccounts,
     /// Any user, as in a service that does not check users.
     Any,
 }
 
 /// Checks records in the order of the file, and collects their faults.
+#[derive(Default)]
 pub(super) struct Check {
     users_allowed: Users,
     pub(super) faults: FileFaults,
@@ -47,16 +49,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn new(users_allowed: Users) -> Self {
-        Self {
-            users_allowed,
-            faults: FileFaults::default(),
-            is_partial: false,
-            plans: HashSet::new(),
-            users: HashSet::new(),
-            live: Vec::new(),
-            last_event: 0,
-            feed: 0,
-        }
+        Self { users_allowed, ..Self::default() }
     }
 
     pub(super) fn is_sound(&self) -> bool {

@@ -41,7 +41,7 @@ impl FileFaults {
         self.listed.iter().map(|(_, fault)| fault.as_str())
     }
 
-    /// How many there are in all.
+    /// The number of all faults.
     pub const fn total(&self) -> u64 {
         self.total
     }

@@ -102,7 +102,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Writes the lines that wait, and returns how many bytes they have.
+    /// Writes the buffered lines, and returns their number of bytes.
     async fn write(&mut self) -> Result<u64, TransferError> {
         self.to.write_all(&self.lines).await?;
         let bytes = self.lines.len() as u64;

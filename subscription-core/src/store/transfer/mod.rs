@@ -27,8 +27,8 @@
 //!   the events by their sequence. A line has all fields of its record, also those that callers never see,
 //!   in a fixed order, and no others; a field that is not set is `null`.
 //! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their
-//!   digits, ids are UUIDs as text, hashes and salts are base64. Structures are JSON; the body of a document
-//!   is text.
+//!   digits, ids are UUIDs as text, hashes and salts are base64. Structures are JSON; metadata and the body of
+//!   a document are JSON as text.
 //! - The last line has the number of lines of each kind, and the SHA-256 of all lines before it in
 //!   hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
 //! - The records must be consistent, as they are in the store of a service: the file has the plan of every

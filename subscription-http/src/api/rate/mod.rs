@@ -206,7 +206,7 @@ impl Limiters {
         Self::timed(limits, &Time::Machine(Instant::now()))
     }
 
-    /// Limits by the given clock.
+    /// The rate limits, measured by the given clock.
     pub(crate) fn by(limits: &RateLimits, clock: impl Clock + 'static) -> Self {
         Self::timed(limits, &Time::Given(Arc::new(clock)))
     }

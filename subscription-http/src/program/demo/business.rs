@@ -27,7 +27,7 @@ pub(super) struct Customer {
     plan: Arc<Plan>,
     pub(super) subscription: Arc<Subscription>,
     payment: Option<PaymentId>,
-    /// How often the payment has failed.
+    /// The number of times that the payment has failed.
     tries: u8,
     /// When an unpaid or paused subscription changes next.
     next_at: Timestamp,

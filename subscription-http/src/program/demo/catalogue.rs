@@ -1,6 +1,6 @@
 //! The plans and the names of the invented business.
 
-use subscription_core::{BillingCycle, Bounded, NewPlan};
+use subscription_core::{BillingCycle, Bounded, Metadata, NewPlan};
 
 use crate::program::Failure;
 
@@ -39,6 +39,7 @@ pub(super) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPla
         features: features.parse()?,
         most_popular: slug == "pro",
         tier: Bounded::new(tier)?,
+        metadata: Metadata::new([("level", slug.trim_end_matches("-yearly"))])?,
         ..NewPlan::new(name.parse()?, slug.parse()?, price.parse()?, cycle)
     })
 }

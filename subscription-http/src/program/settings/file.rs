@@ -1,4 +1,4 @@
-//! The settings file, and the two tables that only it has: `[[clients]]` and `[limits]`.
+//! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]` and `[limits]`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -49,6 +49,8 @@ pub(crate) fn help() -> String {
     for (key, help) in CLIENT_KEYS {
         writeln!(text, "    {key:<19} {help}").ok();
     }
+    text += "  [checkout_hosts]      the provider of a checkout page at a domain of yours: \"stripe\" or \
+             \"lemon-squeezy\",\n                        as in \"pay.shop.example\" = \"stripe\"\n";
     text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \
              development\n";
     for (key, help, field) in LIMITS {

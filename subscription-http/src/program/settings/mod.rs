@@ -14,7 +14,8 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
-use subscription_http::{AllowedHost, Limits, RateLimits};
+use subscription_core::CheckoutHosts;
+use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::{ConfiguredClient, help};
 use self::values::{Connections, DatabaseConnections, Level, Limit};
@@ -33,7 +34,7 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 #[command(next_help_heading = "General options")]
 #[serde(default)]
 pub(crate) struct Settings {
-    /// A settings file (TOML). Only it can hold [[clients]] and [limits].
+    /// A settings file (TOML). Only it can hold [[clients]], [checkout_hosts] and [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -84,6 +85,11 @@ pub(crate) struct Settings {
     #[arg(long, env = "SUBSCRIPTION_USERS")]
     pub(crate) users: Users,
 
+    /// A change that people may make to their own subscriptions, cancel or resume; can be given several
+    /// times. [default: none]
+    #[arg(long, env = "SUBSCRIPTION_SELF_SERVICE", value_name = "CHANGE", value_delimiter = ',')]
+    pub(crate) self_service: Vec<SelfService>,
+
     /// The issuer and audience of our access tokens. [default: subscription]
     #[arg(long, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
     pub(crate) issuer: Option<String>,
@@ -126,6 +132,9 @@ pub(crate) struct Settings {
 
     #[arg(skip)]
     pub(crate) clients: Vec<ConfiguredClient>,
+
+    #[arg(skip)]
+    pub(crate) checkout_hosts: CheckoutHosts,
 
     #[arg(skip)]
     limits: BTreeMap<String, Limit>,

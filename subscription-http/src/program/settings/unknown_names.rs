@@ -56,7 +56,8 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let file = DeTable::parse(text)?;
     let command = Settings::augment_args(Command::new(""));
     let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
-    let keys: Vec<_> = flags.filter(|id| *id != "config").chain(["clients", "limits"]).collect();
+    let keys: Vec<_> =
+        flags.filter(|id| *id != "config").chain(["clients", "checkout_hosts", "limits"]).collect();
     let (clients, limits) = (CLIENT_KEYS.map(|(key, _)| key), LIMITS.map(|(key, ..)| key));
     let mut found = Vec::new();
     let mut check = |table: &DeTable<'_>, known: &[&str], place: &str| {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use subscription_http::Quota;
 use tracing::level_filters::LevelFilter;
 
-/// Which callers are trusted.
+/// The mode of the server, which decides which callers are trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {

@@ -45,6 +45,9 @@ pub enum Operation {
     ListPlans(Box<PlanQuery>),
     CreateSubscription(Box<NewSubscription>, Option<Idempotency>),
     UpdateSubscription(SubscriptionId, Box<SubscriptionChanges>, Option<Version>),
+    /// With the user whose it must be, if anybody's.
+    Cancel(SubscriptionId, Option<UserId>),
+    Resume(SubscriptionId, Option<UserId>),
     DeleteSubscription(SubscriptionId, Option<Version>),
     ReadSubscription(SubscriptionId),
     ListSubscriptions(Box<SubscriptionQuery>),
@@ -163,6 +166,10 @@ impl Operation {
             Self::UpdateSubscription(id, changes, version) => {
                 subscription(service.update_subscription_if(*id, *version, *changes.clone()).await?)
             }
+            Self::Cancel(id, Some(user)) => subscription(service.cancel_of(*user, *id).await?),
+            Self::Cancel(id, None) => subscription(service.cancel(*id).await?),
+            Self::Resume(id, Some(user)) => subscription(service.resume_of(*user, *id).await?),
+            Self::Resume(id, None) => subscription(service.resume(*id).await?),
             Self::DeleteSubscription(id, version) => {
                 done(service.delete_subscription_if(*id, *version).await?)
             }
@@ -202,6 +209,8 @@ impl Operation {
             | Self::ReadPlan(_)
             | Self::ListPlans(_)
             | Self::UpdateSubscription(..)
+            | Self::Cancel(..)
+            | Self::Resume(..)
             | Self::DeleteSubscription(..)
             | Self::ReadSubscription(_)
             | Self::ListSubscriptions(_)

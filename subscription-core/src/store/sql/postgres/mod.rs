@@ -34,7 +34,7 @@ use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
-/// How often a commit is attempted that the database could not order among others.
+/// The largest number of attempts at a commit that fails with a transient error of the database.
 const ATTEMPTS: u32 = 8;
 /// The pause after the first of these attempts.
 const PAUSE: Duration = Duration::from_millis(4);

@@ -49,7 +49,8 @@ impl Actor {
             19..21 => Operation::ReadPlan(self.slug()),
             21..24 => self.list_plans(),
             24..36 => self.create_subscription(records, now),
-            36..58 => self.update_subscription(records, now),
+            36..52 => self.update_subscription(records, now),
+            52..58 => self.cancel_or_resume(records),
             58..61 => self.delete_subscription(records),
             61..63 => Operation::ReadSubscription(self.subscription_id(records)),
             63..67 => self.list_subscriptions(records, now),
@@ -102,7 +103,12 @@ impl Actor {
                 let closed = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
                 Operation::UpdatePlan(plan.slug.clone(), Box::new(closed), None)
             }
-            Operation::UpdateSubscription(id, ..) | Operation::DeleteSubscription(id, _) => {
+            Operation::Cancel(id, _) if twin => Operation::Resume(*id, None),
+            Operation::Resume(id, _) if twin => Operation::Cancel(*id, None),
+            Operation::UpdateSubscription(id, ..)
+            | Operation::Cancel(id, _)
+            | Operation::Resume(id, _)
+            | Operation::DeleteSubscription(id, _) => {
                 if twin && self.rng.percent(30) {
                     return Some(Operation::DeleteSubscription(*id, None));
                 }
@@ -256,6 +262,16 @@ impl Actor {
             ends_at: self.time_field(12, end),
             metadata: self.metadata(15),
         }
+    }
+
+    /// By anybody, by the user whose it is, or by a user whose it may not be.
+    fn cancel_or_resume(&mut self, records: &Records) -> Operation {
+        let id = self.subscription_id(records);
+        let held = subscriptions(records).find(|held| held.id == id);
+        let owner = held.filter(|_| self.rng.percent(70)).map(|held| held.user_id);
+        let user = owner.unwrap_or_else(|| self.user());
+        let user = self.rng.maybe(60, |_| user);
+        if self.rng.percent(50) { Operation::Cancel(id, user) } else { Operation::Resume(id, user) }
     }
 
     fn delete_subscription(&mut self, records: &Records) -> Operation {

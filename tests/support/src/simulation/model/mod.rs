@@ -153,6 +153,8 @@ impl Model {
             Operation::UpdateSubscription(id, changes, version) => {
                 self.update_subscription(*id, changes, *version, now)
             }
+            Operation::Cancel(id, user) => self.cancel(*id, *user, now),
+            Operation::Resume(id, user) => self.resume(*id, *user, now),
             Operation::DeleteSubscription(id, version) => self.delete_subscription(*id, *version),
             Operation::ReadSubscription(id) => self.read_subscription(*id, now),
             Operation::CreatePayment(new, _) => self.create_payment(new, now),

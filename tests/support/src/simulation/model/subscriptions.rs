@@ -3,7 +3,7 @@
 use subscription_core::events::{Change, Subject};
 use subscription_core::{
     BillingCycle, ExternalId, Field, NewSubscription, PlanId, Subscription, SubscriptionChanges,
-    SubscriptionId, SubscriptionStatus, Timestamp, Version,
+    SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
 };
 use uuid::Uuid;
 
@@ -81,16 +81,18 @@ impl Model {
         set_field(&mut next.renews_at, changes.renews_at);
         set(&mut next.starts_at, changes.starts_at);
         let stepped = next.status != current.status;
-        if stepped && current.status.as_str() == "cancelled" && next.status.as_str() != "expired" {
-            // A subscription that goes on has no end any more.
-            next.ends_at = None;
-        }
         let is_over = match current.status.as_str() {
             "expired" => true,
             "cancelled" => has_ended(&current, now),
             _ => false,
         };
+        // A subscription that is over keeps its end, even if it is asked to go on without one.
         if !(is_over && changes.ends_at == Field::Null) {
+            let cancelled = current.status.as_str() == "cancelled";
+            if stepped && cancelled && next.status.as_str() != "expired" {
+                // A subscription that goes on has no end any more.
+                next.ends_at = None;
+            }
             set_field(&mut next.ends_at, changes.ends_at);
         }
         if next.starts_at != current.starts_at {
@@ -155,6 +157,40 @@ impl Model {
 
     /// Refuses what does not go together, by the first that counts: faulty fields, the step, the plan,
     /// the external id.
+    /// Cancelling is the step to `cancelled`, whatever the status was.
+    pub fn cancel(
+        &self,
+        id: SubscriptionId,
+        user: Option<UserId>,
+        now: Timestamp,
+    ) -> Result<Expected, Refusal> {
+        self.of_user(id, user)?;
+        let changes = SubscriptionChanges::status(SubscriptionStatus::Cancelled);
+        self.update_subscription(id, &changes, None, now)
+    }
+
+    /// Resuming is the step from `cancelled` to `active`, and nothing where it is active already.
+    pub fn resume(
+        &self,
+        id: SubscriptionId,
+        user: Option<UserId>,
+        now: Timestamp,
+    ) -> Result<Expected, Refusal> {
+        let status = self.of_user(id, user)?.status.as_str();
+        if !["active", "cancelled"].contains(&status) {
+            let allowed = rules::moves(rules::SUBSCRIPTION_MOVES, status);
+            let allowed = allowed.iter().filter(|state| **state != "active");
+            return Err(Refusal::about("invalid_transition", allowed));
+        }
+        let changes = SubscriptionChanges::status(SubscriptionStatus::Active);
+        self.update_subscription(id, &changes, None, now)
+    }
+
+    fn of_user(&self, id: SubscriptionId, user: Option<UserId>) -> Result<&Subscription, Refusal> {
+        let held = self.subscription(id)?;
+        if user.is_some_and(|user| user != held.user_id) { Err(not_found()) } else { Ok(held) }
+    }
+
     fn check(
         &self,
         before: Option<(&Subscription, Result<(), Refusal>)>,

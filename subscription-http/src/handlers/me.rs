@@ -1,0 +1,126 @@
+//! `/me`: the access and the subscriptions of the signed-in person.
+
+use std::sync::Arc;
+
+use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
+use subscription_core::{Error, NoInput, Plan, Slug, Subscription, UserId};
+
+use super::entitlement;
+use crate::api::bodies::{MySubscription, PageBody};
+use crate::api::call::Call;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::reply::Reply;
+use crate::api::routes::Needs::Bearer;
+use crate::api::routes::{Area, Route, list, post_optional};
+use crate::api::self_service::SelfService;
+
+pub(crate) static AREA: Area = Area {
+    is_private: true,
+    ..Area::new(
+        "/me/",
+        &[
+            list("/me/entitlement", Bearer, |call| Box::pin(show_entitlement(call))),
+            list("/me/subscriptions", Bearer, |call| Box::pin(list_page(call))),
+            list("/me/checkout-link", Bearer, |call| Box::pin(checkout_link(call))),
+            Route {
+                self_service: Some(SelfService::Cancel),
+                ..post_optional("/me/subscriptions/{id}/cancel", Bearer, |call| {
+                    Box::pin(cancel(call))
+                })
+            },
+            Route {
+                self_service: Some(SelfService::Resume),
+                ..post_optional("/me/subscriptions/{id}/resume", Bearer, |call| {
+                    Box::pin(resume(call))
+                })
+            },
+        ],
+    )
+};
+
+/// The signed-in person, unless the account is being deleted.
+async fn user(call: &Call) -> Result<UserId, ApiError> {
+    Ok(call.auth().user(call.caller()?).await?.id)
+}
+
+async fn show_entitlement(call: Box<Call>) -> Result<Reply, ApiError> {
+    entitlement::show(&call, user(&call).await?).await
+}
+
+async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor", "status"], &["status"])?;
+    let cursors = call.cursors()?;
+    let filter = SubscriptionFilter::default().with_statuses(query.read_all("status")?);
+    let asked = SubscriptionQuery::default().with_after(query.after(&cursors)?);
+    let asked = asked.with_limit(query.limit()?);
+    let filter = filter.with_user_id(user(&call).await?);
+    let page = call.service().subscriptions(asked.with_filter(filter)).await?;
+    let mut plans = Vec::with_capacity(page.items.len());
+    for subscription in &page.items {
+        plans.push(plan_of(&call, subscription).await?);
+    }
+    let shown = page
+        .items
+        .iter()
+        .zip(&plans)
+        .filter_map(|(subscription, plan)| Some(shown(&call, subscription, plan.as_deref()?)));
+    let (data, next_cursor) = (shown.collect(), call.next_cursor(&page)?);
+    Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
+}
+
+/// The plan of a subscription; `None` if both were deleted since the subscription was read.
+async fn plan_of(call: &Call, subscription: &Subscription) -> Result<Option<Arc<Plan>>, ApiError> {
+    match call.service().plan_by_id(subscription.subscription_plan_id).await {
+        Ok(plan) => Ok(Some(plan)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A subscription, with the changes that its user may make now.
+fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MySubscription<'a> {
+    let now = call.service().now();
+    let mut actions = call.state.self_service.clone();
+    actions.retain(|action| {
+        let change = match action {
+            SelfService::Cancel => subscription.cancel(now),
+            SelfService::Resume => subscription.resume(now),
+        };
+        matches!(change, Ok(Some(_)))
+    });
+    MySubscription::new(subscription, plan, actions)
+}
+
+async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.query.expect(&["plan"], &[])?;
+    let slug: Slug = call.query.required("plan")?;
+    let hosts = &call.state.checkout_hosts;
+    Reply::ok(&call.service().checkout_link(&slug, user(&call).await?, hosts).await?)
+}
+
+async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
+    let changed = call.service().cancel_of(user(&call).await?, call.path("id")?).await;
+    changed_one(&call, changed).await
+}
+
+async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
+    let changed = call.service().resume_of(user(&call).await?, call.path("id")?).await;
+    changed_one(&call, changed).await
+}
+
+/// A subscription after its change. What is not the caller's is refused in the same bytes as what does not
+/// exist.
+async fn changed_one(
+    call: &Call,
+    changed: Result<Arc<Subscription>, Error>,
+) -> Result<Reply, ApiError> {
+    let changed = match changed {
+        Err(Error::NotFound { .. }) => return Err(Refusal::NotFound.into()),
+        changed => changed?,
+    };
+    let plan = plan_of(call, &changed).await?.ok_or(Refusal::NotFound)?;
+    Reply::ok(&shown(call, &changed, &plan))
+}
