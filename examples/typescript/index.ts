@@ -159,6 +159,7 @@ export class Subscriptions {
   readonly plans = {
     ...this.#list("/subscription-plans"),
     ...this.#records("/subscription-plans", "/subscription-plans/{slug}"),
+    checkoutLink: (slug: string, user_id: string) => this.call("GET", "/subscription-plans/{slug}/checkout-link", { path: { slug }, query: { user_id } }),
   };
   readonly subscriptions = {
     ...this.#list("/subscriptions"),
@@ -172,6 +173,13 @@ export class Subscriptions {
     entitlement: (user_id: string, query?: Query<"/users/{user_id}/entitlement">) => this.call("GET", "/users/{user_id}/entitlement", { path: { user_id }, query }),
     sessions: (user_id: string) => this.call("GET", "/users/{user_id}/sessions", { path: { user_id } }),
     revokeSessions: (user_id: string) => this.call("POST", "/users/{user_id}/revoke-sessions", { path: { user_id } }),
+  };
+  readonly me = {
+    entitlement: (query?: Query<"/me/entitlement">) => this.call("GET", "/me/entitlement", { query }),
+    subscriptions: (query?: Query<"/me/subscriptions">) => this.#all("/me/subscriptions", { query }),
+    checkoutLink: (plan: string) => this.call("GET", "/me/checkout-link", { query: { plan } }),
+    cancel: (id: string) => this.call("POST", "/me/subscriptions/{id}/cancel", { path: { id } }),
+    resume: (id: string) => this.call("POST", "/me/subscriptions/{id}/resume", { path: { id } }),
   };
   readonly auth = {
     signIn: (body: Schemas["ProofOfIdentity"]) => this.call("POST", "/authentication/sign-in", { body }).then((session) => this.#store(session, session)),

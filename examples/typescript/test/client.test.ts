@@ -1,14 +1,14 @@
 // The client against the real server.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Problem, Subscriptions } from "../index.ts";
+import { Problem, Subscriptions, type Tokens } from "../index.ts";
 import { type Server, start } from "./server.ts";
 
 let server: Server;
 let api: Subscriptions;
 
 before(async () => {
-  server = await start();
+  server = await start("--self-service", "cancel,resume");
   api = new Subscriptions({ baseUrl: server.url, clientId: "tests" });
 });
 after(() => server.stop());
@@ -137,6 +137,27 @@ test("a backend asks what a user may do, and ends their sessions", async () => {
   assert.equal((await api.users.sessions(user_id)).data.length, 1);
   assert.deepEqual(await api.users.revokeSessions(user_id), { revoked: 1 });
   assert.deepEqual((await api.users.sessions(user_id)).data, []);
+});
+
+test("a person sees their access and subscriptions, cancels, resumes and goes to pay", async () => {
+  let current: Tokens = null;
+  const tokens = { get: () => current, set: (next: Tokens) => void (current = next) };
+  const browser = new Subscriptions({ baseUrl: server.url, clientId: "browser", tokens });
+  const { auth_id } = await browser.auth.signUp({ access_token: "any", email: "me@example.com" });
+  const { id } = await api.plans.create({ ...plan("mine"), price: "0.10", features: "sso", href: "https://shop.example/buy" });
+  const created = await api.subscriptions.create({ user_id: auth_id, subscription_plan_id: id });
+
+  const access = await browser.me.entitlement({ feature: "sso" });
+  const mine = [];
+  for await (const one of browser.me.subscriptions({ status: ["active"], limit: 1 })) mine.push(one);
+
+  assert.deepEqual([access.user_id, access.has_access, access.has_feature], [auth_id, true, true]);
+  assert.deepEqual(mine.map((one) => [one.id, one.plan.price, one.actions]), [[created.id, "0.10", ["cancel"]]]);
+  assert.equal((await browser.me.cancel(created.id)).status, "cancelled");
+  assert.equal((await browser.me.resume(created.id)).ends_at, null);
+  await assert.rejects(browser.me.cancel((await subscription("not-mine")).id), problem("not_found"));
+  const url = `https://shop.example/buy?user_id=${auth_id}`;
+  assert.deepEqual([(await browser.me.checkoutLink("mine")).url, (await api.plans.checkoutLink("mine", auth_id)).url], [url, url]);
 });
 
 test("any operation can be called by its path", async () => {
