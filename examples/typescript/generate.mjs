@@ -1,4 +1,4 @@
-// Writes types.d.ts from an OpenAPI document: node generate.mjs openapi.json types.d.ts
+// Writes types.d.ts from an OpenAPI document: node generate.mjs openapi.json types.d.ts (npm run generate)
 import { readFile, writeFile } from "node:fs/promises";
 import openapiTS, { astToString } from "openapi-typescript";
 

@@ -20,7 +20,6 @@ type Answer<O> = O extends { responses: infer R } ? (R[keyof R] extends { conten
 type Result<M extends Method, P extends keyof paths> = Promise<Answer<Operation<M, P>>>;
 type Query<P extends keyof paths> = Parameters<Operation<"GET", P>, "query">;
 type Item<P extends keyof paths> = Answer<Operation<"GET", P>> extends { data: (infer T)[] } ? T : never;
-type Page<T> = { data: T[]; next_cursor: string | null };
 type Member<Name extends string, T> = [T] extends [never] ? { [K in Name]?: never } : { [K in Name]: T };
 /** `signal` cancels a request; a change with `ifVersion` fails if the record has another version by now. */
 export type Extra = { signal?: AbortSignal; ifVersion?: number; idempotencyKey?: string };
@@ -47,12 +46,10 @@ export class Problem extends Error {
 
 /** Fields that hold an amount, which is read as text: a number of JavaScript does not keep its digits. */
 export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount"]);
-/** The paths that need an access token. */
+/** The paths that need an access token, and those whose POST creates a record and accepts an idempotency key. */
 export const BEARER = /^\/(me\/|authentication\/(user-logged-in|delete-my-account|tokens))/;
-/** The paths whose POST creates a record and accepts an idempotency key. */
 export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments"]);
-const RETRIES_MAX = 3;
-const WAIT_SECONDS_MAX = 60;
+const [RETRIES_MAX, WAIT_SECONDS_MAX] = [3, 60];
 
 /** Engines without `source` (Node 20) give the number's own text, which is exact up to 15 significant digits. */
 const exactAmounts = (key: string, value: unknown, context?: { source?: string }) =>
@@ -62,14 +59,10 @@ export class Subscriptions {
   readonly #settings: Settings;
   #refreshing: Promise<void> | undefined;
 
-  constructor(settings: Settings) {
-    this.#settings = settings;
-  }
+  constructor(settings: Settings) { this.#settings = settings; }
 
   /** Any operation of the OpenAPI document. */
-  call<M extends Method, P extends Path<M>>(method: M, path: P, ...[options]: Optional<Options<Operation<M, P>>>): Result<M, P> {
-    return this.#call(method, path, options);
-  }
+  call<M extends Method, P extends Path<M>>(method: M, path: P, ...[options]: Optional<Options<Operation<M, P>>>): Result<M, P> { return this.#call(method, path, options); }
 
   async #call<T>(method: Method, path: string, options: Untyped = {}): Promise<T> {
     const { path: variables = {}, query = {}, body, ifVersion, idempotencyKey, signal } = options;
@@ -112,10 +105,7 @@ export class Subscriptions {
         [problem, wait] = [new Problem(0, "connection_lost", "the server could not be reached", undefined, cause), pause];
       }
       if (retry === RETRIES_MAX || wait > WAIT_SECONDS_MAX) return problem;
-      await new Promise((resolve) => {
-        setTimeout(resolve, wait * 1000);
-        request.signal?.addEventListener("abort", resolve, { once: true });
-      });
+      await new Promise((resolve) => [setTimeout(resolve, wait * 1000), request.signal?.addEventListener("abort", resolve, { once: true })]);
     }
   }
 
@@ -125,32 +115,30 @@ export class Subscriptions {
     const refresh = async () => {
       const current = await tokens?.get();
       if (!tokens || current?.access_token !== expired) return; // Refreshed meanwhile.
-      const { refresh_token } = current;
-      const fresh = await this.call("POST", "/authentication/refresh-token", { body: { refresh_token } }).catch(async (failure) => {
+      const body = { refresh_token: current.refresh_token };
+      const fresh = await this.call("POST", "/authentication/refresh-token", { body }).catch(async (failure) => {
         if (failure.status === 401) await tokens.set(null);
         throw failure;
       });
       await tokens.set(fresh);
     };
-    const locks = globalThis.navigator?.locks;
-    await (locks ? locks.request(`refresh ${clientId}`, refresh) : refresh());
+    await (globalThis.navigator?.locks?.request(`refresh ${clientId}`, refresh) ?? refresh());
   }
 
-  /** The records of all pages of a list. */
-  async *#all<P extends Path<"GET">>(path: P, options: Untyped): AsyncGenerator<Item<P>, void> {
-    let cursor: string | null | undefined;
-    do {
-      const page: Page<Item<P>> = await this.#call("GET", path, { ...options, query: { ...options.query, cursor } });
+  /** The records of all pages of a list, from the given page on. */
+  async *#all<P extends Path<"GET">>(path: P, options: Untyped, parameter = "cursor"): AsyncGenerator<Item<P>, void> {
+    for (let next = options.query?.[parameter]; next !== null; ) {
+      const page: { data: Item<P>[]; [next: string]: unknown } = await this.#call("GET", path, { ...options, query: { ...options.query, [parameter]: next } });
       yield* page.data;
-      cursor = page.next_cursor;
-    } while (cursor);
+      next = page[`next_${parameter}`];
+    }
   }
 
   /** A list: one page of it, or every record. */
   #list<P extends Path<"GET">>(path: P) {
     return {
       list: (query?: Query<P>, extra?: Extra): Result<"GET", P> => this.#call("GET", path, { query, ...extra }),
-      all: (query?: Omit<Query<P>, "cursor">, extra?: Extra) => this.#all(path, { query, ...extra }),
+      all: (query?: Query<P>, extra?: Extra) => this.#all(path, { query, ...extra }),
     };
   }
 
@@ -168,9 +156,31 @@ export class Subscriptions {
     return answer;
   }
 
-  readonly plans = { ...this.#list("/subscription-plans"), ...this.#records("/subscription-plans", "/subscription-plans/{slug}") };
-  readonly subscriptions = { ...this.#list("/subscriptions"), ...this.#records("/subscriptions", "/subscriptions/{id}") };
+  readonly plans = {
+    ...this.#list("/subscription-plans"),
+    ...this.#records("/subscription-plans", "/subscription-plans/{slug}"),
+    checkoutLink: (slug: string, user_id: string) => this.call("GET", "/subscription-plans/{slug}/checkout-link", { path: { slug }, query: { user_id } }),
+  };
+  readonly subscriptions = {
+    ...this.#list("/subscriptions"),
+    ...this.#records("/subscriptions", "/subscriptions/{id}"),
+    payments: (id: string, query?: Query<"/subscriptions/{id}/payments">, extra?: Extra) => this.#all("/subscriptions/{id}/payments", { path: id, query, ...extra }),
+  };
   readonly payments = this.#records("/subscription-payments", "/subscription-payments/{payment_id}");
+  readonly users = {
+    ...this.#list("/users"),
+    get: (user_id: string) => this.call("GET", "/users/{user_id}", { path: { user_id } }),
+    entitlement: (user_id: string, query?: Query<"/users/{user_id}/entitlement">) => this.call("GET", "/users/{user_id}/entitlement", { path: { user_id }, query }),
+    sessions: (user_id: string) => this.call("GET", "/users/{user_id}/sessions", { path: { user_id } }),
+    revokeSessions: (user_id: string) => this.call("POST", "/users/{user_id}/revoke-sessions", { path: { user_id } }),
+  };
+  readonly me = {
+    entitlement: (query?: Query<"/me/entitlement">) => this.call("GET", "/me/entitlement", { query }),
+    subscriptions: (query?: Query<"/me/subscriptions">) => this.#all("/me/subscriptions", { query }),
+    checkoutLink: (plan: string) => this.call("GET", "/me/checkout-link", { query: { plan } }),
+    cancel: (id: string) => this.call("POST", "/me/subscriptions/{id}/cancel", { path: { id } }),
+    resume: (id: string) => this.call("POST", "/me/subscriptions/{id}/resume", { path: { id } }),
+  };
   readonly auth = {
     signIn: (body: Schemas["ProofOfIdentity"]) => this.call("POST", "/authentication/sign-in", { body }).then((session) => this.#store(session, session)),
     signUp: (body: Schemas["ProofOfIdentity"]) => this.call("POST", "/authentication/sign-up", { body }).then((session) => this.#store(session, session)),

@@ -438,6 +438,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/subscription-plans/{slug}/checkout-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read where a user pays for a plan
+         * @description The plan's `href` with the user's id put into its query: `checkout[custom][user_id]` at Lemon Squeezy, `client_reference_id` at Stripe, `user_id` elsewhere. A buyer can edit the link, so the id that comes back proves nothing.
+         */
+        get: operations["getCheckoutLink"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/entitlement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read what the caller has access to
+         * @description The access, features and quota that the person's subscriptions grant now.
+         */
+        get: operations["getMyEntitlement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the caller's subscriptions
+         * @description A page of the person's subscriptions, newest first.
+         */
+        get: operations["listMySubscriptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/checkout-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read where the caller pays for a plan
+         * @description The plan's `href` with the person's id put into its query.
+         */
+        get: operations["getMyCheckoutLink"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/subscriptions/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a subscription of the caller
+         * @description At the end of its period: unless `ends_at` is set, it becomes `renews_at`, or now if that has passed. Again, it changes nothing. The route exists only where the setting `self_service` lists `cancel`. A subscription of another person is refused like an unknown one.
+         */
+        post: operations["cancelMySubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/subscriptions/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo the cancellation of a subscription of the caller
+         * @description Only before its `ends_at`, which is cleared. Again, it changes nothing. The route exists only where the setting `self_service` lists `resume`. A subscription of another person is refused like an unknown one.
+         */
+        post: operations["resumeMySubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/.well-known/jwks.json": {
         parameters: {
             query?: never;
@@ -1075,6 +1195,100 @@ export interface components {
                 tier: components["schemas"]["Tier"];
             };
         };
+        /**
+         * @description The page where a user pays for a plan.
+         * @example {
+         *       "url": "https://buy.stripe.com/t_1?client_reference_id=01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
+         *       "user_id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
+         *       "plan": {
+         *         "id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
+         *         "slug": "pro",
+         *         "name": "Pro"
+         *       }
+         *     }
+         */
+        CheckoutLink: {
+            /** @description An http or https URL; null if the plan has no `href`. */
+            url: string | null;
+            user_id: components["schemas"]["Uuid"];
+            plan: {
+                id: components["schemas"]["RecordId"];
+                slug: string;
+                name: string;
+            };
+        };
+        /**
+         * @description No fields. The body may be left out.
+         * @example {}
+         */
+        NoInput: Record<string, never>;
+        /**
+         * @description A subscription, as its user sees it.
+         * @example {
+         *       "id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
+         *       "status": "active",
+         *       "is_active": true,
+         *       "billing_cycle": "monthly",
+         *       "starts_at": "2025-01-31T12:00:00.000000Z",
+         *       "renews_at": "2025-02-28T12:00:00.000000Z",
+         *       "ends_at": null,
+         *       "current_period_start": "2025-01-31T12:00:00.000000Z",
+         *       "current_period_end": "2025-02-28T12:00:00.000000Z",
+         *       "plan": {
+         *         "slug": "pro",
+         *         "name": "Pro",
+         *         "description": "For teams.",
+         *         "price": 19.9,
+         *         "billing_cycle": "monthly",
+         *         "features": "api, sso, audit log",
+         *         "node_quota": 10,
+         *         "tier": 2
+         *       },
+         *       "actions": [
+         *         "cancel"
+         *       ]
+         *     }
+         */
+        MySubscription: {
+            id: components["schemas"]["RecordId"];
+            status: components["schemas"]["SubscriptionStatus"];
+            /** @description It grants access now. */
+            is_active: boolean;
+            billing_cycle: components["schemas"]["BillingCycle"];
+            starts_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the next period starts and is to be paid.
+             */
+            renews_at: string | null;
+            /**
+             * Format: date-time
+             * @description When access ends.
+             */
+            ends_at: string | null;
+            /** Format: date-time */
+            current_period_start: string | null;
+            /** Format: date-time */
+            current_period_end: string | null;
+            plan: {
+                slug: string;
+                name: string;
+                description: string;
+                price: components["schemas"]["Amount"];
+                billing_cycle: components["schemas"]["BillingCycle"];
+                features: components["schemas"]["Features"];
+                node_quota: components["schemas"]["NodeQuota"];
+                tier: components["schemas"]["Tier"];
+            };
+            /** @description The changes that the person may make now. */
+            actions: ("cancel" | "resume")[];
+        };
+        /** @description A page of the person's subscriptions. */
+        MySubscriptionPage: {
+            data: components["schemas"]["MySubscription"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
@@ -1321,6 +1535,10 @@ export interface components {
         user_id: string;
         /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
         feature: string;
+        /** @description The user who buys. */
+        "checkout-user-id": components["schemas"]["Uuid"];
+        /** @description The slug of the plan. */
+        plan: string;
         /** @description How many records a page has at most. Default: `50`. */
         limit: number;
         /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
@@ -2193,6 +2411,177 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Entitlement"];
+                };
+            };
+        };
+    };
+    getCheckoutLink: {
+        parameters: {
+            query: {
+                /** @description The user who buys. */
+                user_id: components["parameters"]["checkout-user-id"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The plan's slug. What is none names no plan: 404. */
+                slug: components["parameters"]["slug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckoutLink"];
+                };
+            };
+        };
+    };
+    getMyEntitlement: {
+        parameters: {
+            query?: {
+                /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
+                feature?: components["parameters"]["feature"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entitlement. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entitlement"];
+                };
+            };
+        };
+    };
+    listMySubscriptions: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+                /** @description Only subscriptions in this state; repeated, in any of these. */
+                status?: components["parameters"]["status"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of subscriptions. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MySubscriptionPage"];
+                };
+            };
+        };
+    };
+    getMyCheckoutLink: {
+        parameters: {
+            query: {
+                /** @description The slug of the plan. */
+                plan: components["parameters"]["plan"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckoutLink"];
+                };
+            };
+        };
+    };
+    cancelMySubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoInput"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MySubscription"];
+                };
+            };
+        };
+    };
+    resumeMySubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoInput"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MySubscription"];
                 };
             };
         };

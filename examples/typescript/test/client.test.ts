@@ -1,20 +1,20 @@
 // The client against the real server.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Problem, Subscriptions } from "../index.ts";
+import { Problem, Subscriptions, type Tokens } from "../index.ts";
 import { type Server, start } from "./server.ts";
 
 let server: Server;
 let api: Subscriptions;
 
 before(async () => {
-  server = await start();
+  server = await start("--self-service", "cancel,resume");
   api = new Subscriptions({ baseUrl: server.url, clientId: "tests" });
 });
 after(() => server.stop());
 
 const problem = (code: Problem["code"]) => (failure: unknown) => failure instanceof Problem && failure.code === code;
-const plan = (slug: string) => ({ name: slug, slug, price: "1", billing_cycle: "monthly" });
+const plan = (slug: string) => ({ name: slug, slug: slug.replaceAll(".", "-"), price: "1", billing_cycle: "monthly" });
 
 async function subscription(name: string) {
   const user = await api.auth.signUp({ access_token: "any", email: `${name}@example.com` });
@@ -109,6 +109,55 @@ test("a session is stored, used and forgotten", async () => {
   assert.equal(await browser.auth.deleteAccount(session.auth_id), undefined);
   assert.equal(current, null);
   await assert.rejects(browser.auth.signIn({ access_token: "any", email: "session@example.com" }), problem("account_not_found"));
+});
+
+test("payments of a subscription and users are listed page by page", async () => {
+  const { id, user_id } = await subscription("pages");
+  const created: string[] = [];
+  for (const amount of ["0.10", "2", "3.00"]) created.unshift((await api.payments.create({ subscription_id: id, amount, currency: "EUR" })).id);
+  const other = (await subscription("pages.two")).user_id;
+
+  const payments = [];
+  for await (const payment of api.subscriptions.payments(id, { limit: 2 })) payments.push(payment);
+  const users = [];
+  for await (const user of api.users.all({ email_starts_with: "pages", limit: 1 })) users.push(user.id);
+
+  assert.deepEqual(payments.map((one) => [one.id, one.amount]), [[created[0], "3.00"], [created[1], "2"], [created[2], "0.10"]]);
+  assert.deepEqual(users.sort(), [user_id, other].sort());
+});
+
+test("a backend asks what a user may do, and ends their sessions", async () => {
+  const { user_id, subscription_plan_id } = await subscription("access");
+
+  const access = await api.users.entitlement(user_id, { feature: "sso" });
+
+  assert.deepEqual([access.has_access, access.has_feature, access.grants[0]?.plan.id], [true, false, subscription_plan_id]);
+  assert.equal((await api.users.entitlement(user_id)).has_feature, undefined);
+  assert.equal((await api.users.get(user_id)).email, "access@example.com");
+  assert.equal((await api.users.sessions(user_id)).data.length, 1);
+  assert.deepEqual(await api.users.revokeSessions(user_id), { revoked: 1 });
+  assert.deepEqual((await api.users.sessions(user_id)).data, []);
+});
+
+test("a person sees their access and subscriptions, cancels, resumes and goes to pay", async () => {
+  let current: Tokens = null;
+  const tokens = { get: () => current, set: (next: Tokens) => void (current = next) };
+  const browser = new Subscriptions({ baseUrl: server.url, clientId: "browser", tokens });
+  const { auth_id } = await browser.auth.signUp({ access_token: "any", email: "me@example.com" });
+  const { id } = await api.plans.create({ ...plan("mine"), price: "0.10", features: "sso", href: "https://shop.example/buy" });
+  const created = await api.subscriptions.create({ user_id: auth_id, subscription_plan_id: id });
+
+  const access = await browser.me.entitlement({ feature: "sso" });
+  const mine = [];
+  for await (const one of browser.me.subscriptions({ status: ["active"], limit: 1 })) mine.push(one);
+
+  assert.deepEqual([access.user_id, access.has_access, access.has_feature], [auth_id, true, true]);
+  assert.deepEqual(mine.map((one) => [one.id, one.plan.price, one.actions]), [[created.id, "0.10", ["cancel"]]]);
+  assert.equal((await browser.me.cancel(created.id)).status, "cancelled");
+  assert.equal((await browser.me.resume(created.id)).ends_at, null);
+  await assert.rejects(browser.me.cancel((await subscription("not-mine")).id), problem("not_found"));
+  const url = `https://shop.example/buy?user_id=${auth_id}`;
+  assert.deepEqual([(await browser.me.checkoutLink("mine")).url, (await api.plans.checkoutLink("mine", auth_id)).url], [url, url]);
 });
 
 test("any operation can be called by its path", async () => {

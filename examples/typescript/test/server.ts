@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 
-export const PROGRAM = resolve(process.env.SUBSCRIPTION_PROGRAM ?? join(import.meta.dirname, "../../../target/debug/subscription-http"));
+export const PROGRAM = resolve(process.env.PROGRAM ?? join(import.meta.dirname, "../../../target/debug/subscription-http"));
 
 export interface Server {
   url: string;
@@ -21,6 +21,7 @@ export async function start(...options: string[]): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), "subscription-"));
   const process = spawn(PROGRAM, ["--listen", "127.0.0.1:0", "--log", "error", "--database", "memory:", "--keys", join(folder, "keys"), ...options], {
     cwd: folder,
+    env: {},
     stdio: ["ignore", "pipe", "inherit"],
   });
   const url = await firstLine(process);

@@ -34,7 +34,7 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 #[command(next_help_heading = "General options")]
 #[serde(default)]
 pub(crate) struct Settings {
-    /// A settings file (TOML). Only it can hold [[clients]], [checkout_hosts] and [limits].
+    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]` and [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
