@@ -181,6 +181,11 @@ export class Subscriptions {
     cancel: (id: string) => this.call("POST", "/me/subscriptions/{id}/cancel", { path: { id } }),
     resume: (id: string) => this.call("POST", "/me/subscriptions/{id}/resume", { path: { id } }),
   };
+  readonly events = {
+    list: (query?: Query<"/events">, extra?: Extra) => this.call("GET", "/events", { query, ...extra }),
+    /** Every event, and then those to come, without an end. */
+    follow: (query?: Query<"/events">, extra?: Extra) => this.#all("/events", { query: { wait: 25, ...query }, ...extra }, "after"),
+  };
   readonly auth = {
     signIn: (body: Schemas["ProofOfIdentity"]) => this.call("POST", "/authentication/sign-in", { body }).then((session) => this.#store(session, session)),
     signUp: (body: Schemas["ProofOfIdentity"]) => this.call("POST", "/authentication/sign-up", { body }).then((session) => this.#store(session, session)),

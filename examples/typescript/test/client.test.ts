@@ -160,6 +160,22 @@ test("a person sees their access and subscriptions, cancels, resumes and goes to
   assert.deepEqual([(await browser.me.checkoutLink("mine")).url, (await api.plans.checkoutLink("mine", auth_id)).url], [url, url]);
 });
 
+test("events are read from the beginning and followed as they happen", async () => {
+  const { last } = await api.events.list({ limit: 1 });
+  const history: string[] = [];
+  await api.plans.create(plan("event-0"));
+
+  for await (const event of api.events.follow({ after: last, type: ["plan.*"], limit: 1 })) {
+    assert(event.sequence > last);
+    history.push(event.type);
+    if (history.length === 3) break;
+    // Not awaited: the next request is there before the event, and waits for it.
+    void api.plans.create(plan(`event-${history.length}`));
+  }
+
+  assert.deepEqual(history, Array(3).fill("plan.created"));
+});
+
 test("any operation can be called by its path", async () => {
   const { id } = await subscription("call");
 
