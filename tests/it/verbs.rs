@@ -10,10 +10,9 @@ const RENEWAL: &str = "2025-02-28T00:00:00Z";
 
 /// The states that a refused verb names as allowed.
 fn allowed(refused: Result<impl std::fmt::Debug, Error>) -> Vec<&'static str> {
-    match refused.unwrap_err() {
-        Error::Conflict(Conflict::Transition(refused)) => refused.allowed,
-        other => panic!("{other:?}"),
-    }
+    let error = refused.unwrap_err();
+    let Error::Conflict(Conflict::Transition(refused)) = error else { panic!("{error:?}") };
+    refused.allowed
 }
 
 #[tokio::test]

@@ -276,9 +276,9 @@ async fn events_of_a_record_are_found_by_an_index() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let fill = "INSERT INTO events (id, at, subject, version, change) VALUES (zeroblob(16), 0, \
+    let insert = "INSERT INTO events (id, at, subject, version, change) VALUES (zeroblob(16), 0, \
                 '{\"kind\":\"plan\",\"id\":\"00000000-0000-0000-0000-000000000000\"}', 1, '{\"change\":\"created\"}')";
-    sqlx::raw_sql(fill).execute(&mut outsider).await.unwrap();
+    sqlx::raw_sql(insert).execute(&mut outsider).await.unwrap();
     let overheard = Overheard::default();
     let writer = Mutex::new(overheard.clone());
     let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);

@@ -126,6 +126,9 @@ async fn what_is_no_whole_file_is_refused_by_a_server_and_leaves_nothing() {
     refusals(&postgres::fresh().await).await;
 }
 
+/// A change of one line of a file.
+type LineChange = dyn Fn(&str) -> String + Sync;
+
 async fn a_line_with_extra_missing_or_misordered_fields_is_refused() {
     let (file, store) = (a_file().await, sqlite::fresh().await);
     let empty = store.moved_out().await;
@@ -136,7 +139,7 @@ async fn a_line_with_extra_missing_or_misordered_fields_is_refused() {
         format!("{start}\"is_active\":{is_active},\"tier\":{tier},{end}")
     };
     let extra_last = |line: &str| line.replace("}}", ",\"color\":\"red\"}}");
-    let cases: [(&str, &dyn Fn(&str) -> String, &str); 7] = [
+    let cases: [(&str, &LineChange, &str); 7] = [
         ("an extra field at the end", &extra_last, "the field color is unexpected"),
         (
             "an extra field in the middle",
@@ -190,8 +193,8 @@ async fn a_file_cut_short_anywhere_is_refused() {
     let ends: Vec<_> = ends.filter(|end| *end < file.len()).collect();
     for length in ends.into_iter().step_by(7).chain([1, 70, file.len() / 2, file.len() - 1]) {
         let error = store.move_in(&file[..length]).await.unwrap_err();
-        let lines = file[..length].iter().filter(|byte| **byte == b'\n').count();
-        let expected = format!("line {}: the file is cut short here", lines + 1);
+        let lines = file[..length].split(|byte| *byte == b'\n').count();
+        let expected = format!("line {lines}: the file is cut short here");
         assert_eq!(faults(&error), [expected], "{length} bytes");
     }
     store.move_in(&file).await.unwrap();

@@ -125,8 +125,9 @@ impl Caller {
         match self {
             Self::NoClient => Some((401, "client_id_missing")),
             Self::Unknown | Self::Revoked => Some((401, "client_unknown")),
-            _ if self.has(scope) => None,
-            _ => Some((403, "scope_missing")),
+            Self::Public | Self::Only(_) | Self::AllBut(_) | Self::All => {
+                (!self.has(scope)).then_some((403, "scope_missing"))
+            }
         }
     }
 }

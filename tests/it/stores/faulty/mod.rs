@@ -176,7 +176,7 @@ impl Store for FaultyStore {
                 page.items = all;
             }
             Some(Fault::IgnoresTheLimitOfEvents) => {
-                page.items = items(after, PageLimit::MAX).await?
+                page.items = items(after, PageLimit::MAX).await?;
             }
             Some(Fault::IgnoresTheSubjectOfEvents) => {
                 let types = query.types.clone();
