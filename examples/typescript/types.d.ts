@@ -409,7 +409,7 @@ export interface paths {
         put?: never;
         /**
          * End every session of a user
-         * @description It counts on every instance as soon as the answer is out. Again, it ends 0 sessions and changes nothing. It takes no body.
+         * @description It counts on every instance as soon as the answer is out. Again, it ends 0 sessions and changes nothing.
          */
         post: operations["revokeUserSessions"];
         delete?: never;
@@ -558,6 +558,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the feed of events
+         * @description Events in the order in which they can be read. Store `next_after` once the events are processed, and send it as `after` with the next request: each event is then read at least once. With `wait`, a request for which there is no event waits for one. Events of users, sessions and clients are left out unless the client has `users:read`. A client may have 8 requests waiting.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/.well-known/jwks.json": {
         parameters: {
             query?: never;
@@ -664,26 +684,6 @@ export interface paths {
          * @description It loads nothing from elsewhere.
          */
         get: operations["getDocs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/events": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read the feed of events
-         * @description Events in the order in which they can be read. Store `next_after` once the events are processed, and send it as `after` with the next request: each event is then read at least once. With `wait`, a request for which there is no event waits for one. Events of users, sessions and clients are left out unless the client has `users:read`. A client may have 8 requests waiting.
-         */
-        get: operations["listEvents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1309,6 +1309,70 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
+        /** @description A part of the feed of events. */
+        EventPage: {
+            /** @description The events, oldest first. */
+            data: components["schemas"]["Event"][];
+            /** @description True if `next_after` is below `last`. */
+            has_more: boolean;
+            /** @description The sequence up to which the feed was read: the `after` of the next request, also if this page is empty. */
+            next_after: components["schemas"]["Sequence"];
+            /** @description The sequence of the newest event; 0 if there never was one. */
+            last: components["schemas"]["Sequence"];
+        };
+        /**
+         * @description The change of a record.
+         * @example {
+         *       "id": "01933b6e-d001-7a22-8c10-b1c2d3e4f506",
+         *       "sequence": 17,
+         *       "at": "2025-01-31T12:00:00.000000Z",
+         *       "type": "subscription.status_changed",
+         *       "subject": {
+         *         "kind": "subscription",
+         *         "id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293"
+         *       },
+         *       "version": 4,
+         *       "actor": "client:shop",
+         *       "change": {
+         *         "from": "active",
+         *         "to": "cancelled"
+         *       }
+         *     }
+         */
+        Event: {
+            id: components["schemas"]["RecordId"];
+            sequence: components["schemas"]["Sequence"];
+            at: components["schemas"]["Timestamp"];
+            /** @description The kind of record and the change. */
+            type: string;
+            /** @description The record that changed. */
+            subject: {
+                /** @enum {string} */
+                kind: "plan" | "subscription" | "payment" | "user" | "session" | "client";
+                /** @description A UUID; of a client its id. */
+                id: string;
+            };
+            /** @description The version of the record after the change. */
+            version: components["schemas"]["Version"];
+            /** @description `client:<id>`, `user:<uuid>`, `clock`, `provider:<source>`, `command` or `library`; null on events of early releases. */
+            actor: string | null;
+            /** @description The details of the change; `{}` if the type says all. */
+            change: {
+                /** @description With `status_changed`: the status before. */
+                from?: string;
+                /** @description With `status_changed`: the status since. */
+                to?: string;
+                /** @description With `updated`: the fields that changed. */
+                fields?: string[];
+                /** @description With `session.revoked`: why. */
+                reason?: string;
+            };
+        };
+        /**
+         * Format: int64
+         * @description A place in the feed of events. Sequences rise; gaps mean nothing.
+         */
+        Sequence: number;
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
@@ -1372,7 +1436,7 @@ export interface components {
              * @description What went wrong, for machines; it does not change.
              * @enum {string}
              */
-            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "idempotency_in_progress" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded" | "events_forgotten";
+            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`, to be told to those who run the service. */
             request_id: string;
             /** @description With `validation_failed`: all that is wrong with the body, at once. */
@@ -1528,70 +1592,6 @@ export interface components {
          * @enum {string}
          */
         PaymentStatusInput: "pending" | "processing" | "succeeded" | "failed" | "canceled" | "partially_refunded" | "refunded" | "disputed" | "open" | "requires_action" | "paid" | "success" | "completed" | "settled" | "captured" | "declined" | "error" | "void" | "voided" | "cancelled" | "chargeback";
-        /** @description A part of the feed of events. */
-        EventPage: {
-            /** @description The events, oldest first. */
-            data: components["schemas"]["Event"][];
-            /** @description True if `next_after` is below `last`. */
-            has_more: boolean;
-            /** @description The sequence up to which the feed was read: the `after` of the next request, also if this page is empty. */
-            next_after: components["schemas"]["Sequence"];
-            /** @description The sequence of the newest event; 0 if there never was one. */
-            last: components["schemas"]["Sequence"];
-        };
-        /**
-         * @description The change of a record.
-         * @example {
-         *       "id": "01933b6e-d001-7a22-8c10-b1c2d3e4f506",
-         *       "sequence": 17,
-         *       "at": "2025-01-31T12:00:00.000000Z",
-         *       "type": "subscription.status_changed",
-         *       "subject": {
-         *         "kind": "subscription",
-         *         "id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293"
-         *       },
-         *       "version": 4,
-         *       "actor": "client:shop",
-         *       "change": {
-         *         "from": "active",
-         *         "to": "cancelled"
-         *       }
-         *     }
-         */
-        Event: {
-            id: components["schemas"]["RecordId"];
-            sequence: components["schemas"]["Sequence"];
-            at: components["schemas"]["Timestamp"];
-            /** @description The kind of record and the change. */
-            type: string;
-            /** @description The record that changed. */
-            subject: {
-                /** @enum {string} */
-                kind: "plan" | "subscription" | "payment" | "user" | "session" | "client";
-                /** @description A UUID; of a client its id. */
-                id: string;
-            };
-            /** @description The version of the record after the change. */
-            version: components["schemas"]["Version"];
-            /** @description `client:<id>`, `user:<uuid>`, `clock`, `provider:<source>`, `command` or `library`; null on events of early releases. */
-            actor: string | null;
-            /** @description The details of the change; `{}` if the type says all. */
-            change: {
-                /** @description With `status_changed`: the status before. */
-                from?: string;
-                /** @description With `status_changed`: the status since. */
-                to?: string;
-                /** @description With `updated`: the fields that changed. */
-                fields?: string[];
-                /** @description With `session.revoked`: why. */
-                reason?: string;
-            };
-        };
-        /**
-         * Format: int64
-         * @description A place in the feed of events. Sequences rise; gaps mean nothing.
-         */
-        Sequence: number;
     };
     responses: never;
     parameters: {
@@ -1627,6 +1627,14 @@ export interface components {
         limit: number;
         /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
         cursor: string;
+        /** @description The last sequence that was processed: the `next_after` of the page before. Left out, the page begins with the oldest event that is kept. Above `last`, the page is empty: the database was restored from an older copy. */
+        "event-after": number;
+        /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (by the new status), or `*`, all events of plans, subscriptions and payments. Up to 50. Those of users, sessions and clients need the scope `users:read`. */
+        "event-type": string[];
+        /** @description Only events of the record with this id. */
+        "subject-id": components["schemas"]["Uuid"];
+        /** @description How many seconds to wait for an event if there is none. Default: `0`. */
+        wait: number;
         /** @description What comes first; `-` in front turns it round. Default: `tier`. */
         "plan-sort": "tier" | "-tier" | "price" | "-price" | "name" | "-name" | "created_at" | "-created_at";
         /** @description Only plans that take new subscriptions, or only those that do not. */
@@ -1661,14 +1669,6 @@ export interface components {
         "renews-before": components["schemas"]["TimestampInput"];
         /** @description Only subscriptions whose `renews_at` is at this moment or later, in any status. */
         "renews-after": components["schemas"]["TimestampInput"];
-        /** @description The last sequence that was processed: the `next_after` of the page before. Left out, the page begins with the oldest event that is kept. Above `last`, the page is empty: the database was restored from an older copy. */
-        "event-after": number;
-        /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (by the new status), or `*`, all events of plans, subscriptions and payments. Up to 50. Those of users, sessions and clients need the scope `users:read`. */
-        "event-type": string[];
-        /** @description Only events of the record with this id. */
-        "subject-id": components["schemas"]["Uuid"];
-        /** @description How many seconds to wait for an event if there is none. Default: `0`. */
-        wait: number;
     };
     requestBodies: never;
     headers: never;
@@ -2465,7 +2465,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoInput"];
+            };
+        };
         responses: {
             /** @description How many sessions were ended. */
             200: {
@@ -2678,6 +2682,40 @@ export interface operations {
             };
         };
     };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description The last sequence that was processed: the `next_after` of the page before. Left out, the page begins with the oldest event that is kept. Above `last`, the page is empty: the database was restored from an older copy. */
+                after?: components["parameters"]["event-after"];
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (by the new status), or `*`, all events of plans, subscriptions and payments. Up to 50. Those of users, sessions and clients need the scope `users:read`. */
+                type?: components["parameters"]["event-type"];
+                /** @description Only events of the record with this id. */
+                subject_id?: components["parameters"]["subject-id"];
+                /** @description How many seconds to wait for an event if there is none. Default: `0`. */
+                wait?: components["parameters"]["wait"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events, which may be empty. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                };
+            };
+        };
+    };
     getKeys: {
         parameters: {
             query?: never;
@@ -2818,40 +2856,6 @@ export interface operations {
                 };
                 content: {
                     "text/html": string;
-                };
-            };
-        };
-    };
-    listEvents: {
-        parameters: {
-            query?: {
-                /** @description The last sequence that was processed: the `next_after` of the page before. Left out, the page begins with the oldest event that is kept. Above `last`, the page is empty: the database was restored from an older copy. */
-                after?: components["parameters"]["event-after"];
-                /** @description How many records a page has at most. Default: `50`. */
-                limit?: components["parameters"]["limit"];
-                /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (by the new status), or `*`, all events of plans, subscriptions and payments. Up to 50. Those of users, sessions and clients need the scope `users:read`. */
-                type?: components["parameters"]["event-type"];
-                /** @description Only events of the record with this id. */
-                subject_id?: components["parameters"]["subject-id"];
-                /** @description How many seconds to wait for an event if there is none. Default: `0`. */
-                wait?: components["parameters"]["wait"];
-            };
-            header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
-                "x-request-id"?: components["parameters"]["x-request-id"];
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of events, which may be empty. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EventPage"];
                 };
             };
         };

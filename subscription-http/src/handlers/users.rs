@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use serde_json::json;
+use subscription_core::NoInput;
 use subscription_core::auth::Scope::{UsersRead, UsersWrite};
 use subscription_core::auth::User;
 use subscription_core::events::Actor;
@@ -12,7 +13,7 @@ use crate::api::call::Call;
 use crate::api::error::ApiError;
 use crate::api::query::Query;
 use crate::api::reply::Reply;
-use crate::api::routes::{Area, get, list, post_empty, scope};
+use crate::api::routes::{Area, get, list, post_optional, scope};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,
@@ -22,7 +23,7 @@ pub(crate) static AREA: Area = Area {
             list("/users", scope(UsersRead), |call| Box::pin(list_page(call))),
             get("/users/{user_id}", scope(UsersRead), |call| Box::pin(show(call))),
             get("/users/{user_id}/sessions", scope(UsersRead), |call| Box::pin(sessions(call))),
-            post_empty("/users/{user_id}/revoke-sessions", scope(UsersWrite), |call| {
+            post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), |call| {
                 Box::pin(revoke_sessions(call))
             }),
         ],
@@ -71,6 +72,7 @@ async fn sessions(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn revoke_sessions(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
     let actor = Actor::Client(call.client()?.id.clone());
     let revoked = call.auth().revoke_sessions_of(call.path("user_id")?, actor).await?;
     Reply::ok(&json!({ "revoked": revoked }))
