@@ -314,12 +314,26 @@ async fn payment(client: &mut Client, subscription: &str, run: &str) -> Result<(
     let undo = put(&path, &json!({ "status": "pending" }));
     client.refused(undo, "invalid_transition").await?;
     assert_eq!(client.call(get(&path)).await?.text("status"), "succeeded");
+    assert_eq!(client.all(&format!("{subscription}/payments?limit=1")).await?.len(), 1);
     client.call(ask(Method::DELETE, &path)).await?;
     // The feed has every change. With `wait` a request waits for the next one.
     let history = path.replace("/subscription-payments/", "/events?wait=1&subject_id=");
     let history = client.call(get(history)).await?.body;
     assert_eq!(history.get("data").and_then(Value::as_array).map(Vec::len), Some(3), "{history}");
     println!("payment: created, paid, deleted");
+    Ok(())
+}
+
+/// Finds the user as an operator does, and ends all sessions.
+async fn users(client: &mut Client, tokens: &Answer, email: &str) -> Result<()> {
+    let found = client.all(&format!("/users?email={email}")).await?;
+    assert_eq!(found.first().and_then(|user| user.get("email")?.as_str()), Some(email));
+    let path = format!("/users/{}", tokens.text("auth_id"));
+    client.call(get(&path)).await?;
+    client.call(get(format!("{path}/sessions"))).await?;
+    let ended = client.call(ask(Method::POST, format!("{path}/revoke-sessions"))).await?;
+    assert_eq!(ended.body, json!({ "revoked": 1 }));
+    println!("users: found by address, signed out");
     Ok(())
 }
 
@@ -398,6 +412,7 @@ async fn main() -> Result<()> {
     let subscription = subscription(&mut client, tokens.text("auth_id"), &plan, &run).await?;
     me(&mut client, &tokens, &run).await?;
     payment(&mut client, &subscription, &run).await?;
+    users(&mut client, &tokens, &email).await?;
     clean_up(&mut client, &email, &subscription, &run).await?;
 
     let left_out = left_out(&document, &client.called);
