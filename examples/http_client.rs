@@ -285,7 +285,7 @@ async fn subscription(client: &mut Client, user: &str, plan: &str, run: &str) ->
     Ok(path)
 }
 
-/// What the signed-in user may do and change, without the scopes of a server.
+/// Calls the routes for the signed-in person: access, subscriptions, checkout link, and self-service changes.
 async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
     let user = tokens.text("auth_id");
     let path = format!("/me/checkout-link?plan={run}-1");

@@ -1,4 +1,4 @@
-// What is written down here and in the server's OpenAPI document says the same.
+// The client, its pages and the server's OpenAPI document must agree.
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

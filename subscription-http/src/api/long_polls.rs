@@ -119,17 +119,22 @@ impl LongPolls {
         self.stopping.send_replace(true);
     }
 
-    /// Reads a page of events, and waits for so long while there is none.
+    /// Reads a page of events, and waits for so long while there is none. With `read_up_to`, the last
+    /// sequence that the caller has read, it refuses at once if events after that are deleted.
     pub(crate) async fn read(
         &self,
         service: &SubscriptionService,
         client: &Slug,
         mut query: EventQuery,
+        read_up_to: Option<u64>,
         wait: Duration,
     ) -> Result<EventPage, ApiError> {
         // Subscribed before the feed is read, so that no event falls between the two.
         let (mut news, mut stopping) = (self.news.subscribe(), self.stopping.subscribe());
         let mut page = service.event_page(&query).await?;
+        if read_up_to.is_some_and(|read| read.saturating_add(1) < page.first_kept) {
+            return Err(Refusal::EventsForgotten(page.first_kept).into());
+        }
         if wait.is_zero() || !is_at_end(&page) {
             return Ok(page);
         }
@@ -274,7 +279,8 @@ mod tests {
                 let (polls, service) = (Arc::clone(&self.polls), self.service.clone());
                 let client: Slug = format!("client-{}", (begun + nth) / 8).parse().unwrap();
                 let query = EventQuery::default().with_types([pattern.parse().unwrap()]);
-                self.waiting.spawn(async move { polls.read(&service, &client, query, HOUR).await });
+                self.waiting
+                    .spawn(async move { polls.read(&service, &client, query, None, HOUR).await });
             }
             while self.polls.gauge.get() < begun + count {
                 yield_now().await;
@@ -333,6 +339,19 @@ mod tests {
             let page = world.waiting.join_next().await.unwrap().unwrap().unwrap();
             assert_eq!(page.items.len(), 1);
         }
+        assert_eq!(world.polls.gauge.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_reader_of_deleted_events_is_refused_without_waiting() {
+        let world = World::new(|_| Box::pin(std::future::pending()));
+        world.create_plan("pro").await;
+        world.service.forget_events(u64::MAX).await.unwrap();
+        let (client, query) = ("shop".parse().unwrap(), EventQuery::default());
+
+        let refused = world.polls.read(&world.service, &client, query, Some(0), HOUR).await;
+
+        assert!(refused.is_err(), "{refused:?}");
         assert_eq!(world.polls.gauge.get(), 0);
     }
 

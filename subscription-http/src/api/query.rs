@@ -18,7 +18,7 @@ const NAME_CHARS_SHOWN: usize = 100;
 pub(crate) struct Query(Vec<(String, String)>);
 
 /// The error of a parameter.
-pub(crate) fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
+fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
     ApiError::Query { parameter: parameter.into(), message: message.into() }
 }
 

@@ -10,8 +10,7 @@ use subscription_core::store::{EventPage, EventQuery};
 use subscription_core::{EventId, Timestamp, Version};
 
 use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
-use crate::api::query::wrong;
+use crate::api::error::ApiError;
 use crate::api::reply::Reply;
 use crate::api::routes::{Area, list, scope};
 
@@ -57,19 +56,13 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
     let Call { state, .. } = &*call;
     // The answer must be sent before the time of the handler is over.
     let wait = wait.min(state.timeouts.handler * 5 / 6);
-    let page = state.long_polls.read(call.service(), &call.client()?.id, asked, wait).await?;
-    if after.is_some_and(|after| after.saturating_add(1) < page.first_kept) {
-        return Err(Refusal::EventsForgotten(page.first_kept).into());
-    }
-    show(&page)
+    let client = &call.client()?.id;
+    show(&state.long_polls.read(call.service(), client, asked, after, wait).await?)
 }
 
 /// The types that are asked for. Events of users, sessions and clients need a scope of their own.
 fn types(call: &Call) -> Result<Vec<TypePattern>, ApiError> {
-    let mut types: Vec<TypePattern> = call.query.read_all("type")?;
-    if types.len() > TYPES_MAX {
-        return Err(wrong("type", format!("may be given {TYPES_MAX} times at the most")));
-    }
+    let mut types: Vec<TypePattern> = call.query.read_few("type", TYPES_MAX)?;
     let client = call.client()?;
     if types.iter().any(TypePattern::is_of_accounts) {
         client.require(UsersRead)?;

@@ -4,7 +4,7 @@ use crate::running::{Running, command, command_in, folder, get, run};
 
 const FILE: &str = "self_service = [\"cancel\", \"resume\"]\n[checkout_hosts]\n\"pay.shop.example\" = \"stripe\"\n";
 
-/// Which of the verbs the server's document has.
+/// The verbs that the server's OpenAPI document has.
 fn served(running: &Running) -> (bool, bool) {
     let document = running.ask(get("/openapi.json"));
     let has = |verb: &str| document.contains(&format!("\"/me/subscriptions/{{id}}/{verb}\""));
