@@ -128,19 +128,22 @@ mod values;
 #[cfg(feature = "auth")]
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
-pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};
+pub use payments::{
+    Asked, Currency, NewPayment, Payment, PaymentChanges, PaymentKind, PaymentStatus,
+};
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
 };
 #[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    CheckoutLink, Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService,
+    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, Others, Outcome, Pause, Reported,
+    Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    NewSubscription, NoInput, Phase, Schedule, Subscription, SubscriptionChanges,
-    SubscriptionStatus,
+    Action, BillingState, Effective, ManagedBy, NewSubscription, NoInput, Phase, Quantity,
+    Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

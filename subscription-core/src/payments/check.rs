@@ -1,6 +1,6 @@
 //! The rules between the fields of a stored payment.
 
-use super::{Payment, check_amount, check_digits};
+use super::{Payment, check_amount};
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Payment {
@@ -8,7 +8,9 @@ impl Payment {
     /// payment that breaks them.
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
-        for checked in [check_amount(self.amount), check_digits(self.amount, self.currency)] {
+        for checked in
+            [check_amount(self.amount), self.currency.check_digits(self.amount, "amount")]
+        {
             checked.unwrap_or_else(|fault| faults.push(fault));
         }
         if self.status.is_settled() && !self.settled {

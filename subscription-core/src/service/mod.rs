@@ -9,6 +9,7 @@ mod idempotency;
 mod payments;
 mod plans;
 mod record;
+mod rules;
 mod subscriptions;
 mod turns;
 mod verbs;
@@ -20,6 +21,9 @@ use std::time::Duration;
 pub use self::checkout::CheckoutLink;
 pub use self::entitlement::{Entitlement, Grant};
 use self::record::ServiceRecord;
+pub use self::rules::{
+    Ask, CallerRules, Others, Outcome, Reported, Rules, Step, StepKind, by_caller,
+};
 pub use self::turns::Pause;
 use self::turns::Turns;
 use crate::error::{Conflict, Error};
@@ -42,6 +46,7 @@ const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone)]
 pub struct SubscriptionService {
     parts: Arc<Parts>,
+    rules: Arc<dyn Rules>,
     actor: Actor,
 }
 
@@ -97,7 +102,8 @@ impl ServiceBuilder {
 
     /// The service, ready for use.
     pub fn build(self) -> SubscriptionService {
-        SubscriptionService { parts: Arc::new(self.0), actor: Actor::Library }
+        let (parts, rules) = (Arc::new(self.0), Arc::new(CallerRules));
+        SubscriptionService { parts, rules, actor: Actor::Library }
     }
 }
 
@@ -134,7 +140,13 @@ impl SubscriptionService {
     /// services name [`Actor::Library`].
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
-        Self { parts: Arc::clone(&self.parts), actor }
+        Self { actor, ..self.clone() }
+    }
+
+    /// A clone of the service with other rules of billing.
+    #[must_use]
+    pub fn with_rules(&self, rules: impl Rules + 'static) -> Self {
+        Self { rules: Arc::new(rules), ..self.clone() }
     }
 
     /// The present moment by the service's clock.
@@ -198,6 +210,10 @@ impl SubscriptionService {
 impl SubscriptionService {
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.parts.store
+    }
+
+    pub(crate) fn rules(&self) -> &dyn Rules {
+        &*self.rules
     }
 
     pub(crate) fn checks_users(&self) -> bool {

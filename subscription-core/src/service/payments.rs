@@ -6,6 +6,7 @@ use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::events::Change;
 use crate::payments::{NewPayment, Payment, PaymentChanges};
+use crate::plans::BillingCycle;
 use crate::store::{Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _};
 use crate::subscriptions::Subscription;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
@@ -28,11 +29,14 @@ impl SubscriptionService {
     ) -> Result<Created<Payment>, Error> {
         let new = &new;
         self.create(Operation::CreatePayment, idempotency.into(), new, |now| async move {
-            let guard = self.referenced_subscription(new.subscription_id).await;
+            let paid_for = self.referenced_subscription(new.subscription_id).await;
             let id = PaymentId::new(now, self.randomness())?;
-            let payment = Payment::create(new.clone(), id, now).map_err(Error::Invalid);
-            let (guard, payment) = Error::all_faults(guard, payment)?;
-            Ok((payment, vec![guard]))
+            let paid_for_cycle = paid_for.as_ref().map(|paid_for| paid_for.billing_cycle);
+            // Without a subscription the rest is checked all the same, to return all faults at once.
+            let cycle = paid_for_cycle.unwrap_or(BillingCycle::MONTHLY);
+            let payment = Payment::create(new.clone(), cycle, id, now).map_err(Error::Invalid);
+            let (paid_for, payment) = Error::all_faults(paid_for, payment)?;
+            Ok((payment, vec![unchanged(&paid_for)]))
         })
         .await
     }
@@ -91,9 +95,9 @@ impl SubscriptionService {
             let next = current.change(changes.clone(), now).map_err(Error::from);
             let (guards, next) = match moved {
                 Some(id) => {
-                    let guard = self.referenced_subscription(id).await;
-                    let (guard, next) = Error::all_faults(guard, next)?;
-                    (vec![guard], next)
+                    let paid_for = self.referenced_subscription(id).await;
+                    let (paid_for, next) = Error::all_faults(paid_for, next)?;
+                    (vec![unchanged(&paid_for)], next)
                 }
                 None => (Vec::new(), next?),
             };
@@ -128,14 +132,21 @@ impl SubscriptionService {
         .await
     }
 
-    /// Checks that the subscription exists, and guards it until the commit.
-    async fn referenced_subscription(&self, id: SubscriptionId) -> Result<Guard, Error> {
+    /// Checks that the subscription exists.
+    async fn referenced_subscription(
+        &self,
+        id: SubscriptionId,
+    ) -> Result<Arc<Subscription>, Error> {
         let found = self.store().get_as::<Subscription>(&id).await?;
-        let found = found.ok_or_else(|| {
+        Ok(found.ok_or_else(|| {
             let message = "must be an existing subscription";
             let refused = InvalidValue::new(FaultCode::UnknownReference, message);
             Faults::from(refused.at("subscription_id"))
-        })?;
-        Ok(Guard::Unchanged { key: Key::Subscription(id), version: found.version })
+        })?)
     }
+}
+
+/// The guard that a subscription is not changed before the commit.
+fn unchanged(subscription: &Subscription) -> Guard {
+    Guard::Unchanged { key: Key::Subscription(subscription.id), version: subscription.version }
 }

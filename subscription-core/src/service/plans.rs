@@ -67,7 +67,7 @@ impl SubscriptionService {
             let plan = self.plan(slug).await?;
             expect_version(&*plan, version)?;
             let now = self.now();
-            match plan.change(changes.clone(), now) {
+            match plan.change(changes.clone(), now)? {
                 Some(next) => {
                     let change = Change::Updated { fields: plan.changed_fields(&next) };
                     self.commit_changed(next, change, Vec::new(), now).await

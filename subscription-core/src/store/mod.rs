@@ -11,6 +11,7 @@ mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod document;
+mod due;
 mod error;
 mod event_query;
 mod feed_signal;
@@ -32,11 +33,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::payments::Payment;
+use crate::subscriptions::Subscription;
+
 pub use cached::{CacheInvalidator, CachedStore};
 pub use change_set::{ChangeSet, Delete, Guard};
 pub use document::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
 };
+pub use due::{DuePayments, DueSubscriptions};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use event_query::{EventPage, EventQuery};
 pub use feed_signal::FeedSignal;
@@ -170,12 +175,30 @@ pub trait StoreExt: Store {
         query: K::Query,
     ) -> impl Future<Output = Result<Page<Arc<K>>, StoreError>> + Send {
         let query = K::query(query);
-        async move {
-            let Page { items, next } = self.list(&query).await?;
-            let items = items.into_iter().map(K::expect).collect::<Result<_, _>>()?;
-            Ok(Page { items, next })
-        }
+        async move { expect_page(self.list(&query).await?) }
     }
+
+    /// A page of the subscriptions that are due.
+    fn due_subscriptions(
+        &self,
+        query: DueSubscriptions,
+    ) -> impl Future<Output = Result<Page<Arc<Subscription>>, StoreError>> + Send {
+        async move { expect_page(self.list(&Query::DueSubscriptions(query)).await?) }
+    }
+
+    /// A page of the payments that are due.
+    fn due_payments(
+        &self,
+        query: DuePayments,
+    ) -> impl Future<Output = Result<Page<Arc<Payment>>, StoreError>> + Send {
+        async move { expect_page(self.list(&Query::DuePayments(query)).await?) }
+    }
+}
+
+/// The page, whose records must all be of one kind.
+fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> {
+    let items = page.items.into_iter().map(K::expect).collect::<Result<_, _>>()?;
+    Ok(Page { items, next: page.next })
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}

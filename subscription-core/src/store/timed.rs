@@ -31,10 +31,14 @@ named_enum! {
         Plans = "plans",
         Subscription = "subscription",
         SubscriptionByExternalId = "subscription_by_external_id",
+        SubscriptionByLiveKey = "subscription_by_live_key",
         Subscriptions = "subscriptions",
+        DueSubscriptions = "due_subscriptions",
         Payment = "payment",
         PaymentByExternalId = "payment_by_external_id",
+        PaymentByPeriod = "payment_by_period",
         Payments = "payments",
+        DuePayments = "due_payments",
         User = "user",
         UserByIdentity = "user_by_identity",
         UserByEmail = "user_by_email",
@@ -74,6 +78,8 @@ impl StoreCall {
             UniqueValue::PlanSlug(_) => Self::PlanBySlug,
             UniqueValue::ExternalSubscription(_) => Self::SubscriptionByExternalId,
             UniqueValue::ExternalPayment(_) => Self::PaymentByExternalId,
+            UniqueValue::LiveKey(_) => Self::SubscriptionByLiveKey,
+            UniqueValue::PaymentPeriod(..) => Self::PaymentByPeriod,
             UniqueValue::UserIdentity(_) => Self::UserByIdentity,
             UniqueValue::UserEmail(_) => Self::UserByEmail,
         }
@@ -92,6 +98,8 @@ impl StoreCall {
             Query::Client(_) => Self::Clients,
             Query::Idempotency(_) => Self::ExpiredIdempotency,
             Query::Document(_) => Self::Documents,
+            Query::DueSubscriptions(_) => Self::DueSubscriptions,
+            Query::DuePayments(_) => Self::DuePayments,
         }
     }
 }

@@ -2,11 +2,15 @@
 
 use serde::Serialize;
 
-use super::{SubscriptionStatus, before_start};
+use super::{ManagedBy, Quantity, SubscriptionStatus, before_start};
 use crate::plans::{BillingCycle, Plan};
+use crate::values::as_text::must_be_one_of;
 use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::faults::InvalidValue;
 use crate::values::id::{PlanId, UserId};
-use crate::values::input::{Field, Fields, InputError, boolean, string};
+use crate::values::input::{Field, Fields, InputError, amount, boolean, string};
 use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 
@@ -31,6 +35,25 @@ pub struct NewSubscription {
     pub ends_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+    /// Who manages the subscription. If `None`, it is the caller if there is an `external_subscription_id`;
+    /// else the clock if the plan has a currency and the service bills; else the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_by: Option<ManagedBy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<Quantity>,
+    /// The price of one unit; if `None` and the clock manages the subscription, that of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Amount>,
+    /// The currency; if `None` and the clock manages the subscription, that of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<Currency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credit: Option<Amount>,
+    /// The end of the trial. If absent, the plan's trial of the user's first subscription; null: no trial.
+    #[serde(skip_serializing_if = "Field::is_absent")]
+    pub trial_ends_at: Field<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes_at: Option<Timestamp>,
 }
 
 impl NewSubscription {
@@ -47,6 +70,13 @@ impl NewSubscription {
             starts_at: None,
             ends_at: None,
             metadata: None,
+            managed_by: None,
+            quantity: None,
+            price: None,
+            currency: None,
+            credit: None,
+            trial_ends_at: Field::Absent,
+            resumes_at: None,
         }
     }
 
@@ -63,6 +93,13 @@ impl NewSubscription {
         let starts_at = fields.optional("starts_at", string);
         let ends_at = fields.nullable("ends_at", string).or(None);
         let metadata = fields.metadata().or(None);
+        let managed_by = fields.optional("managed_by", managed_by);
+        let quantity = fields.optional("quantity", |json| json.parse());
+        let price = fields.nullable("price", amount).or(None);
+        let currency = fields.nullable("currency", string).or(None);
+        let credit = fields.nullable("credit", amount).or(None);
+        let trial_ends_at = fields.nullable("trial_ends_at", string);
+        let resumes_at = fields.nullable("resumes_at", string).or(None);
         note_misplaced(&mut fields, starts_at, renews_at.or(None), ends_at);
         let subscription = user_id.zip(subscription_plan_id).map(|(user_id, plan_id)| Self {
             external_subscription_id,
@@ -73,6 +110,13 @@ impl NewSubscription {
             starts_at,
             ends_at,
             metadata,
+            managed_by,
+            quantity,
+            price,
+            currency,
+            credit,
+            trial_ends_at,
+            resumes_at,
             ..Self::new(user_id, plan_id)
         });
         fields.finish(subscription)
@@ -98,6 +142,14 @@ pub struct SubscriptionChanges {
     pub ends_at: Field<Timestamp>,
     /// Replaces all of [`Subscription::metadata`](super::Subscription::metadata).
     pub metadata: Field<Metadata>,
+    /// Who manages the subscription from now on.
+    pub managed_by: Option<ManagedBy>,
+    pub quantity: Option<Quantity>,
+    pub price: Field<Amount>,
+    pub currency: Field<Currency>,
+    pub credit: Option<Amount>,
+    pub trial_ends_at: Field<Timestamp>,
+    pub resumes_at: Field<Timestamp>,
 }
 
 impl SubscriptionChanges {
@@ -127,10 +179,27 @@ impl SubscriptionChanges {
             starts_at: fields.optional("starts_at", string),
             ends_at: fields.nullable("ends_at", string),
             metadata: fields.metadata(),
+            managed_by: fields.optional("managed_by", managed_by),
+            quantity: fields.optional("quantity", |json| json.parse()),
+            price: fields.nullable("price", amount),
+            currency: fields.nullable("currency", string),
+            credit: fields.optional("credit", amount),
+            trial_ends_at: fields.nullable("trial_ends_at", string),
+            resumes_at: fields.nullable("resumes_at", string),
         };
         let (renews_at, ends_at) = (changes.renews_at.or(None), changes.ends_at.or(None));
         note_misplaced(&mut fields, changes.starts_at, renews_at, ends_at);
         fields.finish(Some(changes))
+    }
+}
+
+/// Parses who is to manage a subscription: not a provider, whose state is observed and not sent.
+fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
+    match string(json)? {
+        ManagedBy::Provider => Err(must_be_one_of(
+            [ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str),
+        )),
+        by @ (ManagedBy::Caller | ManagedBy::Clock) => Ok(by),
     }
 }
 

@@ -64,6 +64,11 @@ impl<T> Field<T> {
         matches!(self, Self::Absent)
     }
 
+    /// The field's value, or that of `absent` if it is absent.
+    pub fn or_else(self, absent: impl FnOnce() -> Option<T>) -> Option<T> {
+        if self.is_absent() { absent() } else { self.or(None) }
+    }
+
     /// The field's new value, given its `current` one.
     pub fn or(self, current: Option<T>) -> Option<T> {
         match self {

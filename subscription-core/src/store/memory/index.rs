@@ -9,6 +9,7 @@ use std::collections::btree_map::Range;
 use std::sync::Arc;
 
 use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
+use crate::values::clock::Timestamp;
 
 /// A value that lists are sorted by, with the smallest and the largest of its kind.
 pub(super) trait SortValue: Ord + Clone {
@@ -270,6 +271,21 @@ pub(super) fn page<'a, T: 'a>(
     let more = items.len() == limit.get() && found.next().is_some();
     let next = items.last().filter(|_| more).map(|last| position(last));
     Page { items, next }
+}
+
+/// The records of a list that are due at `until` or before, after a position.
+pub(super) fn due<'a, T>(
+    lists: &'a Lists<i64, T>,
+    list: u128,
+    until: Timestamp,
+    position: Option<&Position>,
+) -> impl Iterator<Item = &'a Arc<T>> {
+    let from = after(position, Direction::Ascending, |key| match key {
+        SortKey::DueAt(at) => at.micros(),
+        _ => i64::LOWEST,
+    });
+    let found = walk(&[(lists, vec![list])], Direction::Ascending, from);
+    found.take_while(move |(at, _)| **at <= until.micros()).map(|(_, record)| record)
 }
 
 #[cfg(test)]

@@ -97,6 +97,12 @@ impl Tables {
             UniqueValue::ExternalPayment(id) => {
                 self.payments.by_external_id(id).cloned().map(Record::Payment)
             }
+            UniqueValue::LiveKey(key) => {
+                self.subscriptions.by_live_key(key).cloned().map(Record::Subscription)
+            }
+            UniqueValue::PaymentPeriod(of, start) => {
+                self.payments.by_period(of, start).cloned().map(Record::Payment)
+            }
             UniqueValue::UserIdentity(identity) => {
                 self.users.by_identity(identity).cloned().map(Record::User)
             }
@@ -125,6 +131,8 @@ impl Tables {
                 whole(self.idempotency.expired(*by, limit.get()))
             }
             Query::Document(query) => page(self.documents.page(query)),
+            Query::DueSubscriptions(query) => page(self.subscriptions.due(query)),
+            Query::DuePayments(query) => page(self.payments.due(query)),
         }
     }
 

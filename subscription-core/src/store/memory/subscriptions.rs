@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::ById;
 use super::access::{ClassChanges, Listed};
-use super::index::{Filter, Lists, Place, SortValue, after, page, walk};
+use super::index::{Filter, Lists, Place, SortValue, after, due, page, walk};
 use crate::store::access_class::{AccessClass, classes};
+use crate::store::due::DueSubscriptions;
 use crate::store::query::{Direction, Page, SortKey};
 use crate::store::subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -22,6 +23,8 @@ pub(super) struct SubscriptionTable {
     by_renewal: Order<i64>,
     /// The subscriptions of each user, in the order of creation only: a user has few subscriptions.
     by_user: Lists<(), Subscription>,
+    by_live_key: HashMap<Box<str>, SubscriptionId>,
+    due: Lists<i64, Subscription>,
     changes: ClassChanges,
 }
 
@@ -102,6 +105,18 @@ impl SubscriptionTable {
         self.get(*self.by_external_id.get(id)?)
     }
 
+    pub(super) fn by_live_key(&self, key: &str) -> Option<&Arc<Subscription>> {
+        self.get(*self.by_live_key.get(key)?)
+    }
+
+    pub(super) fn due(&self, query: &DueSubscriptions) -> Page<Arc<Subscription>> {
+        let found = due(&self.due, ALL, query.until, query.after.as_ref());
+        page(found, query.limit, |subscription| {
+            let creation = || SubscriptionOrder::CreatedAt.position(subscription);
+            DueSubscriptions::position(subscription).unwrap_or_else(creation)
+        })
+    }
+
     /// The subscriptions to a plan.
     pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
         self.by_creation.by_plan.all(plan.uuid().as_u128()).map(|found| found.id)
@@ -129,6 +144,12 @@ impl SubscriptionTable {
         if let Some(id) = &old.record.external_subscription_id {
             self.by_external_id.remove(id);
         }
+        if let Some(key) = &old.record.live_key {
+            self.by_live_key.remove(key);
+        }
+        if let Some(at) = old.record.next_action_at() {
+            self.due.remove(ALL, (at.micros(), id.uuid().as_u128()));
+        }
     }
 
     fn list(&mut self, new: Listed) {
@@ -141,6 +162,10 @@ impl SubscriptionTable {
         self.by_user.insert(record.user_id.uuid().as_u128(), created, record);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
+        self.by_live_key.extend(record.live_key.clone().map(|key| (key, record.id)));
+        if let Some(at) = record.next_action_at() {
+            self.due.insert(ALL, (at.micros(), record.id.uuid().as_u128()), record);
+        }
         self.records.insert(record.id, new);
     }
 
