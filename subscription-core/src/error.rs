@@ -193,7 +193,7 @@ pub enum Conflict {
     },
     /// The payment pays for a period: its amount, currency and subscription are those that were asked for, and it
     /// is not deleted while it is open.
-    #[error("the payment is for a period: its {} cannot change", fields.join(", "))]
+    #[error("{}", of_period(fields))]
     PaymentOfPeriod {
         /// The fields that the request would change; all of them if it would delete the payment.
         fields: Vec<&'static str>,
@@ -309,6 +309,14 @@ impl Error {
             }
             (a, b) => Ok((a?, b?)),
         }
+    }
+}
+
+fn of_period(fields: &[&str]) -> String {
+    if fields.is_empty() {
+        "the payment is for a period and is open: cancel it before it is deleted".to_owned()
+    } else {
+        format!("the payment is for a period: its {} cannot change", fields.join(", "))
     }
 }
 

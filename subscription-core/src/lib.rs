@@ -137,8 +137,8 @@ pub use plans::{
 #[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, Others, Outcome, Pause, Reported,
-    Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
+    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
+    Pause, Report, Reported, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{

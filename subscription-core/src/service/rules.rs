@@ -15,6 +15,7 @@ use crate::values::clock::Timestamp;
 use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::input::Field;
 
 /// A subscription as it is to be written, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,17 @@ pub struct Others {
     pub behind: bool,
     /// One of those that are behind is to be tried: it is not failed, or has a next attempt.
     pub to_try: bool,
+}
+
+/// The report of a payment: an update of its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report<'r> {
+    /// The payment before the update.
+    pub before: &'r Payment,
+    /// The payment after the update.
+    pub after: Payment,
+    /// The next attempt that was sent with a failure. If absent, the schedule of retries decides.
+    pub next_attempt_at: Field<Timestamp>,
 }
 
 /// What follows from the report of a payment.
@@ -143,8 +155,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// A payment with a period whose status was reported, and what follows for its subscription.
     fn report(
         &self,
-        before: &Payment,
-        after: Payment,
+        report: Report<'_>,
         subscription: &Subscription,
         others: Others,
         now: Timestamp,
@@ -190,15 +201,8 @@ impl Rules for CallerRules {
         by_caller(subscription, action, now)
     }
 
-    fn report(
-        &self,
-        _: &Payment,
-        after: Payment,
-        _: &Subscription,
-        _: Others,
-        _: Timestamp,
-    ) -> Reported {
-        Reported { payment: after, subscription: None }
+    fn report(&self, report: Report<'_>, _: &Subscription, _: Others, _: Timestamp) -> Reported {
+        Reported { payment: report.after, subscription: None }
     }
 
     fn step(&self, _: &Subscription, _: Timestamp) -> Option<Step> {

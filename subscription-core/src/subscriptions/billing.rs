@@ -167,6 +167,15 @@ pub enum ScheduledChange {
 }
 
 impl BillingState {
+    /// Clears all that the clock would still do.
+    pub fn stop(&mut self) {
+        self.next_action_at = None;
+        self.scheduled_change = None;
+        self.resumes_at = None;
+        self.dunning_ended_at = None;
+        self.lapses_at = None;
+    }
+
     /// The state in its box, or `None` if nothing of it is set.
     pub(crate) fn kept(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
