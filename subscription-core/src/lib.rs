@@ -112,6 +112,7 @@
 pub mod accounts;
 #[cfg(feature = "auth")]
 pub mod auth;
+pub mod billing;
 mod error;
 pub mod events;
 #[cfg(feature = "auth")]

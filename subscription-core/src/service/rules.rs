@@ -132,11 +132,18 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// True if subscriptions can be managed by the clock.
     fn bills(&self) -> bool;
 
-    /// A new subscription, with the payment to ask for.
-    fn create(&self, made: Subscription, plan: &Plan, now: Timestamp) -> Result<Outcome, Error>;
+    /// A new subscription, with the payment to ask for. It is `imported` if the input has a status: its running
+    /// period is paid.
+    fn create(
+        &self,
+        made: Subscription,
+        imported: bool,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<Outcome, Error>;
 
     /// An updated subscription. `after` is the subscription with the fields of the update, not yet checked
-    /// against the rules of its manager; `plan` is its plan if it changed.
+    /// against the rules of its manager.
     fn change(
         &self,
         before: &Subscription,
@@ -174,7 +181,13 @@ impl Rules for CallerRules {
         false
     }
 
-    fn create(&self, made: Subscription, _: &Plan, _: Timestamp) -> Result<Outcome, Error> {
+    fn create(
+        &self,
+        made: Subscription,
+        _: bool,
+        _: &Plan,
+        _: Timestamp,
+    ) -> Result<Outcome, Error> {
         refuse_clock(made.managed_by)?;
         Ok(Outcome::of(made, Change::Created))
     }

@@ -45,12 +45,13 @@ impl SubscriptionService {
                     Ok(plan) => self.with_defaults_of(plan, new.clone(), now).await?,
                     Err(_) => new.clone(),
                 };
+                let imported = new.status.is_some();
                 let made = Subscription::create(new, cycle, id, now);
                 let made = Error::all_faults(plan, made.map_err(Error::Invalid));
                 let (user, (plan, made)) = Error::all_faults(user, made)?;
                 let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
                 let mut with = ChangeSet { guards, ..ChangeSet::default() };
-                let mut outcome = self.rules().create(made, &plan, now)?;
+                let mut outcome = self.rules().create(made, imported, &plan, now)?;
                 self.claim_live_key(&mut outcome.subscription, &plan, &mut with, now).await?;
                 let (made, _, with) = self.changes_of(outcome, with, now).await?;
                 Ok((Arc::unwrap_or_clone(made), with))
