@@ -161,7 +161,8 @@ fn single_commits(cluster: &Cluster) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("insert.sql");
     let table = "CREATE TABLE IF NOT EXISTS single_commits (id UUID PRIMARY KEY, body TEXT)";
-    let made = Command::new(cluster.binary("psql")).arg(cluster.url()).args(["-qc", table]).status();
+    let made =
+        Command::new(cluster.binary("psql")).arg(cluster.url()).args(["-qc", table]).status();
     assert!(made.unwrap().success());
     std::fs::write(
         &script,
@@ -177,7 +178,10 @@ fn single_commits(cluster: &Cluster) -> f64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|line| line.starts_with("tps = "));
     let number = line.and_then(|line| line.split_whitespace().nth(2));
-    number.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).parse().unwrap()
+    number
+        .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
+        .parse()
+        .unwrap()
 }
 
 /// 100,000 subscriptions live through a year in memory, and every payment is reported.
@@ -210,5 +214,7 @@ async fn year() {
     }
     let seconds = begun.elapsed().as_secs_f64();
     assert_eq!(paid, SUBSCRIPTIONS * 12, "twelve periods each");
-    println!("\n{SUBSCRIPTIONS} subscriptions, a year, {paid} payments: {seconds:.1} s (goal: 30 s)");
+    println!(
+        "\n{SUBSCRIPTIONS} subscriptions, a year, {paid} payments: {seconds:.1} s (goal: 30 s)"
+    );
 }

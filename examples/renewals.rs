@@ -15,18 +15,14 @@ use subscription_core::{
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The clock is turned by hand here; a server takes the machine's, which is the default.
     let clock = ManualClock::at("2025-01-31T10:00:00Z".parse()?);
-    let service =
-        SubscriptionService::builder(MemoryStore::default()).clock(clock.clone()).build();
+    let service = SubscriptionService::builder(MemoryStore::default()).clock(clock.clone()).build();
     let billing = Billing::new(service, Policy::default());
     let service = billing.service();
 
     // A plan with a currency is billed by the clock.
     let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);
-    let pro = NewPlan {
-        currency: Some("EUR".parse()?),
-        trial_period: Some("P14D".parse()?),
-        ..pro
-    };
+    let pro =
+        NewPlan { currency: Some("EUR".parse()?), trial_period: Some("P14D".parse()?), ..pro };
     let pro = service.create_plan(pro).await?;
     let user = UserId::new(clock.now(), service.randomness())?;
     let subscription = service.create_subscription(NewSubscription::new(user, pro.id)).await?;
@@ -34,7 +30,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("what will happen, if every payment is made:");
     let (now, year) = (clock.now(), "2026-01-31T10:00:00Z".parse()?);
     for step in billing.timeline(subscription.id, now, year, PageLimit::default()).await?.0 {
-        let asked = step.ask.map_or_else(String::new, |ask| format!("{} {}", ask.amount, ask.currency));
+        let asked =
+            step.ask.map_or_else(String::new, |ask| format!("{} {}", ask.amount, ask.currency));
         println!("  {} {:<14} {:<9} {asked}", step.at, step.step, step.status);
     }
 

@@ -102,8 +102,7 @@ impl Gateway for MemoryGateway {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let clock = ManualClock::at("2025-01-31T10:00:00Z".parse()?);
-    let service =
-        SubscriptionService::builder(MemoryStore::default()).clock(clock.clone()).build();
+    let service = SubscriptionService::builder(MemoryStore::default()).clock(clock.clone()).build();
     let billing = Billing::new(service, Policy::default());
     let (service, gateway) = (billing.service(), MemoryGateway::default());
     let pro = NewPlan::new("Pro".parse()?, "pro".parse()?, "19.90".parse()?, BillingCycle::MONTHLY);

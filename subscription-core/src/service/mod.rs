@@ -24,9 +24,8 @@ pub use self::checkout::CheckoutLink;
 pub use self::entitlement::{Entitlement, Grant};
 pub use self::one_live::OneLivePer;
 use self::record::ServiceRecord;
-pub use self::rules::{
-    Ask, CallerRules, Others, Outcome, Report, Reported, Rules, Step, StepKind, by_caller,
-};
+pub(crate) use self::rules::by_caller;
+pub use self::rules::{Ask, CallerRules, Others, Outcome, Report, Reported, Rules, Step, StepKind};
 pub use self::turns::Pause;
 use self::turns::Turns;
 use crate::error::{Conflict, Error};

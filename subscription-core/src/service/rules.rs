@@ -224,7 +224,7 @@ impl Rules for CallerRules {
 }
 
 /// A verb on a subscription that its callers manage: an update of the status.
-pub fn by_caller(
+pub(crate) fn by_caller(
     subscription: &Subscription,
     action: Action,
     now: Timestamp,

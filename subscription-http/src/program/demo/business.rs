@@ -230,7 +230,8 @@ impl Business {
 
     /// Refunds the last payment that was made.
     async fn refund(&mut self, customer: &Customer, to: PaymentStatus) -> Result<(), Failure> {
-        let query = PaymentQuery::of(customer.subscription.id).with_direction(Direction::Descending);
+        let query =
+            PaymentQuery::of(customer.subscription.id).with_direction(Direction::Descending);
         let paid = self.service().payments(query).await?.items;
         let paid = paid.iter().find(|payment| payment.status == PaymentStatus::Succeeded);
         if let Some(payment) = paid {

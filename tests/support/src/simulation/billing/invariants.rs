@@ -37,7 +37,8 @@ pub const ALL: [(&str, Invariant); 17] = [
 /// Checks every invariant, and names the first that does not hold.
 pub fn check(life: &Life, policy: &Policy) -> Result<(), Broken> {
     ALL.iter().try_for_each(|(name, holds)| {
-        holds(life, policy).map_err(|detail| Broken::new(name, format!("{detail}\n{}", story(life))))
+        holds(life, policy)
+            .map_err(|detail| Broken::new(name, format!("{detail}\n{}", story(life))))
     })
 }
 
@@ -144,7 +145,10 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
         // The credit of a new subscription is not known from before; it can only be used up to the value.
         let adds_up = if before.is_some() { asked == value - used } else { asked <= value };
         ensure(adds_up, || {
-            format!("version {}: asked {asked} of {value}, credit used {used}", subscription.version)
+            format!(
+                "version {}: asked {asked} of {value}, credit used {used}",
+                subscription.version
+            )
         })?;
         let price = billing.price.and_then(|price| price.times(subscription.quantity.get()));
         ensure(price.is_some_and(|price| price.value() == value), || {
@@ -154,7 +158,9 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
             ensure(Some(asked.period_start) == billing.current_period_start, || {
                 format!("asked for {asked:?} in the period from {:?}", billing.current_period_start)
             })?;
-            ensure(asked.value.value() == value, || format!("{asked:?} has not the value {value}"))?;
+            ensure(asked.value.value() == value, || {
+                format!("{asked:?} has not the value {value}")
+            })?;
         }
     }
     Ok(())
@@ -193,7 +199,7 @@ fn on_the_grid(life: &Life, _: &Policy) -> Result<(), String> {
 
 /// A catch-up asks for at most the allowed number of missed periods and the running one.
 fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
-    let mut at: Option<(Timestamp, u32)> = None;
+    let mut at: Option<(Timestamp, u64)> = None;
     for written in life.versions.iter().filter(|written| written.by_clock()) {
         let Some(payment) = written.asked() else { continue };
         let count = match at {
@@ -201,7 +207,7 @@ fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
             _ => 1,
         };
         at = Some((payment.created_at, count));
-        ensure(count <= u32::from(policy.missed_periods_max) + 1, || {
+        ensure(count <= policy.missed_periods_max.get() + 1, || {
             format!("{count} periods asked for at {}", payment.created_at)
         })?;
     }
@@ -276,8 +282,9 @@ fn retries_keep_the_schedule(life: &Life, policy: &Policy) -> Result<(), String>
     for versions in life.payments.values() {
         for (before, after) in versions.iter().zip(versions.iter().skip(1)) {
             let (Some(was), Some(is)) = (&before.asked, &after.asked) else { continue };
-            let retries = usize::try_from(is.retries).unwrap_or(usize::MAX);
-            ensure(retries <= policy.dunning.len(), || format!("{retries} retries"))?;
+            ensure(is.retries == 0 || policy.dunning.next(is.retries - 1).is_some(), || {
+                format!("{} retries", is.retries)
+            })?;
             let retried = before.status == PaymentStatus::Failed
                 && after.status == PaymentStatus::Pending
                 && is.retries > was.retries;
@@ -337,9 +344,10 @@ fn cancel_wins(life: &Life, _: &Policy) -> Result<(), String> {
         for versions in life.payments.values() {
             let then = versions.iter().rfind(|payment| payment.updated_at <= after.event.at);
             // Written in the same commit, or not open.
-            let written = after.payments.iter().find(|payment| {
-                versions.first().is_some_and(|first| first.id == payment.id)
-            });
+            let written = after
+                .payments
+                .iter()
+                .find(|payment| versions.first().is_some_and(|first| first.id == payment.id));
             let state = written.or(then);
             ensure(!state.is_some_and(|payment| payment.is_open()), || {
                 format!("{state:?} is open after the subscription was cancelled")

@@ -65,7 +65,8 @@ impl Life {
     pub fn periods(&self) -> Vec<(&Written, Timestamp, Option<Timestamp>)> {
         let mut periods: Vec<(&Written, Timestamp, Option<Timestamp>)> = Vec::new();
         for (nth, written) in self.versions.iter().enumerate() {
-            if written.starts_period(nth.checked_sub(1).and_then(|before| self.versions.get(before)))
+            if written
+                .starts_period(nth.checked_sub(1).and_then(|before| self.versions.get(before)))
                 && let Some(start) = written.subscription.period_start()
             {
                 periods.push((written, start, written.subscription.renews_at));
@@ -119,7 +120,9 @@ impl Lives {
         let payments: Vec<_> = changes
             .writes
             .iter()
-            .filter_map(|write| if let Record::Payment(payment) = write { Some(payment) } else { None })
+            .filter_map(
+                |write| if let Record::Payment(payment) = write { Some(payment) } else { None },
+            )
             .filter(|payment| payment.asked.is_some())
             .cloned()
             .collect();

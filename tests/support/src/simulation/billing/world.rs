@@ -7,7 +7,7 @@ use std::time::Duration;
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{DueSubscriptions, StoreExt as _};
 use subscription_core::{
-    Action, Amount, BillingCycle, Clock, Effective, Error, Field, ManagedBy, ManualClock,
+    Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
     NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentStatus, PlanId, Quantity, Store,
     SubscriptionChanges, SubscriptionId, SubscriptionService, Timestamp, UserId,
 };
@@ -44,7 +44,6 @@ pub struct BillingSimulation {
     rng: Rng,
     clock: ManualClock,
     recorder: Arc<Recorder>,
-    faults: Arc<FaultyStore>,
     policy: Policy,
     billing: Billing,
     /// The billing of a second process over the same store.
@@ -74,8 +73,7 @@ impl BillingSimulation {
         for (slug, price, currency, cycle, trial) in PLANS {
             let cycle = cycle.parse().expect("a cycle");
             let name = slug.parse().expect("a name");
-            let plan =
-                NewPlan::new(name, slug.parse().expect("a slug"), amount(price), cycle);
+            let plan = NewPlan::new(name, slug.parse().expect("a slug"), amount(price), cycle);
             let plan = NewPlan {
                 currency: currency.map(|code| code.parse().expect("a currency")),
                 trial_period: trial.map(|span| span.parse().expect("a span")),
@@ -89,7 +87,6 @@ impl BillingSimulation {
             rng,
             clock,
             recorder,
-            faults,
             policy,
             billing,
             other,
@@ -194,8 +191,7 @@ impl BillingSimulation {
             let advanced = self.billing.advance(limit).await;
             self.note(format!("advance {limit}"), &advanced);
             let Ok(advanced) = advanced else { continue };
-            let undisturbed =
-                !advanced.more && advanced.refused == 0 && advanced.failed == 0;
+            let undisturbed = !advanced.more && advanced.refused == 0 && advanced.failed == 0;
             if undisturbed && let Some(due) = self.next_due().await {
                 let now = self.clock.now();
                 if due <= now {
@@ -258,9 +254,8 @@ impl BillingSimulation {
     async fn act(&mut self) {
         let Some(id) = self.some_subscription() else { return };
         let (rng, now) = (&self.rng, self.clock.now());
-        let effective = rng.maybe(60, |rng| {
-            if rng.percent(50) { Effective::Now } else { Effective::PeriodEnd }
-        });
+        let effective = rng
+            .maybe(60, |rng| if rng.percent(50) { Effective::Now } else { Effective::PeriodEnd });
         let action = match rng.below(10) {
             0..3 => Action::Cancel(effective),
             3..6 => Action::Resume,
@@ -316,7 +311,7 @@ impl BillingSimulation {
 fn policy(rng: &Rng) -> Policy {
     let policy = Policy::default();
     match rng.below(4) {
-        0 => policy.with_missed_periods_max(rng.below(6_u16)),
+        0 => policy.with_missed_periods_max(Bounded::new(rng.below(6)).unwrap_or_default()),
         1 => policy.with_activation(subscription_core::billing::Activation::OnPayment),
         2 => policy.with_after_dunning(subscription_core::billing::AfterDunning::Expired),
         _ => policy,
