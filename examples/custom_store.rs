@@ -17,9 +17,10 @@ use async_trait::async_trait;
 use subscription_core::accounts::{Client, Session, User};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
-    ChangeSet, ClientQuery, Direction, Document, DocumentFilter, EventPage, EventQuery, Guard,
-    IdempotencyQuery, IdempotencyRecord, Key, Kind, Page, PageLimit, PaymentQuery, PlanQuery,
-    Position, Query, Record, SessionQuery, StoreError, UniqueValue, UserQuery,
+    ChangeSet, ClientQuery, Direction, Document, DocumentFilter, DuePayments, DueSubscriptions,
+    EventPage, EventQuery, Guard, IdempotencyQuery, IdempotencyRecord, Key, Kind, Page, PageLimit,
+    PaymentQuery, PlanQuery, Position, Query, Record, SessionQuery, StoreError, UniqueValue,
+    UserQuery,
 };
 use subscription_core::{
     BillingCycle, NewPlan, Payment, Plan, Store, Subscription, SubscriptionService,
@@ -111,6 +112,18 @@ impl Contents {
                 let found = found.filter(|paid| paid.subscription_id == query.subscription_id);
                 let found = found.map(|payment| (PaymentQuery::position(&payment), payment));
                 page(found, query.direction, query.after.as_ref(), query.limit)
+            }
+            Query::DueSubscriptions(query) => {
+                let found = self.all::<Subscription>();
+                let found = found.filter(|one| one.next_action_at() <= Some(query.until));
+                let found = found.filter_map(|one| Some((DueSubscriptions::position(&one)?, one)));
+                page(found, Direction::Ascending, query.after.as_ref(), query.limit)
+            }
+            Query::DuePayments(query) => {
+                let found = self.all::<Payment>().filter(|paid| paid.status == query.status);
+                let found = found.filter(|paid| paid.action_at() <= Some(query.until));
+                let found = found.filter_map(|paid| Some((DuePayments::position(&paid)?, paid)));
+                page(found, Direction::Ascending, query.after.as_ref(), query.limit)
             }
             Query::Document(query) => {
                 let found = self.all::<Document>().filter(|found| {

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use super::records::{account, at_version, parsed, payment, plan, subscription};
+use super::records::{account, asked_payment, at, at_version, parsed, payment, plan, subscription};
 use super::steps::{assert_refused, assert_taken, deleting, found, put, writing};
 use crate::accounts::{IdentityKey, User};
-use crate::payments::Payment;
+use crate::payments::{Payment, PaymentKind};
 use crate::plans::Plan;
 use crate::store::{ChangeSet, Key, Record, Store, StoreError, Unique, UniqueValue};
 use crate::subscriptions::Subscription;
 
-const ALL: [Unique; 5] = [
+const ALL: [Unique; 7] = [
     Unique::PlanSlug,
     Unique::ExternalSubscription,
     Unique::ExternalPayment,
+    Unique::PaymentPeriod,
+    Unique::LiveSubscription,
     Unique::UserIdentity,
     Unique::UserEmail,
 ];
@@ -29,15 +31,26 @@ fn holder(unique: Unique, n: u64, value: &str) -> Record {
         Unique::ExternalPayment => {
             Record::from(Payment { external_payment_id: Some(parsed(value)), ..payment(n) })
         }
+        // Other payments, subscriptions and users than those above, because a case may have both.
+        Unique::PaymentPeriod => {
+            Record::from(asked_payment(100 + n, PaymentKind::Renewal, period(value)))
+        }
+        Unique::LiveSubscription => {
+            Record::from(Subscription { live_key: Some(value.into()), ..subscription(100 + n) })
+        }
         Unique::UserIdentity => Record::from(User {
             identity: IdentityKey { subject: parsed(value), ..account(n).identity },
             ..account(n)
         }),
-        // Other users than those of the identities, because a case may have both.
         Unique::UserEmail => {
             Record::from(User { email: parsed(format!("{value}@example.com")), ..account(100 + n) })
         }
     }
+}
+
+/// A period for a value, by its start in seconds.
+fn period(value: &str) -> u64 {
+    value.bytes().map(u64::from).sum()
 }
 
 /// The key of the record that is found by a value.
@@ -48,6 +61,11 @@ async fn held_by(store: &Arc<dyn Store>, unique: Unique, value: &str) -> Option<
             found(store, UniqueValue::ExternalSubscription(&parsed(value))).await
         }
         Unique::ExternalPayment => found(store, UniqueValue::ExternalPayment(&parsed(value))).await,
+        Unique::PaymentPeriod => {
+            let period = UniqueValue::PaymentPeriod(subscription(0).id, at(period(value)));
+            found(store, period).await
+        }
+        Unique::LiveSubscription => found(store, UniqueValue::LiveKey(value)).await,
         Unique::UserIdentity => {
             let identity = IdentityKey { subject: parsed(value), ..account(0).identity };
             found(store, UniqueValue::UserIdentity(&identity)).await

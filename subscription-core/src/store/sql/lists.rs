@@ -7,11 +7,15 @@ use crate::accounts::{Client, Session, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::{
-    ClientQuery, Document, DocumentFilter, DocumentQuery, IdempotencyQuery, IdempotencyRecord,
-    PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, Query, SessionQuery, SortKey,
-    UniqueValue, UserFilter, UserQuery,
+    ClientQuery, Direction, Document, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions,
+    IdempotencyQuery, IdempotencyRecord, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position,
+    Query, SessionQuery, SortKey, UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
+
+/// The columns by which the lists of what is due are sorted.
+pub(super) const NEXT_ACTION: &str = "next_action_at";
+pub(super) const ACTION: &str = "action_at";
 
 /// A statement for a list, and the table whose rows it returns.
 pub(super) struct List {
@@ -44,6 +48,13 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
         UniqueValue::ExternalPayment(id) => {
             List::whole::<Payment>("WHERE external_payment_id = $1", vec![Value::text(id)])
         }
+        UniqueValue::LiveKey(key) => {
+            List::whole::<Subscription>("WHERE live_key = $1", vec![Value::text(key)])
+        }
+        UniqueValue::PaymentPeriod(subscription, start) => List::whole::<Payment>(
+            "WHERE subscription_id = $1 AND claimed_period = $2",
+            vec![Value::Id(subscription.uuid()), Value::time(start)],
+        ),
         UniqueValue::UserIdentity(identity) => List::whole::<User>(
             "WHERE issuer = $1 AND subject = $2",
             vec![Value::text(&identity.issuer), Value::text(&identity.subject)],
@@ -62,6 +73,10 @@ pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
             List::page::<Subscription>(subscriptions(query, fit)?, query.limit)
         }
         Query::Payment(query) => List::page::<Payment>(payments(query), query.limit),
+        Query::DueSubscriptions(query) => {
+            List::page::<Subscription>(due_subscriptions(query), query.limit)
+        }
+        Query::DuePayments(query) => List::page::<Payment>(due_payments(query), query.limit),
         Query::Document(query) => List::page::<Document>(documents(query), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
@@ -129,6 +144,29 @@ fn payments(query: &PaymentQuery) -> Statement {
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
     let conditions = vec![format!("subscription_id = {subscription}")];
+    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
+    statement
+}
+
+fn due_subscriptions(query: &DueSubscriptions) -> Statement {
+    let mut statement = Statement::default();
+    let (column, way) = (NEXT_ACTION, Direction::Ascending);
+    let until = statement.bind(Value::time(query.until));
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, Some(column), way, after, query.limit);
+    let conditions = vec![format!("{column} <= {until}")];
+    statement.text = window.close(&Subscription::TABLE.texts.select, conditions).into();
+    statement
+}
+
+fn due_payments(query: &DuePayments) -> Statement {
+    let mut statement = Statement::default();
+    let (column, way) = (ACTION, Direction::Ascending);
+    let status = statement.bind(Value::text(query.status.as_str()));
+    let until = statement.bind(Value::time(query.until));
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, Some(column), way, after, query.limit);
+    let conditions = vec![format!("status = {status}"), format!("{column} <= {until}")];
     statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
     statement
 }

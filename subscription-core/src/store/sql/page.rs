@@ -128,6 +128,7 @@ pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
         SortKey::Email(key) => Some(Value::text(key.as_str())),
+        SortKey::DueAt(at) => Some(Value::time(*at)),
         SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
 }

@@ -22,11 +22,13 @@ async fn let_others_in() {
 }
 
 fn value(write: &Record) -> Option<(Unique, String)> {
-    // Of a user the address alone.
+    // Of two values the last alone: of a user the address.
     let value = write.unique_values().last()?;
     let text = match value {
         UniqueValue::PlanSlug(slug) => slug.to_string(),
         UniqueValue::ExternalSubscription(id) | UniqueValue::ExternalPayment(id) => id.to_string(),
+        UniqueValue::LiveKey(key) => key.into(),
+        UniqueValue::PaymentPeriod(subscription, start) => format!("{subscription} {start}"),
         UniqueValue::UserIdentity(identity) => identity.subject.to_string(),
         UniqueValue::UserEmail(email) => email.key().into(),
     };

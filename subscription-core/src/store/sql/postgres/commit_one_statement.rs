@@ -117,9 +117,13 @@ fn unique_value(write: &Record) -> Option<String> {
     match write {
         Record::Plan(plan) => Some(plan.slug.to_string()),
         Record::Subscription(subscription) => {
-            subscription.external_subscription_id.as_ref().map(ToString::to_string)
+            let live = || subscription.live_key.as_deref().map(str::to_owned);
+            subscription.external_subscription_id.as_ref().map(ToString::to_string).or_else(live)
         }
-        Record::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
+        Record::Payment(payment) => {
+            let period = || payment.claimed_period().map(|start| start.to_string());
+            payment.external_payment_id.as_ref().map(ToString::to_string).or_else(period)
+        }
         Record::User(user) => Some(user.email.key().to_owned()),
         Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
             None

@@ -1,6 +1,7 @@
 //! The model of requests about subscriptions.
 
 use subscription_core::events::{Change, Subject};
+use subscription_core::subscriptions::{ManagedBy, Quantity};
 use subscription_core::{
     BillingCycle, ExternalId, Field, NewSubscription, PlanId, Subscription, SubscriptionChanges,
     SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
@@ -45,6 +46,10 @@ impl Model {
             version: Version::FIRST,
             blocked: false,
             anchor_at: None,
+            managed_by: ManagedBy::Caller,
+            quantity: Quantity::ONE,
+            billing: None,
+            live_key: None,
         };
         end_by_status(&mut made, now);
         follow_renewal(&mut made);
