@@ -67,9 +67,9 @@ impl SubscriptionService {
         Ok(self.apply(id, Some(user_id), None, action, None).await?.record)
     }
 
-    /// True if the verb can be applied to the subscription now, or changes nothing.
+    /// True if the verb can be applied to the subscription now, and changes it.
     pub fn allows(&self, subscription: &Subscription, action: Action) -> bool {
-        self.rules().act(subscription, action, self.now()).is_ok()
+        matches!(self.rules().act(subscription, action, self.now()), Ok(Some(_)))
     }
 
     async fn apply(

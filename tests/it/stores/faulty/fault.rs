@@ -23,11 +23,15 @@ pub(in crate::stores) enum Fault {
     ComparesValuesWithoutCase,
     ChecksValuesBeforeVersions,
     SplitsLargeSets,
+    RefusesTheSetsAfterARefusedOne,
+    JudgesAllSetsByTheFirstState,
     TakesTheLastOfTwoWrites,
 
     // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,
     KeepsAnswersOfRefusedSets,
+    LeaksRefusedSetsIntoOthers,
+    CommitsTheLastSetFirst,
     DropsEvents,
     KeepsEventsOfRefusedSets,
     ForgetsThoughRefused,
