@@ -10,10 +10,12 @@ mod outcome;
 mod periods;
 mod policy;
 mod rules;
+mod runner;
 mod steps;
 mod verbs;
 
 pub use collection::retry;
 pub use policy::{Activation, AfterDunning, Dunning, Policy};
 pub use rules::BillingRules;
+pub use runner::{Advanced, Billing, Upcoming};
 pub use steps::{next_action_at, step, steps};

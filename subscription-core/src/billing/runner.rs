@@ -14,7 +14,7 @@ use crate::payments::{Payment, PaymentStatus};
 use crate::service::{Ask, Created, StepKind, SubscriptionService};
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
-    Record, Store as _, StoreError, StoreExt as _, Unique,
+    Record, StoreError, StoreExt as _, Unique,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
@@ -85,6 +85,12 @@ impl Billing {
         &self.service
     }
 
+    /// The same billing for another actor, whom its events name.
+    #[must_use]
+    pub fn by(&self, actor: Actor) -> Self {
+        Self { service: self.service.by(actor), policy: Arc::clone(&self.policy) }
+    }
+
     /// Takes steps that are due, up to `limit`, the longest due first.
     ///
     /// A step is one commit: the subscription, its event and the payment that it asks for. A step that loses to
@@ -121,8 +127,7 @@ impl Billing {
                 advanced.more = true;
                 return Ok(Some(next));
             }
-            let size = PageLimit::new(limit - advanced.tried())
-                .unwrap_or(PageLimit::MAX);
+            let size = PageLimit::new(limit - advanced.tried()).unwrap_or(PageLimit::MAX);
             let query = DueSubscriptions::until(now).with_after(after.clone()).with_limit(size);
             let page = clock.store().due_subscriptions(query).await?;
             let Some(last) = page.items.last() else { return Ok(Some(next)) };
@@ -132,7 +137,10 @@ impl Billing {
     }
 
     /// When the first subscription after a position is due.
-    async fn first_subscription(&self, after: Option<Position>) -> Result<Option<Timestamp>, Error> {
+    async fn first_subscription(
+        &self,
+        after: Option<Position>,
+    ) -> Result<Option<Timestamp>, Error> {
         let query = DueSubscriptions::until(Timestamp::MAX).with_after(after).with_limit(one());
         let page = self.service.store().due_subscriptions(query).await?;
         Ok(page.items.first().and_then(|first| first.next_action_at()))
@@ -193,15 +201,15 @@ impl Billing {
                 advanced.more = true;
                 return Ok(Some(next));
             }
-            let size = PageLimit::new(limit - advanced.tried())
-                .unwrap_or(PageLimit::MAX);
+            let size = PageLimit::new(limit - advanced.tried()).unwrap_or(PageLimit::MAX);
             let query = DuePayments::until(failed, now).with_after(after.clone()).with_limit(size);
             let page = clock.store().due_payments(query).await?;
             let Some(last) = page.items.last() else { return Ok(Some(next)) };
             after = DuePayments::position(last);
             let mut sets = Vec::with_capacity(page.items.len());
             for payment in &page.items {
-                let paid_for = clock.store().get_as::<Subscription>(&payment.subscription_id).await?;
+                let paid_for =
+                    clock.store().get_as::<Subscription>(&payment.subscription_id).await?;
                 let Some(next) = retry(payment, paid_for.as_deref(), now) else { continue };
                 sets.push(retried(clock, payment, next, paid_for.as_deref(), now)?);
             }
