@@ -169,7 +169,7 @@ impl From<RandomnessUnavailable> for Error {
 #[non_exhaustive]
 pub enum Conflict {
     /// Another record has a value that must be unique.
-    #[error("{holder} has this {unique}")]
+    #[error("{}", taken(*unique, holder))]
     Taken {
         /// The rule of uniqueness.
         unique: Unique,
@@ -309,6 +309,14 @@ impl Error {
             }
             (a, b) => Ok((a?, b?)),
         }
+    }
+}
+
+fn taken(unique: Unique, holder: &Key) -> String {
+    if unique == Unique::LiveSubscription {
+        format!("the user has a live subscription already: {holder}")
+    } else {
+        format!("{holder} has this {unique}")
     }
 }
 

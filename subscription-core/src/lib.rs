@@ -143,8 +143,8 @@ pub use service::{
 };
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    Action, BillingState, Effective, ManagedBy, NewSubscription, NoInput, Phase, Quantity,
-    Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
+    PauseInput, Phase, Quantity, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

@@ -85,6 +85,12 @@ impl Billing {
         &self.service
     }
 
+    /// The same billing for another actor, whom its events name.
+    #[must_use]
+    pub fn by(&self, actor: Actor) -> Self {
+        Self { service: self.service.by(actor), policy: Arc::clone(&self.policy) }
+    }
+
     /// Takes steps that are due, up to `limit`, the longest due first.
     ///
     /// A step is one commit: the subscription, its event and the payment that it asks for. A step that loses to

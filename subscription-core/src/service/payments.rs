@@ -154,9 +154,13 @@ impl SubscriptionService {
             let current = self.payment(id).await?;
             expect_version(&*current, version)?;
             let now = self.now();
-            let paid_for = self.on_clock(&current).await?;
-            let (Some(paid_for), Some(asked)) = (paid_for, &current.asked) else {
-                let managed = Managed { by: ManagedBy::Caller, fields: Vec::new() };
+            let paid_for = self.store().get_as::<Subscription>(&current.subscription_id).await?;
+            let by = paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
+            let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
+            let (Some(paid_for), Some(asked)) = (on_clock, &current.asked) else {
+                // Callers manage a payment that pays for no period, whoever manages its subscription.
+                let by = if by == ManagedBy::Provider { by } else { ManagedBy::Caller };
+                let managed = Managed { by, fields: Vec::new() };
                 return Err(Conflict::from(managed).into());
             };
             current.status.step(PaymentStatus::Pending).map_err(Conflict::from)?;
