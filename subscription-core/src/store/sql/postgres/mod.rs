@@ -4,6 +4,7 @@ mod amount;
 mod commit_one_statement;
 mod commit_transaction;
 mod feed;
+mod leader_lock;
 mod listen;
 mod notify;
 mod open;
@@ -27,6 +28,7 @@ use super::table::{Table, key_values};
 use super::value::Columns as _;
 use super::{SqlStore, access};
 use commit_one_statement::{OneStatement, one_statement};
+pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
 use open::Readiness;
 
