@@ -18,12 +18,12 @@ use super::rate::RouteLimit;
 use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
-    authentication, documents, entitlement, events, me, operations, payments, plans, subscriptions,
-    users,
+    authentication, clock, documents, entitlement, events, me, operations, payments, plans,
+    subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 11] = [
+pub(crate) static AREAS: [&Area; 12] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -32,6 +32,7 @@ pub(crate) static AREAS: [&Area; 11] = [
     &entitlement::AREA,
     &me::AREA,
     &events::AREA,
+    &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,
@@ -61,6 +62,20 @@ impl Area {
     pub(crate) const fn new(path: &'static str, routes: &'static [Route]) -> Self {
         Self { path, routes, is_private: false, any_host: false, for_operators: false }
     }
+}
+
+/// The settings that routes depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served<'a> {
+    /// The changes that people may make to their own subscriptions.
+    pub(crate) self_service: &'a [SelfService],
+    /// The clock can be turned.
+    pub(crate) clock: bool,
+}
+
+impl Served<'_> {
+    /// Every route is served.
+    pub(crate) const ALL: Self = Self { self_service: &SelfService::ALL, clock: true };
 }
 
 /// True if responses to a path must not be cached.
@@ -112,6 +127,8 @@ pub(crate) struct Route {
     pub(crate) body_is_optional: bool,
     /// The route is served only where people may make this change themselves.
     pub(crate) self_service: Option<SelfService>,
+    /// The route is served only where the clock can be turned.
+    pub(crate) needs_clock: bool,
     /// The rate limit of the route itself.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
@@ -142,14 +159,16 @@ impl Route {
             body_bytes_max,
             body_is_optional: false,
             self_service: None,
+            needs_clock: false,
             limit: None,
             handler,
         }
     }
 
-    /// True if the route is served where people may make these changes themselves.
-    pub(crate) fn is_served(&self, self_service: &[SelfService]) -> bool {
-        self.self_service.is_none_or(|needed| self_service.contains(&needed))
+    /// True if the route is served with these settings.
+    pub(crate) fn is_served(&self, with: Served<'_>) -> bool {
+        self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
+            && (with.clock || !self.needs_clock)
     }
 
     /// True if requests to this route carry an access token.
@@ -219,13 +238,13 @@ pub(crate) fn find(
     method: &Method,
     segments: &[Cow<'_, str>],
     surface: Surface,
-    self_service: &[SelfService],
+    with: Served<'_>,
 ) -> Found {
     // HEAD is answered as GET, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let shown = || {
         let areas = AREAS.iter().filter(|area| surface == Surface::Whole || area.for_operators);
-        areas.flat_map(|area| area.routes).filter(|route| route.is_served(self_service))
+        areas.flat_map(|area| area.routes).filter(|route| route.is_served(with))
     };
     for route in shown().filter(|route| route.method == wanted) {
         if let Some(variable) = matches(route.pattern, segments) {
@@ -263,7 +282,7 @@ mod tests {
 
     fn find(method: &Method, path: &str) -> Found {
         let segments: Vec<_> = path.split('/').skip(1).map(Cow::from).collect();
-        super::find(method, &segments, Surface::Whole, &SelfService::ALL)
+        super::find(method, &segments, Surface::Whole, Served::ALL)
     }
 
     #[test]
