@@ -95,7 +95,10 @@ impl BackgroundWork {
         let mut running = None;
         let mut skew_checked: Option<Instant> = None;
         while !stop.is_set() {
-            let leads = leader.leads().await;
+            let leads = tokio::select! {
+                leads = leader.leads() => leads,
+                () = stop.wait() => break,
+            };
             self.metrics.leads(leads);
             match (leads, running.take()) {
                 (true, None) => {
