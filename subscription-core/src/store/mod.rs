@@ -59,7 +59,7 @@ pub use timed::{StoreCall, StoreMeter, TimedStore};
 pub use user_query::{EmailKey, EmailPrefix, UserFilter, UserQuery};
 
 #[cfg(feature = "postgres")]
-pub use sql::postgres::{PostgresOptions, PostgresStore};
+pub use sql::postgres::{LeaderLock, PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

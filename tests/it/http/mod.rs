@@ -4,6 +4,7 @@
 
 mod authentication;
 mod checkout;
+mod clock;
 mod conditions;
 mod cors;
 mod deletions;

@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt as _, Full};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
-use subscription_core::{CheckoutHosts, CheckoutProvider, MemoryStore, Store, SubscriptionService};
-use subscription_http::{Api, RateLimits, SelfService, Timeouts};
+use subscription_core::{
+    CheckoutHosts, CheckoutProvider, Clock as _, Error, ManualClock, MemoryStore, Store,
+    SubscriptionService, Timestamp,
+};
+use subscription_http::{
+    Advanced, Api, PaymentReports, RateLimits, SelfService, Timeouts, TurnedClock,
+};
 use test_support::logs;
 use test_support::service_world::of;
 
@@ -28,6 +34,23 @@ pub(crate) struct HttpWorld {
     pub(crate) auth: AuthWorld,
     /// The credential of a client with every scope but `assert-ip`.
     pub(crate) server: String,
+}
+
+/// The world's clock, which callers can turn; nothing falls due by it.
+#[derive(Debug)]
+struct WorldClock(ManualClock);
+
+#[async_trait]
+impl TurnedClock for WorldClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
+        self.0.set(to);
+        // So that a test sees what was asked for.
+        Ok(Advanced { now: to, steps: payments as u64, done: true })
+    }
 }
 
 /// The request of an answer.
@@ -79,6 +102,7 @@ impl HttpWorld {
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
+            .turned_clock(WorldClock(auth.clock.clone()))
             .build();
         let mut world = Self { api, auth, server: String::new() };
         world.client(WEB, ClientKind::Public, Scope::is_public).await;
