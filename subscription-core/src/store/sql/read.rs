@@ -14,7 +14,7 @@ use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
     ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, PaymentQuery, Position, Query, Record,
-    SortKey, Store, StoreError, UniqueValue, UserQuery,
+    SessionQuery, SortKey, Store, StoreError, UniqueValue, UserQuery,
 };
 use crate::values::clock::Timestamp;
 
@@ -24,7 +24,7 @@ const EVENTS_A_BATCH: usize = 500;
 #[async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        let rows = self.0.rows(Statement::one(key)).await?;
+        let rows = self.0.few_rows(Statement::one(key)).await?;
         rows.first().map(|row| (Table::of(key).read)(row)).transpose()
     }
 
@@ -43,7 +43,11 @@ impl<D: Dialect> Store for SqlStore<D> {
         let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
-        let rows = self.0.rows(statement).await?;
+        let rows = if is_of_one(query) {
+            self.0.few_rows(statement).await?
+        } else {
+            self.0.rows(statement).await?
+        };
         let limit = limit.map_or(rows.len(), PageLimit::get);
         let items = rows.iter().take(limit).map(|row| (table.read)(row));
         let items = items.collect::<Result<Vec<_>, _>>()?;
@@ -115,6 +119,20 @@ fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
     });
     let rest = format!("WHERE {of_subject}sequence > $1 ORDER BY sequence LIMIT $2");
     Statement::select::<RecordedEvent>(&rest, values)
+}
+
+/// True for a list of one user or one subscription.
+const fn is_of_one(query: &Query) -> bool {
+    match query {
+        Query::Subscription(query) => query.filter.user_id.is_some(),
+        Query::Payment(_) | Query::Session(SessionQuery::LiveOf { .. }) => true,
+        Query::Plan(_)
+        | Query::User(_)
+        | Query::Session(_)
+        | Query::Client(_)
+        | Query::Idempotency(_)
+        | Query::Document(_) => false,
+    }
 }
 
 /// The position of a record in a list that has positions.
