@@ -24,6 +24,7 @@ pub(in crate::stores) enum Fault {
     ChecksValuesBeforeVersions,
     SplitsLargeSets,
     TakesTheLastOfTwoWrites,
+    KeepsPeriodsOfCanceledPayments,
 
     // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,
@@ -37,6 +38,8 @@ pub(in crate::stores) enum Fault {
     // Faults of reads.
     LosesBlocked,
     LosesSettled,
+    LosesBilling,
+    LosesWhatIsAsked,
     SortsTheKeysOfMetadata,
     NormalizesPrices,
     CutsTimesToMilliseconds,
@@ -89,6 +92,8 @@ pub(in crate::stores) enum Fault {
     NamesThePositionAtTheEnd,
     HidesThatMoreFollow,
     GivesOneTooMany,
+    ListsTheDueTooLate,
+    ListsDuePaymentsOfEveryStatus,
     MixesPaymentsOfAllSubscriptions,
 
     // Faults of concurrent calls.
