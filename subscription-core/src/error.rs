@@ -169,7 +169,7 @@ impl From<RandomnessUnavailable> for Error {
 #[non_exhaustive]
 pub enum Conflict {
     /// Another record has a value that must be unique.
-    #[error("{holder} has this {unique}")]
+    #[error("{}", taken(*unique, holder))]
     Taken {
         /// The rule of uniqueness.
         unique: Unique,
@@ -193,7 +193,7 @@ pub enum Conflict {
     },
     /// The payment pays for a period: its amount, currency and subscription are those that were asked for, and it
     /// is not deleted while it is open.
-    #[error("the payment is for a period: its {} cannot change", fields.join(", "))]
+    #[error("{}", of_period(fields))]
     PaymentOfPeriod {
         /// The fields that the request would change; all of them if it would delete the payment.
         fields: Vec<&'static str>,
@@ -309,6 +309,22 @@ impl Error {
             }
             (a, b) => Ok((a?, b?)),
         }
+    }
+}
+
+fn taken(unique: Unique, holder: &Key) -> String {
+    if unique == Unique::LiveSubscription {
+        format!("the user has a live subscription already: {holder}")
+    } else {
+        format!("{holder} has this {unique}")
+    }
+}
+
+fn of_period(fields: &[&str]) -> String {
+    if fields.is_empty() {
+        "the payment is for a period and is open: cancel it before it is deleted".to_owned()
+    } else {
+        format!("the payment is for a period: its {} cannot change", fields.join(", "))
     }
 }
 

@@ -112,6 +112,7 @@
 pub mod accounts;
 #[cfg(feature = "auth")]
 pub mod auth;
+pub mod billing;
 mod error;
 pub mod events;
 #[cfg(feature = "auth")]
@@ -137,13 +138,13 @@ pub use plans::{
 #[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, Others, Outcome, Pause, Reported,
-    Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
+    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
+    Pause, Report, Reported, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    Action, BillingState, Effective, ManagedBy, NewSubscription, NoInput, Phase, Quantity,
-    Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
+    PauseInput, Phase, Quantity, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

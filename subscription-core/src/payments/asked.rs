@@ -67,12 +67,12 @@ impl super::Payment {
         self.asked.as_ref().and_then(|asked| asked.next_attempt_at)
     }
 
-    /// When something is to be done about the payment: collecting it while it is pending, retrying it while it
-    /// has failed. `None` for all other payments, and for those that pay for no period.
+    /// When something is to be done about the payment: collecting it while it is pending or processing, retrying
+    /// it while it has failed. `None` for all other payments, and for those that pay for no period.
     pub fn action_at(&self) -> Option<Timestamp> {
         let asked = self.asked.as_ref()?;
         match self.status {
-            PaymentStatus::Pending => Some(asked.due_at),
+            PaymentStatus::Pending | PaymentStatus::Processing => Some(asked.due_at),
             PaymentStatus::Failed => asked.next_attempt_at,
             _ => None,
         }

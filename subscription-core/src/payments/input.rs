@@ -59,12 +59,18 @@ impl NewPayment {
         let amount = fields.required("amount", amount);
         let currency = fields.required("currency", string);
         let external_payment_id = fields.nullable("external_payment_id", string).or(None);
-        let status = fields.optional("status", string);
         let metadata = fields.metadata().or(None);
+        let faults_before = fields.faults();
+        let status = fields.optional("status", string);
         let kind = fields.nullable("kind", string).or(None);
         let period_start = fields.nullable("period_start", string).or(None);
         let period_end = fields.nullable("period_end", string).or(None);
         let next_attempt_at = fields.nullable("next_attempt_at", string).or(None);
+        if fields.faults() == faults_before {
+            let period = (kind, period_start, period_end);
+            let faults = period_faults(period, status, next_attempt_at);
+            faults.iter().for_each(|fault| fields.note(fault.clone()));
+        }
         note_amount(&mut fields, amount, currency);
         let payment = (|| {
             let required = Self::new(subscription_id?, amount?, currency?);
@@ -82,30 +88,40 @@ impl NewPayment {
         fields.finish(payment)
     }
 
-    /// The faults of the period: a kind needs a period, and a period needs a kind.
+    /// The faults of the period.
     pub(super) fn period_faults(&self) -> Faults {
-        let mut faults = Faults::default();
-        let mut fault = |code, field: &'static str, message: &'static str| {
-            faults.push(InvalidValue::new(code, message).at(field));
-        };
-        match (self.kind, self.period_start, self.period_end) {
-            (Some(_), None, _) => {
-                fault(FaultCode::Required, "period_start", "is required with a kind");
-            }
-            (None, Some(_), _) | (None, _, Some(_)) => {
-                fault(FaultCode::Required, "kind", "is required with a period");
-            }
-            (Some(_), Some(start), Some(end)) if end <= start => {
-                fault(FaultCode::OutOfRange, "period_end", "must be after period_start");
-            }
-            _ => {}
-        }
-        let failed = self.kind.is_some() && self.status == Some(PaymentStatus::Failed);
-        if self.next_attempt_at.is_some() && !failed {
-            faults.push(only_failed());
-        }
-        faults
+        let period = (self.kind, self.period_start, self.period_end);
+        period_faults(period, self.status, self.next_attempt_at)
     }
+}
+
+/// The faults of a period: a kind needs a period, and a period needs a kind.
+fn period_faults(
+    period: (Option<PaymentKind>, Option<Timestamp>, Option<Timestamp>),
+    status: Option<PaymentStatus>,
+    next_attempt_at: Option<Timestamp>,
+) -> Faults {
+    let mut faults = Faults::default();
+    let mut fault = |code, field: &'static str, message: &'static str| {
+        faults.push(InvalidValue::new(code, message).at(field));
+    };
+    match period {
+        (Some(_), None, _) => {
+            fault(FaultCode::Required, "period_start", "is required with a kind");
+        }
+        (None, Some(_), _) | (None, _, Some(_)) => {
+            fault(FaultCode::Required, "kind", "is required with a period");
+        }
+        (Some(_), Some(start), Some(end)) if end <= start => {
+            fault(FaultCode::OutOfRange, "period_end", "must be after period_start");
+        }
+        _ => {}
+    }
+    let failed = period.0.is_some() && status == Some(PaymentStatus::Failed);
+    if next_attempt_at.is_some() && !failed {
+        faults.push(only_failed());
+    }
+    faults
 }
 
 /// The input that changes a payment. A field that is `None` or absent stays as it is.

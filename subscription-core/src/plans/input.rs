@@ -162,6 +162,10 @@ impl PlanChanges {
             currency: fields.nullable("currency", string),
             trial_period: fields.nullable("trial_period", string),
         };
+        let checked = changes.price.map(|price| check_price(price, changes.currency.or(None)));
+        if let Some(Err(fault)) = checked {
+            fields.note(fault);
+        }
         fields.finish(Some(changes))
     }
 }

@@ -15,6 +15,7 @@ use crate::values::clock::Timestamp;
 use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::input::Field;
 
 /// A subscription as it is to be written, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,17 @@ pub struct Others {
     pub behind: bool,
     /// One of those that are behind is to be tried: it is not failed, or has a next attempt.
     pub to_try: bool,
+}
+
+/// The report of a payment: an update of its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report<'r> {
+    /// The payment before the update.
+    pub before: &'r Payment,
+    /// The payment after the update.
+    pub after: Payment,
+    /// The next attempt that was sent with a failure. If absent, the schedule of retries decides.
+    pub next_attempt_at: Field<Timestamp>,
 }
 
 /// What follows from the report of a payment.
@@ -120,11 +132,18 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// True if subscriptions can be managed by the clock.
     fn bills(&self) -> bool;
 
-    /// A new subscription, with the payment to ask for.
-    fn create(&self, made: Subscription, plan: &Plan, now: Timestamp) -> Result<Outcome, Error>;
+    /// A new subscription, with the payment to ask for. It is `imported` if the input has a status: its running
+    /// period is paid.
+    fn create(
+        &self,
+        made: Subscription,
+        imported: bool,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<Outcome, Error>;
 
     /// An updated subscription. `after` is the subscription with the fields of the update, not yet checked
-    /// against the rules of its manager; `plan` is its plan if it changed.
+    /// against the rules of its manager.
     fn change(
         &self,
         before: &Subscription,
@@ -143,8 +162,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// A payment with a period whose status was reported, and what follows for its subscription.
     fn report(
         &self,
-        before: &Payment,
-        after: Payment,
+        report: Report<'_>,
         subscription: &Subscription,
         others: Others,
         now: Timestamp,
@@ -163,7 +181,13 @@ impl Rules for CallerRules {
         false
     }
 
-    fn create(&self, made: Subscription, _: &Plan, _: Timestamp) -> Result<Outcome, Error> {
+    fn create(
+        &self,
+        made: Subscription,
+        _: bool,
+        _: &Plan,
+        _: Timestamp,
+    ) -> Result<Outcome, Error> {
         refuse_clock(made.managed_by)?;
         Ok(Outcome::of(made, Change::Created))
     }
@@ -190,15 +214,8 @@ impl Rules for CallerRules {
         by_caller(subscription, action, now)
     }
 
-    fn report(
-        &self,
-        _: &Payment,
-        after: Payment,
-        _: &Subscription,
-        _: Others,
-        _: Timestamp,
-    ) -> Reported {
-        Reported { payment: after, subscription: None }
+    fn report(&self, report: Report<'_>, _: &Subscription, _: Others, _: Timestamp) -> Reported {
+        Reported { payment: report.after, subscription: None }
     }
 
     fn step(&self, _: &Subscription, _: Timestamp) -> Option<Step> {
@@ -207,7 +224,7 @@ impl Rules for CallerRules {
 }
 
 /// A verb on a subscription that its callers manage: an update of the status.
-pub fn by_caller(
+pub(crate) fn by_caller(
     subscription: &Subscription,
     action: Action,
     now: Timestamp,

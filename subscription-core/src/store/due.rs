@@ -33,7 +33,8 @@ impl DueSubscriptions {
 }
 
 /// A page of the payments in one status whose [`action_at`](Payment::action_at) is at `until` or before, the
-/// longest due first: pending ones to collect, or failed ones to retry.
+/// longest due first: pending ones to collect, processing ones whose collection has begun, or failed ones to
+/// retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DuePayments {

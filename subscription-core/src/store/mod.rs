@@ -65,7 +65,7 @@ pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::{SqlStore, error::OpenError};
 
-/// Stores records: four reads and one write.
+/// Stores records: four reads, and one write for one change set or for many.
 ///
 /// [`StoreExt`] has the same reads for one kind of record.
 ///
@@ -110,6 +110,9 @@ pub use sql::{SqlStore, error::OpenError};
 ///   writes, so a store whose file is gone, whose disk is full or that is read-only refuses it, as it
 ///   would any other set, with [`StoreError::Unavailable`].
 /// - [`StoreError::Unavailable`] is the only error after which a set may have been applied.
+/// - [`commit_each`](Store::commit_each) returns a result for each set, in their order, and leaves the records
+///   and the events that commits of one set after the other leave: a set is judged by what the sets before
+///   it have written, and a refused set does not affect the others.
 ///
 /// # Lists
 ///
@@ -148,6 +151,18 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Applies all of a change set or none of it.
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError>;
+
+    /// Commits each set alone, in order: each is accepted or refused by itself.
+    ///
+    /// A store that can share a transaction or a round trip among the sets overrides this method. A store
+    /// that wraps another one forwards it.
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let mut outcomes = Vec::with_capacity(sets.len());
+        for changes in sets {
+            outcomes.push(self.commit(changes).await);
+        }
+        outcomes
+    }
 }
 
 /// Reads of one [`Kind`] of record, for every [`Store`].
@@ -204,7 +219,8 @@ fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> 
 impl<S: Store + ?Sized> StoreExt for S {}
 
 /// The future that a method of [`Store`] returns.
-type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+type Pending<'a, T> = Outcome<'a, Result<T, StoreError>>;
+type Outcome<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A pointer to a store is a store. A call returns the future of the store itself, not one around it.
 macro_rules! pointers_to_stores {
@@ -252,6 +268,17 @@ macro_rules! pointers_to_stores {
                 Self: 'f,
             {
                 (**self).commit(changes)
+            }
+
+            fn commit_each<'a, 'f>(
+                &'a self,
+                sets: Vec<ChangeSet>,
+            ) -> Outcome<'f, Vec<Result<(), StoreError>>>
+            where
+                'a: 'f,
+                Self: 'f,
+            {
+                (**self).commit_each(sets)
             }
         }
     )+};

@@ -14,7 +14,9 @@ use crate::values::as_text::named_enum;
 
 /// Receives the measurements of a [`TimedStore`].
 pub trait StoreMeter: Send + Sync + fmt::Debug {
-    /// Receives a call that returned after `took`, with its error if it failed or was refused.
+    /// Receives a call that returned after `took`, with its error if it failed or was refused. Of a call of
+    /// [`commit_each`](Store::commit_each) this is the error of a set that failed, or else of one that was
+    /// refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
 
     /// Receives the numbers of sessions that a commit opened and revoked.
@@ -56,6 +58,7 @@ named_enum! {
         Documents = "documents",
         Events = "events",
         Commit = "commit",
+        CommitEach = "commit_each",
     }
 }
 
@@ -150,17 +153,40 @@ impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        let (mut opened, mut revoked) = (0, 0);
-        for event in &changes.events {
-            if let Subject::Session(_) = event.subject {
-                opened += u64::from(event.change == Change::Created);
-                revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
-            }
-        }
+        let (opened, revoked) = sessions(&changes);
         let done = self.timed(StoreCall::Commit, self.inner.commit(changes)).await;
         if done.is_ok() {
             self.meter.sessions(opened, revoked);
         }
         done
     }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let sessions: Vec<_> = sets.iter().map(sessions).collect();
+        let begun = Instant::now();
+        let done = self.inner.commit_each(sets).await;
+        let mut errors = done.iter().filter_map(|outcome| outcome.as_ref().err());
+        let refusal = errors.clone().next();
+        let failed =
+            |error: &&_| matches!(error, StoreError::Unavailable(_) | StoreError::Damaged(_));
+        self.meter.called(StoreCall::CommitEach, begun.elapsed(), errors.find(failed).or(refusal));
+        for ((opened, revoked), _) in
+            sessions.into_iter().zip(&done).filter(|(_, done)| done.is_ok())
+        {
+            self.meter.sessions(opened, revoked);
+        }
+        done
+    }
+}
+
+/// The numbers of sessions that a change set opens and revokes.
+fn sessions(changes: &ChangeSet) -> (u64, u64) {
+    let (mut opened, mut revoked) = (0, 0);
+    for event in &changes.events {
+        if let Subject::Session(_) = event.subject {
+            opened += u64::from(event.change == Change::Created);
+            revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
+        }
+    }
+    (opened, revoked)
 }

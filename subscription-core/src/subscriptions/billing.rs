@@ -11,7 +11,7 @@ use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::values::id::PlanId;
 use crate::values::input::Field;
 
@@ -167,6 +167,15 @@ pub enum ScheduledChange {
 }
 
 impl BillingState {
+    /// Clears all that the clock would still do.
+    pub fn stop(&mut self) {
+        self.next_action_at = None;
+        self.scheduled_change = None;
+        self.resumes_at = None;
+        self.dunning_ended_at = None;
+        self.lapses_at = None;
+    }
+
     /// The state in its box, or `None` if nothing of it is set.
     pub(crate) fn kept(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
@@ -175,12 +184,36 @@ impl BillingState {
 
 /// A change of fields that the clock or a provider manages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the subscription is managed by the {by}, which sets its {}", fields.join(", "))]
+#[error("{}", self.message())]
 pub struct Managed {
     /// Who manages the subscription.
     pub by: ManagedBy,
     /// The fields that the input would change.
     pub fields: Vec<&'static str>,
+}
+
+impl Managed {
+    /// The reason, and what the caller can do instead.
+    fn message(&self) -> String {
+        let manager = match self.by {
+            ManagedBy::Caller => {
+                return "callers manage the subscription: set managed_by to clock first".to_owned();
+            }
+            ManagedBy::Clock => "the clock",
+            ManagedBy::Provider => "a payment provider",
+        };
+        let verbs = self.fields.iter().any(|field| ["status", "ends_at"].contains(field));
+        let sets = match self.fields.join(", ") {
+            fields if fields.is_empty() => String::new(),
+            fields => format!(" and sets its {fields}"),
+        };
+        let instead = match (self.by, verbs) {
+            (ManagedBy::Clock, true) => ": use cancel, pause or resume instead",
+            (ManagedBy::Clock, false) => ": set managed_by to caller first",
+            _ => "",
+        };
+        format!("{manager} manages the subscription{sets}{instead}")
+    }
 }
 
 impl Subscription {
@@ -217,7 +250,7 @@ impl Subscription {
             ("external_subscription_id", sets(&changes.external_subscription_id, external_id)),
             ("price", sets(&changes.price, self.price().as_ref())),
             ("quantity", differs(changes.quantity.as_ref(), &self.quantity)),
-            ("credit", changes.credit.is_some_and(|credit| Some(credit) != self.credit())),
+            ("credit", differs(changes.credit.as_ref(), &self.credit().unwrap_or_default())),
             ("trial_ends_at", sets(&changes.trial_ends_at, self.trial_ends_at().as_ref())),
             ("resumes_at", sets(&changes.resumes_at, self.resumes_at().as_ref())),
         ];
@@ -260,10 +293,15 @@ impl Subscription {
             faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("quantity"));
         }
         if billing.trial_ends_at.is_some_and(|end| end <= self.starts_at) {
-            let message = "must be after starts_at";
-            faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("trial_ends_at"));
+            faults.push(trial_before_start());
         }
     }
+}
+
+/// The fault of a trial that ends at the start or before it.
+pub(super) fn trial_before_start() -> Fault {
+    let message = "must be after starts_at";
+    InvalidValue::new(FaultCode::OutOfRange, message).at("trial_ends_at")
 }
 
 impl FromStr for BillingState {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::billing::trial_before_start;
 use super::{ManagedBy, Quantity, SubscriptionStatus, before_start};
 use crate::plans::{BillingCycle, Plan};
 use crate::values::as_text::must_be_one_of;
@@ -100,6 +101,8 @@ impl NewSubscription {
         let credit = fields.nullable("credit", amount).or(None);
         let trial_ends_at = fields.nullable("trial_ends_at", string);
         let resumes_at = fields.nullable("resumes_at", string).or(None);
+        note_digits(&mut fields, currency, price, credit);
+        note_trial(&mut fields, starts_at, trial_ends_at.or(None));
         note_misplaced(&mut fields, starts_at, renews_at.or(None), ends_at);
         let subscription = user_id.zip(subscription_plan_id).map(|(user_id, plan_id)| Self {
             external_subscription_id,
@@ -183,10 +186,17 @@ impl SubscriptionChanges {
             quantity: fields.optional("quantity", |json| json.parse()),
             price: fields.nullable("price", amount),
             currency: fields.nullable("currency", string),
-            credit: fields.optional("credit", amount),
+            // A subscription without credit shows null.
+            credit: match fields.nullable("credit", amount) {
+                Field::Absent => None,
+                credit => Some(credit.or(None).unwrap_or_default()),
+            },
             trial_ends_at: fields.nullable("trial_ends_at", string),
             resumes_at: fields.nullable("resumes_at", string),
         };
+        let (price, currency) = (changes.price.or(None), changes.currency.or(None));
+        note_digits(&mut fields, currency, price, changes.credit);
+        note_trial(&mut fields, changes.starts_at, changes.trial_ends_at.or(None));
         let (renews_at, ends_at) = (changes.renews_at.or(None), changes.ends_at.or(None));
         note_misplaced(&mut fields, changes.starts_at, renews_at, ends_at);
         fields.finish(Some(changes))
@@ -200,6 +210,35 @@ fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
             [ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str),
         )),
         by @ (ManagedBy::Caller | ManagedBy::Clock) => Ok(by),
+    }
+}
+
+/// Adds the faults of amounts that have too many digits for the currency, if the input alone shows them.
+fn note_digits(
+    fields: &mut Fields<'_>,
+    currency: Option<Currency>,
+    price: Option<Amount>,
+    credit: Option<Amount>,
+) {
+    for (field, amount) in [("price", price), ("credit", credit)] {
+        if let Some((currency, amount)) = currency.zip(amount)
+            && let Err(fault) = currency.check_digits(amount, field)
+        {
+            fields.note(fault);
+        }
+    }
+}
+
+/// Adds the fault of a trial that ends before the start, if the input alone shows it.
+fn note_trial(
+    fields: &mut Fields<'_>,
+    starts_at: Option<Timestamp>,
+    trial_ends_at: Option<Timestamp>,
+) {
+    if let Some((starts_at, ends_at)) = starts_at.zip(trial_ends_at)
+        && ends_at <= starts_at
+    {
+        fields.note(trial_before_start());
     }
 }
 

@@ -162,15 +162,25 @@ impl Subscription {
         Ok(made)
     }
 
-    /// The subscription, expired at `now` from any status; `None` if it is expired already. For accounts that
-    /// are deleted.
+    /// The subscription, expired at `now` from any status, and left to its caller; `None` if it is expired
+    /// already. For accounts that are deleted.
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
         if self.status == Expired {
             return None;
         }
         let (updated_at, version) = (now.max(self.updated_at), self.version.next());
-        let status = Expired;
-        let mut expired = Self { status, is_active: false, updated_at, version, ..self.clone() };
+        let mut expired = Self {
+            status: Expired,
+            is_active: false,
+            managed_by: ManagedBy::Caller,
+            live_key: None,
+            updated_at,
+            version,
+            ..self.clone()
+        };
+        if let Some(billing) = &mut expired.billing {
+            billing.stop();
+        }
         expired.set_end_by_status(now);
         Some(expired)
     }

@@ -1,6 +1,8 @@
 //! The verbs: changes that a caller names by what they do, instead of by fields.
 
 use super::SubscriptionStatus;
+use serde::Serialize;
+
 use super::{Managed, ManagedBy, Subscription, SubscriptionChanges, SubscriptionRefused};
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
@@ -19,7 +21,8 @@ named_enum! {
 }
 
 /// A verb with its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
     /// Ends the subscription. Without a time, the status decides when.

@@ -129,9 +129,9 @@ impl<'a> Fields<'a> {
 
     /// Reads a field that is required; if it is absent, a fault is recorded.
     pub(crate) fn required<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
-        let faults_before = self.faults.iter().len();
+        let faults_before = self.faults();
         let value = self.optional(name, parse);
-        if value.is_none() && self.faults.iter().len() == faults_before {
+        if value.is_none() && self.faults() == faults_before {
             self.note(InvalidValue::new(FaultCode::Required, "is required").at(name));
         }
         value
@@ -186,6 +186,11 @@ impl<'a> Fields<'a> {
                 .ok()
         });
         Some(read.collect())
+    }
+
+    /// The number of faults so far.
+    pub(crate) fn faults(&self) -> usize {
+        self.faults.iter().len()
     }
 
     /// Records a fault.

@@ -1,15 +1,17 @@
-//! The bodies of responses that are not records: users, sessions, tokens, and what people see of their
-//! subscriptions.
+//! The bodies of responses that are not records: users, sessions, tokens, what people see of their
+//! subscriptions, and timelines.
 
 use std::net::IpAddr;
 
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use subscription_core::auth::{Session, SignedIn, User};
+use subscription_core::billing::Upcoming;
 use subscription_core::plans::{NodeQuota, Tier};
 use subscription_core::{
-    Amount, BillingCycle, Description, Email, Features, Name, Plan, SessionId, Slug, Subscription,
-    SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId, Version,
+    Amount, BillingCycle, Currency, Description, Email, Features, Name, PaymentKind, Plan,
+    SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus, Text, Timestamp,
+    UserId, Version,
 };
 
 use super::self_service::SelfService;
@@ -191,5 +193,50 @@ impl<'a> MySubscription<'a> {
             },
             actions,
         }
+    }
+}
+
+/// The steps that a subscription will take.
+#[derive(Serialize)]
+pub(crate) struct TimelineBody {
+    data: Vec<UpcomingBody>,
+    has_more: bool,
+}
+
+#[derive(Serialize)]
+struct UpcomingBody {
+    at: Timestamp,
+    step: StepKind,
+    status: SubscriptionStatus,
+    ask: Option<AskBody>,
+}
+
+/// A payment that will be asked for: fields of the payment.
+#[derive(Serialize)]
+struct AskBody {
+    kind: PaymentKind,
+    period_start: Timestamp,
+    period_end: Option<Timestamp>,
+    amount: Amount,
+    currency: Currency,
+    due_at: Timestamp,
+}
+
+impl TimelineBody {
+    pub(crate) fn new(steps: &[Upcoming], has_more: bool) -> Self {
+        let data = steps.iter().map(|upcoming| UpcomingBody {
+            at: upcoming.at,
+            step: upcoming.step,
+            status: upcoming.status,
+            ask: upcoming.ask.as_ref().map(|ask| AskBody {
+                kind: ask.kind,
+                period_start: ask.period_start,
+                period_end: ask.period_end,
+                amount: ask.amount,
+                currency: ask.currency,
+                due_at: ask.due_at,
+            }),
+        });
+        Self { data: data.collect(), has_more }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
+use subscription_core::billing::Billing;
 use subscription_core::{CheckoutHosts, Clock, SubscriptionService};
 
 use super::clients::Clients;
@@ -16,6 +17,7 @@ use super::json_cache::JsonCaches;
 use super::long_polls::{EventSignal, LongPolls};
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
+use super::routes::Served;
 use super::self_service::SelfService;
 use super::{Api, Surface};
 use crate::metrics::Metrics;
@@ -61,6 +63,7 @@ pub(crate) struct State {
     pub(crate) json_caches: JsonCaches,
     /// In the order of the enum, each once.
     pub(crate) self_service: Vec<SelfService>,
+    pub(crate) billing: Option<Billing>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
 }
@@ -69,6 +72,11 @@ impl State {
     /// True for a proxy whose `x-forwarded-for` is believed.
     pub(crate) fn trusts(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.trusted_proxies.contains(&ip)
+    }
+
+    /// The settings that routes depend on.
+    pub(crate) fn served(&self) -> Served<'_> {
+        Served { self_service: &self.self_service, billing: self.billing.is_some() }
     }
 }
 
@@ -98,6 +106,7 @@ impl ApiBuilder {
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
+            billing: None,
             checkout_hosts: CheckoutHosts::default(),
             long_polls,
         })
@@ -150,6 +159,14 @@ impl ApiBuilder {
     pub fn self_service(mut self, changes: &[SelfService]) -> Self {
         let allowed = SelfService::ALL.into_iter().filter(|change| changes.contains(change));
         self.0.self_service = allowed.collect();
+        self
+    }
+
+    /// Bills subscriptions that the clock manages, through [`Billing::service`], which replaces the service of
+    /// the builder. Without this, callers manage every subscription, and the routes of billing do not exist.
+    pub fn billing(mut self, billing: Billing) -> Self {
+        self.0.service = billing.service().clone();
+        self.0.billing = Some(billing);
         self
     }
 

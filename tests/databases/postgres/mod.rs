@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod explained;
+mod groups;
 mod index_costs;
 mod instances;
 mod limits;
@@ -34,6 +35,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut all = conformance("postgres", fresh);
     all.extend(lives::trials("postgres", fresh));
     all.extend(abandoned::trials());
+    all.extend(groups::trials());
     all.extend(instances::trials());
     all.extend(limits::trials());
     all

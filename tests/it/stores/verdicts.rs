@@ -169,6 +169,19 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (SplitsLargeSets, &["a_set_of_more_than_a_thousand_records_is_refused"]),
     (
+        RefusesTheSetsAfterARefusedOne,
+        &["a_stale_set_does_not_affect_the_others", "a_refused_set_does_not_affect_the_others"],
+    ),
+    (JudgesAllSetsByTheFirstState, &["a_set_is_judged_after_the_sets_before_it"]),
+    (
+        LeaksRefusedSetsIntoOthers,
+        &["a_stale_set_does_not_affect_the_others", "a_refused_set_does_not_affect_the_others"],
+    ),
+    (
+        CommitsTheLastSetFirst,
+        &["every_set_of_a_call_is_taken_in_its_order", "sets_of_any_form_are_taken_in_one_call"],
+    ),
+    (
         TakesTheLastOfTwoWrites,
         &[
             "a_set_that_names_a_record_twice_is_refused",
@@ -332,6 +345,7 @@ const TABLE: &[(Fault, &[&str])] = &[
         &[
             "of_racing_writes_of_one_version_exactly_one_wins",
             "no_increment_is_lost_if_the_refused_try_again",
+            "of_racing_calls_one_writes_each_record",
         ],
     ),
     (ChecksGuardsBeforeLocking, &["of_two_sets_that_guard_each_others_record_one_wins"]),

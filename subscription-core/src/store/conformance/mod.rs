@@ -19,6 +19,7 @@ pub mod accounts;
 pub mod atomicity;
 pub mod documents;
 pub mod due_lists;
+pub mod each;
 pub mod events;
 pub mod guards;
 pub mod idempotency;
@@ -103,6 +104,14 @@ macro_rules! store_conformance {
             atomicity on "current_thread" {
                 all_parts_of_a_change_set_are_taken_together,
                 a_refused_change_set_leaves_nothing_behind,
+            }
+            each on "current_thread" {
+                every_set_of_a_call_is_taken_in_its_order,
+                sets_of_any_form_are_taken_in_one_call,
+                a_stale_set_does_not_affect_the_others,
+                a_refused_set_does_not_affect_the_others,
+                a_set_is_judged_after_the_sets_before_it,
+                empty_and_bad_sets_of_a_call_are_judged_alone,
             }
             uniqueness on "current_thread" {
                 a_value_that_another_record_has_is_refused_to_a_new_one,
@@ -222,6 +231,7 @@ macro_rules! store_conformance {
                 of_two_sets_that_guard_each_others_record_one_wins,
                 no_subscription_is_left_without_its_plan,
                 no_subscription_is_left_to_a_deleted_user,
+                of_racing_calls_one_writes_each_record,
                 no_page_shows_a_part_of_a_commit,
                 what_was_committed_together_is_seen_together,
                 a_reader_that_follows_the_feed_misses_no_event,

@@ -216,6 +216,14 @@ impl Tables {
         Ok(())
     }
 
+    /// Checks the whole change set before anything is written: a half-applied set would leave an event about a
+    /// change that never happened.
+    fn commit(&mut self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.check(&changes)?;
+        self.apply(changes);
+        Ok(())
+    }
+
     fn apply(&mut self, changes: ChangeSet) {
         for delete in changes.deletes {
             match delete.key {
@@ -299,11 +307,11 @@ impl Store for MemoryStore {
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.write().commit(changes)
+    }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let mut tables = self.write();
-        // Checked for the whole change set before anything is written: a half-applied set would
-        // leave an event about a change that never happened.
-        tables.check(&changes)?;
-        tables.apply(changes);
-        Ok(())
+        sets.into_iter().map(|changes| tables.commit(changes)).collect()
     }
 }

@@ -21,6 +21,12 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// Commits a change set that was [checked](ChangeSet::check).
     fn commit(&self, changes: ChangeSet) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// Commits each of several change sets alone, in order. Returns a result for each.
+    fn commit_each(
+        &self,
+        sets: Vec<ChangeSet>,
+    ) -> impl Future<Output = Vec<Result<(), StoreError>>> + Send;
+
     /// The sequences of the first event that is kept and of the newest, as for
     /// [`EventPage::select`](crate::store::EventPage::select). Gives committed events their place in the feed,
     /// where commits do not do so themselves.

@@ -1,6 +1,7 @@
 //! Errors of the databases as errors of the store, and errors at opening.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::table::Table;
 use crate::store::{Key, Record, Source, StoreError, Unique};
@@ -8,6 +9,12 @@ use crate::store::{Key, Record, Source, StoreError, Unique};
 /// The error of a database that cannot be reached, or is full, locked or too slow.
 pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
     StoreError::Unavailable(source.into())
+}
+
+/// The same error for any number of change sets.
+pub(super) fn outages(why: impl Into<Source>) -> impl Iterator<Item = Result<(), StoreError>> {
+    let why: Arc<dyn std::error::Error + Send + Sync> = why.into().into();
+    std::iter::repeat_with(move || Err(unavailable(Arc::clone(&why))))
 }
 
 /// The error of the store for an error that has no particular meaning.

@@ -86,6 +86,24 @@ impl<D: Dialect> Store for SqlStore<D> {
         changes.check().map_err(StoreError::BadChangeSet)?;
         self.0.commit(changes).await
     }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let (mut sound, mut outcomes) = (Vec::new(), Vec::new());
+        for changes in sets {
+            outcomes.push(changes.check().map_err(StoreError::BadChangeSet));
+            if let Some(Ok(())) = outcomes.last() {
+                sound.push(changes);
+            }
+        }
+        if sound.is_empty() {
+            return outcomes;
+        }
+        let committed = self.0.commit_each(sound).await;
+        for (outcome, committed) in outcomes.iter_mut().filter(|it| it.is_ok()).zip(committed) {
+            *outcome = committed;
+        }
+        outcomes
+    }
 }
 
 /// Selects the next events, by the index of their record if the query names one.

@@ -2,7 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "each place knows a few of the faults")]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use subscription_core::plans::Plan;
 use subscription_core::store::StoreExt as _;
 
@@ -89,6 +89,50 @@ impl FaultyStore {
             ) => self.commit_parts(changes, false).await,
             (_, answer) => answer,
         }
+    }
+
+    /// Commits each of several sets as the fault has it.
+    pub(super) async fn commit_each_faultily(
+        &self,
+        mut sets: Vec<ChangeSet>,
+    ) -> Vec<Result<(), StoreError>> {
+        let is_reversed = self.has(Fault::CommitsTheLastSetFirst);
+        if is_reversed {
+            sets.reverse();
+        }
+        let mut first_state = HashMap::new();
+        for key in sets.iter().flat_map(|changes| &changes.writes).map(Record::key) {
+            first_state.insert(key.clone(), self.version(&key).await);
+        }
+        let mut outcomes: Vec<Result<(), StoreError>> = Vec::new();
+        let mut leaked = Vec::new();
+        for mut changes in sets {
+            let first = changes.writes.first().map(|write| (write.key(), write.version()));
+            let refusal = first.filter(|(key, version)| match self.fault {
+                Some(Fault::RefusesTheSetsAfterARefusedOne) => outcomes.iter().any(Result::is_err),
+                Some(Fault::JudgesAllSetsByTheFirstState) => {
+                    first_state.get(key) != Some(&version.previous())
+                }
+                _ => false,
+            });
+            if let Some((key, _)) = refusal {
+                outcomes.push(Err(StoreError::Conflict(key)));
+                continue;
+            }
+            let events = changes.events.clone();
+            if self.has(Fault::LeaksRefusedSetsIntoOthers) {
+                changes.events.append(&mut leaked);
+            }
+            let outcome = self.commit_faultily(changes).await;
+            if outcome.is_err() {
+                leaked.extend(events);
+            }
+            outcomes.push(outcome);
+        }
+        if is_reversed {
+            outcomes.reverse();
+        }
+        outcomes
     }
 
     /// Gives the events their places, and tells how many there are by then.

@@ -23,12 +23,16 @@ pub(in crate::stores) enum Fault {
     ComparesValuesWithoutCase,
     ChecksValuesBeforeVersions,
     SplitsLargeSets,
+    RefusesTheSetsAfterARefusedOne,
+    JudgesAllSetsByTheFirstState,
     TakesTheLastOfTwoWrites,
     KeepsPeriodsOfCanceledPayments,
 
     // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,
     KeepsAnswersOfRefusedSets,
+    LeaksRefusedSetsIntoOthers,
+    CommitsTheLastSetFirst,
     DropsEvents,
     KeepsEventsOfRefusedSets,
     ForgetsThoughRefused,

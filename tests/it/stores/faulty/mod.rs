@@ -206,4 +206,8 @@ impl Store for FaultyStore {
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.commit_faultily(changes).await
     }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        self.commit_each_faultily(sets).await
+    }
 }

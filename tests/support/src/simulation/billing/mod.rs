@@ -1,0 +1,6 @@
+//! Random lives of subscriptions that the clock manages, seeded, over a store that fails.
+
+pub mod invariants;
+pub mod life;
+pub mod recorder;
+pub mod world;
