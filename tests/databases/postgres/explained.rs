@@ -207,8 +207,8 @@ const OTHERS: [&str; 9] = [
     "INSERT INTO payments SELECT gen_random_uuid(), ('00000000-0000-7000-8000-' || lpad((n % 1000)::text, 12, \
      '0'))::uuid, n, 'EUR', 'pay-' || n, 'paid', now(), now(), 1, true FROM generate_series(1, 100000) n",
     "INSERT INTO payments (id, subscription_id, amount, currency, status, created_at, updated_at, version, \
-     settled, asked, action_at, claimed_period) SELECT gen_random_uuid(), gen_random_uuid(), n, 'EUR', CASE \
-     WHEN n % 2 = 0 THEN 'pending' ELSE 'failed' END, now(), now(), 1, false, NULL, \
+     settled, due_at, next_attempt_at, whole_period) SELECT gen_random_uuid(), gen_random_uuid(), n, 'EUR', CASE \
+     n % 3 WHEN 0 THEN 'pending' WHEN 1 THEN 'failed' ELSE 'processing' END, now(), now(), 1, false, now() - n * interval '1 second', \
      now() - n * interval '1 second', now() FROM generate_series(1, 100000) n",
     "INSERT INTO subscriptions (id, user_id, subscription_plan_id, billing_cycle, status, is_active, starts_at, \
      created_at, updated_at, version, blocked, managed_by, live_key, next_action_at) SELECT gen_random_uuid(), \
@@ -247,16 +247,14 @@ async fn every_other_read_finds_its_rows_by_an_index() {
     }
     for query in due_lists() {
         let page = store.list(&query).await.unwrap();
-        // By the column of the row: no record here has a moment, as after an update by the release before.
-        let next = page.next.expect("a further page");
-        assert!(matches!(next.key, SortKey::DueAt(_)), "{next:?}");
+        assert_eq!(page.items.len(), PageLimit::default().get());
     }
     let events = EventQuery::after(10, PageLimit::default());
     store.events(&events).await.unwrap();
     store.events(&events.with_subject(id(7))).await.unwrap();
 
     let plans = explained(&cluster.log(from));
-    assert!(plans.len() >= 55, "{} statements were explained", plans.len());
+    assert!(plans.len() >= 57, "{} statements were explained", plans.len());
     for plan in &plans {
         let mut work = Work::default();
         add_up(&plan["Plan"], &mut work);
@@ -335,6 +333,7 @@ fn payment_lists() -> impl Iterator<Item = Query> {
 
 /// The first page and a further one, of all that is there.
 fn due_lists() -> Vec<Query> {
+    use PaymentStatus::{Failed, Pending, Processing};
     let at = SystemClock.now().saturating_sub(Duration::from_secs(50_000));
     let further = Some(Position { key: SortKey::DueAt(at), id: id(1) });
     let until = Timestamp::MAX;
@@ -342,7 +341,7 @@ fn due_lists() -> Vec<Query> {
     for after in [None, further] {
         let subscriptions = DueSubscriptions::until(until).with_after(after.clone());
         lists.push(Query::DueSubscriptions(subscriptions));
-        for status in [PaymentStatus::Pending, PaymentStatus::Failed] {
+        for status in [Pending, Processing, Failed] {
             let payments = DuePayments::until(status, until).with_after(after.clone());
             lists.push(Query::DuePayments(payments));
         }

@@ -322,6 +322,7 @@ async fn what_is_due_is_found_by_an_index() {
         Query::DueSubscriptions(subscriptions.with_after(further.clone())),
         Query::DuePayments(payments.clone()),
         Query::DuePayments(payments.with_after(further)),
+        Query::DuePayments(DuePayments::until(PaymentStatus::Pending, until)),
     ] {
         store.list(&query).await.unwrap();
         statements.push(overheard.last());
@@ -334,10 +335,11 @@ async fn what_is_due_is_found_by_an_index() {
     let indexes = [
         "subscriptions_due (next_action_at<?)",
         "subscriptions_due ((next_action_at,id)>(?,?) AND next_action_at<?)",
-        "payments_due (status=? AND action_at<?)",
-        "payments_due (status=? AND (action_at,id)>(?,?) AND action_at<?)",
+        "payments_to_retry (next_attempt_at<?)",
+        "payments_to_retry ((next_attempt_at,id)>(?,?) AND next_attempt_at<?)",
+        "payments_to_collect (status=? AND due_at<?)",
         "subscriptions_live (live_key=?)",
-        "payments_period (subscription_id=? AND claimed_period=?)",
+        "payments_period (subscription_id=? AND whole_period=?)",
     ];
     for (statement, index) in statements.iter().zip(indexes) {
         let plan = plan(&mut outsider, statement).await;

@@ -58,7 +58,8 @@ pub async fn subscriptions_that_are_due_are_listed_the_longest_due_first(store: 
     }
 }
 
-/// Pending ones when they are due, failed ones at their next attempt; no other, and none without a period.
+/// Pending and processing ones when they are due, failed ones at their next attempt; no other, and none without
+/// a period.
 pub async fn payments_that_are_due_are_listed_by_status_the_longest_due_first(
     store: Arc<dyn Store>,
 ) {

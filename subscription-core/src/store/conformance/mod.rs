@@ -127,6 +127,7 @@ macro_rules! store_conformance {
                 a_period_is_free_once_its_payment_is_canceled,
                 a_period_is_that_of_its_subscription,
                 a_proration_has_no_period_of_its_own,
+                a_set_may_pass_a_live_key_or_a_period_on,
             }
             limits on "current_thread" {
                 a_set_of_a_thousand_records_is_taken,

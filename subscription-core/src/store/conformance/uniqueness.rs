@@ -279,3 +279,38 @@ pub async fn a_proration_has_no_period_of_its_own(store: Arc<dyn Store>) {
 
     assert_eq!(payment_of(&store, 1).await, Some(renewal.into()));
 }
+
+/// A record that is written without its live key or its period passes it to another of the same set, in any order.
+pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
+    let live = |n: u64| holder(Unique::LiveSubscription, n, "one");
+    let asked = |n: u64| holder(Unique::PaymentPeriod, n, "one");
+    // Without the value, and with no other by which the records could be sorted.
+    let ended = |n: u64| Subscription { external_subscription_id: None, ..subscription(100 + n) };
+    let canceled = |n: u64| Payment {
+        status: PaymentStatus::Canceled,
+        ..asked_payment(100 + n, PaymentKind::Renewal, period("one"))
+    };
+    put(&store, [live(1), asked(1)]).await;
+
+    // To a new record.
+    put(&store, [live(2), at_version(ended(1), 2)]).await;
+    put(&store, [at_version(canceled(1), 2), asked(2)]).await;
+
+    for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
+        let expected = Some(holder(unique, 2, "one").key());
+        assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
+    }
+
+    // And back to the one that had it.
+    put(&store, [at_version(ended(2), 2), at_version(live(1), 3)]).await;
+    put(&store, [at_version(asked(1), 3), at_version(canceled(2), 2)]).await;
+
+    for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
+        let expected = Some(holder(unique, 1, "one").key());
+        assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
+        // One that keeps the value does not pass it.
+        let kept = at_version(holder(unique, 1, "one"), 4);
+        let answer = store.commit(writing([holder(unique, 3, "one"), kept])).await;
+        assert_taken(&answer, unique);
+    }
+}
