@@ -2,7 +2,7 @@
 
 use subscription_core::events::Actor;
 use subscription_core::{
-    Conflict, Error, Field, Subscription, SubscriptionChanges, SubscriptionStatus,
+    Action, Conflict, Error, Field, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 use test_support::service_world::{ServiceWorld, at, of, wrong};
 
@@ -129,15 +129,17 @@ async fn a_user_changes_their_own_subscriptions_and_the_event_names_them() {
     let stranger = world.user();
 
     for refused in [
-        theirs.cancel_of(stranger, held.id).await,
-        theirs.resume_of(stranger, held.id).await,
-        theirs.cancel_of(held.user_id, of("01940000-0000-7000-8000-000000000000")).await,
+        theirs.act_of(stranger, held.id, Action::Cancel(None)).await,
+        theirs.act_of(stranger, held.id, Action::Resume).await,
+        theirs
+            .act_of(held.user_id, of("01940000-0000-7000-8000-000000000000"), Action::Cancel(None))
+            .await,
     ] {
         assert_eq!(wrong(refused).1, "not_found");
     }
     assert_eq!(world.service.subscription(held.id).await.unwrap(), held);
-    theirs.cancel_of(held.user_id, held.id).await.unwrap();
-    theirs.resume_of(held.user_id, held.id).await.unwrap();
+    theirs.act_of(held.user_id, held.id, Action::Cancel(None)).await.unwrap();
+    theirs.act_of(held.user_id, held.id, Action::Resume).await.unwrap();
 
     let events = world.service.events(2, subscription_core::store::PageLimit::MAX).await.unwrap();
     let told = events.iter().map(|recorded| {

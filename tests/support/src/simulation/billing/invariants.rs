@@ -1,11 +1,13 @@
 //! The invariants of billing, each a function over the life of one subscription.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
 use subscription_core::{
-    ManagedBy, Payment, PaymentKind, PaymentStatus, Phase, SubscriptionStatus, Timestamp,
+    BillingCycle, ManagedBy, Payment, PaymentKind, PaymentStatus, Phase, SubscriptionStatus,
+    Timestamp,
 };
 
 use super::life::{Life, Written};
@@ -131,7 +133,10 @@ fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
 fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     for (nth, written) in life.versions.iter().enumerate() {
         let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
-        if !written.starts_period(before) || written.subscription.managed_by != ManagedBy::Clock {
+        let on_clock = |one: &Written| one.subscription.managed_by == ManagedBy::Clock;
+        // The running period of a subscription that the clock takes over counts as paid.
+        let taken_over = !on_clock(written) || before.is_some_and(|before| !on_clock(before));
+        if taken_over || !written.starts_period(before) {
             continue;
         }
         let subscription = &written.subscription;
@@ -186,6 +191,9 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
 /// Periods start and end on the grid of the anchor.
 fn on_the_grid(life: &Life, _: &Policy) -> Result<(), String> {
     for (written, start, end) in life.periods() {
+        if written.subscription.billing_cycle == BillingCycle::ONE_TIME {
+            continue;
+        }
         let schedule = written.subscription.schedule();
         ensure(schedule.starts_at(start), || format!("{start} is not on {schedule:?}"))?;
         if let Some(end) = end {
@@ -201,7 +209,11 @@ fn on_the_grid(life: &Life, _: &Policy) -> Result<(), String> {
 fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
     let mut at: Option<(Timestamp, u64)> = None;
     for written in life.versions.iter().filter(|written| written.by_clock()) {
-        let Some(payment) = written.asked() else { continue };
+        let renewal = |payment: &&Arc<Payment>| {
+            payment.asked.as_ref().is_some_and(|asked| asked.kind == PaymentKind::Renewal)
+        };
+        // The first period is always asked for.
+        let Some(payment) = written.asked().filter(renewal) else { continue };
         let count = match at {
             Some((moment, count)) if moment == payment.created_at => count + 1,
             _ => 1,
@@ -254,6 +266,9 @@ fn behind_means_past_due(life: &Life, _: &Policy) -> Result<(), String> {
     let Some(now) = life.now().filter(|_| life.always_on_clock() && !life.deleted) else {
         return Ok(());
     };
+    if now.status == SubscriptionStatus::Expired {
+        return Ok(());
+    }
     let behind = life.last_payments().any(|payment| payment.is_behind());
     ensure(!(behind && now.status == SubscriptionStatus::Active), || {
         "active with a payment behind".into()

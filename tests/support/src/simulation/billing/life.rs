@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use subscription_core::events::{Actor, Change, Event, Subject};
+use subscription_core::events::{Actor, Event, Subject};
 use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{
-    ManagedBy, Payment, PaymentId, PaymentKind, Subscription, SubscriptionId, Timestamp,
+    ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus, Timestamp,
 };
 
 /// A version of a subscription, and the commit that wrote it.
@@ -88,20 +88,12 @@ impl PeriodStart for Subscription {
 }
 
 impl Written {
-    /// True if this version starts a period: one that is paid for begins, or it asks for one.
+    /// True if this version starts a period that is paid for: not a trial.
     pub fn starts_period(&self, before: Option<&Self>) -> bool {
-        let asks = self.asked().and_then(|payment| payment.asked.as_ref());
-        if asks.is_some_and(|asked| asked.kind != PaymentKind::Proration) {
-            return true;
-        }
-        matches!(self.event.change, Change::PeriodStarted { .. })
-            || self.by_clock()
-                && before.is_some_and(|before| {
-                    let on_trial = subscription_core::SubscriptionStatus::OnTrial;
-                    self.subscription.status == subscription_core::SubscriptionStatus::Active
-                        && (before.subscription.status == on_trial
-                            || before.subscription.renews_at != self.subscription.renews_at)
-                })
+        let start = self.subscription.period_start();
+        self.subscription.status != SubscriptionStatus::OnTrial
+            && start.is_some()
+            && start != before.and_then(|before| before.subscription.period_start())
     }
 }
 
@@ -145,7 +137,7 @@ impl Lives {
             let life = self.0.entry(payment.subscription_id).or_default();
             let expired = life.versions.len() > 1
                 && life.pairs().last().is_some_and(|(before, _)| {
-                    before.subscription.status == subscription_core::SubscriptionStatus::Expired
+                    before.subscription.status == SubscriptionStatus::Expired
                 });
             life.late_payments += usize::from(expired && payment.version.get() == 1);
             life.payments.entry(payment.id).or_default().push(Arc::clone(&payment));
