@@ -1,7 +1,9 @@
 //! Lives whose outcome is known.
 
 use subscription_core::billing::{Activation, Policy};
-use subscription_core::{Action, Effective, PaymentStatus, SubscriptionChanges, SubscriptionStatus};
+use subscription_core::{
+    Action, Effective, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
+};
 use test_support::billing::{Life, days, hours, invariants};
 use test_support::service_world::{at, of};
 

@@ -60,9 +60,19 @@ fn births() -> impl Strategy<Value = Birth> {
         prop_oneof![3 => Just(0_u64), 1 => 1..40_u64],
         prop::option::weighted(0.2, 41..400_u64),
     )
-        .prop_map(|(cycle, cents, quantity, credit_cents, trial_days, starts_in_days, ends_in_days)| {
-            Birth { cycle, cents, quantity, credit_cents, trial_days, starts_in_days, ends_in_days }
-        })
+        .prop_map(
+            |(cycle, cents, quantity, credit_cents, trial_days, starts_in_days, ends_in_days)| {
+                Birth {
+                    cycle,
+                    cents,
+                    quantity,
+                    credit_cents,
+                    trial_days,
+                    starts_in_days,
+                    ends_in_days,
+                }
+            },
+        )
 }
 
 fn policies() -> impl Strategy<Value = Policy> {

@@ -3,7 +3,7 @@
 use subscription_core::billing::{Policy, step};
 use subscription_core::subscriptions::ScheduledChange;
 use subscription_core::{
-    BillingState, BillingCycle, StepKind, Subscription, SubscriptionStatus, Timestamp,
+    BillingCycle, BillingState, StepKind, Subscription, SubscriptionStatus, Timestamp,
 };
 use test_support::billing::Life;
 use test_support::service_world::{at, of};
@@ -100,9 +100,10 @@ fn due_for(status: SubscriptionStatus, kinds: [StepKind; 2]) -> Subscription {
 #[test]
 fn of_two_steps_at_one_moment_the_lower_rank_is_taken() {
     let policy = Policy::default();
-    let mut pairs = RANKS.iter().enumerate().flat_map(|(nth, a)| {
-        RANKS[nth + 1..].iter().map(move |b| (*a, *b))
-    });
+    let mut pairs = RANKS
+        .iter()
+        .enumerate()
+        .flat_map(|(nth, a)| RANKS[nth + 1..].iter().map(move |b| (*a, *b)));
     for (a, b, status, taken) in TIES {
         assert_eq!(pairs.next(), Some((a, b)), "every pair in its order");
         let one = due_for(status, [a, b]);
@@ -134,9 +135,10 @@ fn the_earlier_step_comes_first_whatever_its_rank() {
     let mut one = due_for(Is::Active, [Ended, Reminded]);
     one.ends_at = Some(at("2026-03-24T00:00:00Z"));
 
-    let steps: Vec<_> = subscription_core::billing::steps(one, &Policy::default(), at("2026-03-24T00:00:00Z"))
-        .map(|step| step.kind)
-        .collect();
+    let steps: Vec<_> =
+        subscription_core::billing::steps(one, &Policy::default(), at("2026-03-24T00:00:00Z"))
+            .map(|step| step.kind)
+            .collect();
 
     assert_eq!(steps, [Reminded, PeriodStarted, Ended]);
 }
@@ -145,10 +147,12 @@ fn the_earlier_step_comes_first_whatever_its_rank() {
 fn a_changed_plan_starts_its_period_at_the_same_moment() {
     let one = due_for(Is::Active, [PlanChanged, PeriodStarted]);
 
-    let steps: Vec<_> =
-        subscription_core::billing::steps(one, &Policy::default(), at(T)).collect();
+    let steps: Vec<_> = subscription_core::billing::steps(one, &Policy::default(), at(T)).collect();
 
-    assert_eq!(steps.iter().map(|step| step.kind).collect::<Vec<_>>(), [PlanChanged, PeriodStarted]);
+    assert_eq!(
+        steps.iter().map(|step| step.kind).collect::<Vec<_>>(),
+        [PlanChanged, PeriodStarted]
+    );
     let ask = steps[1].outcome.ask.as_ref().unwrap();
     assert_eq!((ask.amount.to_string(), ask.currency.code()), ("99.00".to_owned(), "EUR"));
     assert_eq!((ask.period_start, ask.period_end), (at(T), Some(at("2027-03-20T00:00:00Z"))));
