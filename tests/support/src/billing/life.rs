@@ -45,7 +45,7 @@ pub struct Write {
     pub after: Subscription,
     pub change: Change,
     pub ask: Option<Ask>,
-    /// The whole missed periods when it was written, and what was asked for within one catch-up.
+    /// The number of the act, such as an advance, in which it was written.
     pub round: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct Life {
     pub subscription: Subscription,
     pub payments: Vec<Payment>,
     pub writes: Vec<Write>,
-    /// Raised with each thing that happens, so that the writes of one catch-up can be told.
+    /// The number of acts so far.
     pub round: usize,
     ids: SeededRandomness,
 }
