@@ -322,7 +322,7 @@ fn taken(unique: Unique, holder: &Key) -> String {
 
 fn of_period(fields: &[&str]) -> String {
     if fields.is_empty() {
-        "the payment is for a period and is open: cancel it before it is deleted".to_owned()
+        "the payment is for a period and is not settled: cancel it before it is deleted".to_owned()
     } else {
         format!("the payment is for a period: its {} cannot change", fields.join(", "))
     }

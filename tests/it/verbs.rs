@@ -6,8 +6,6 @@ use subscription_core::{
 };
 use test_support::service_world::{ServiceWorld, at, of, wrong};
 
-const CANCEL: Action = Action::Cancel(None);
-
 const RENEWAL: &str = "2025-02-28T00:00:00Z";
 
 /// The states that a refused verb names as allowed.
@@ -131,14 +129,16 @@ async fn a_user_changes_their_own_subscriptions_and_the_event_names_them() {
     let stranger = world.user();
 
     for refused in [
-        theirs.act_of(stranger, held.id, CANCEL).await,
+        theirs.act_of(stranger, held.id, Action::Cancel(None)).await,
         theirs.act_of(stranger, held.id, Action::Resume).await,
-        theirs.act_of(held.user_id, of("01940000-0000-7000-8000-000000000000"), CANCEL).await,
+        theirs
+            .act_of(held.user_id, of("01940000-0000-7000-8000-000000000000"), Action::Cancel(None))
+            .await,
     ] {
         assert_eq!(wrong(refused).1, "not_found");
     }
     assert_eq!(world.service.subscription(held.id).await.unwrap(), held);
-    theirs.act_of(held.user_id, held.id, CANCEL).await.unwrap();
+    theirs.act_of(held.user_id, held.id, Action::Cancel(None)).await.unwrap();
     theirs.act_of(held.user_id, held.id, Action::Resume).await.unwrap();
 
     let events = world.service.events(2, subscription_core::store::PageLimit::MAX).await.unwrap();

@@ -51,6 +51,8 @@ pub(super) fn report(
     let Some(asked) = payment.asked.as_mut().filter(|_| clock) else {
         return Reported { payment, subscription: None };
     };
+    // Nothing follows for a subscription that is over.
+    let over = subscription.status == SubscriptionStatus::Expired;
     let mut next = subscription.clone();
     let lapses_at = now.max(created_at.saturating_add(LAPSES_AFTER));
     match status {
@@ -87,7 +89,7 @@ pub(super) fn report(
         PaymentStatus::Refunded => forget_value(asked, &mut next),
         PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
     }
-    let changed = next != *subscription;
+    let changed = !over && next != *subscription;
     let moved = changed.then(|| outcome(subscription, next, Beside::default(), policy, now));
     Reported { payment, subscription: moved }
 }

@@ -30,6 +30,9 @@ pub(super) fn outcome(
     policy: &Policy,
     now: Timestamp,
 ) -> Outcome {
+    if beside.cancels_open_payments {
+        billing(&mut next).past_due_since = None;
+    }
     next.version = before.version.next();
     next.updated_at = now.max(before.updated_at);
     settle(&mut next, policy, now);

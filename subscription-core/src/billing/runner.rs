@@ -115,12 +115,18 @@ impl Billing {
         limit: usize,
         advanced: &mut Advanced,
     ) -> Result<Option<Timestamp>, Error> {
-        let mut after = None;
+        let (mut after, mut steps_before) = (None, 0);
         loop {
             let now = clock.now();
             let next = match self.first_subscription(after.clone()).await? {
                 Some(next) if next <= now => next,
-                next => return Ok(next),
+                // A subscription that has taken a step may be due again, at a place that was passed.
+                _ if advanced.steps > steps_before => {
+                    (after, steps_before) = (None, advanced.steps);
+                    continue;
+                }
+                // Those that lost to another writer are tried again soon.
+                next => return Ok(if advanced.refused > 0 { Some(now) } else { next }),
             };
             advanced.lag = advanced.lag.max(now.since(next));
             if advanced.tried() >= limit {

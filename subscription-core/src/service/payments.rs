@@ -238,7 +238,8 @@ impl SubscriptionService {
         self.retrying_on(Key::Payment(id), || async {
             let payment = self.payment(id).await?;
             expect_version(&*payment, version)?;
-            if payment.is_open() && self.on_clock(&payment).await?.is_some() {
+            let under_way = payment.status == PaymentStatus::Processing && payment.asked.is_some();
+            if (payment.is_open() || under_way) && self.on_clock(&payment).await?.is_some() {
                 return Err(Conflict::PaymentOfPeriod { fields: Vec::new() }.into());
             }
             self.commit_deleted(&*payment, ChangeSet::default()).await

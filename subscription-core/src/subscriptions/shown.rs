@@ -14,11 +14,11 @@ impl Subscription {
     /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it
     /// is the start of the trial. `None` if the subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
-        let renews_at = self.renews_at?;
         if let Some(start) = self.billing.as_ref().and_then(|billing| billing.current_period_start)
         {
             return Some(start);
         }
+        let renews_at = self.renews_at?;
         let on_trial = self.status == SubscriptionStatus::OnTrial;
         let start = if on_trial { None } else { self.schedule().last_before(renews_at) };
         Some(start.map_or(self.starts_at, |start| start.max(self.starts_at)))

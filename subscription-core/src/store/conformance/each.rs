@@ -34,9 +34,9 @@ pub(super) async fn every_event(store: &Arc<dyn Store>) -> Vec<Event> {
     }
 }
 
-/// Commits sets by one call, and asserts that those without an error were taken, one after the other, and
-/// that nothing of the others was written.
-async fn assert_each(store: &Arc<dyn Store>, sets: Vec<(ChangeSet, Option<StoreError>)>) {
+/// Commits sets by one call, and asserts that each has its expected result: that some were taken, one after the
+/// other, and that nothing of the others was written.
+async fn assert_each(store: &Arc<dyn Store>, sets: Vec<(ChangeSet, Result<(), StoreError>)>) {
     let mut records = BTreeMap::new();
     let mut events = every_event(store).await;
     for (changes, _) in &sets {
@@ -50,8 +50,8 @@ async fn assert_each(store: &Arc<dyn Store>, sets: Vec<(ChangeSet, Option<StoreE
     let outcomes = outcomes.await;
 
     assert_eq!(outcomes.len(), sets.len());
-    for (number, ((changes, error), outcome)) in sets.into_iter().zip(&outcomes).enumerate() {
-        if let Some(error) = error {
+    for (number, ((changes, expected), outcome)) in sets.into_iter().zip(&outcomes).enumerate() {
+        if let Err(error) = expected {
             assert_refused(outcome, &error, &format!("set {number}"));
             continue;
         }
@@ -66,8 +66,8 @@ async fn assert_each(store: &Arc<dyn Store>, sets: Vec<(ChangeSet, Option<StoreE
     assert_eq!(every_event(store).await, events);
 }
 
-fn conflict(record: impl Into<Record>) -> Option<StoreError> {
-    Some(StoreError::Conflict(record.into().key()))
+fn conflict(record: impl Into<Record>) -> StoreError {
+    StoreError::Conflict(record.into().key())
 }
 
 /// In any order of their records, and more of them than a store may group. Their events enter the feed in
@@ -75,7 +75,7 @@ fn conflict(record: impl Into<Record>) -> Option<StoreError> {
 pub async fn every_set_of_a_call_is_taken_in_its_order(store: Arc<dyn Store>) {
     put(&store, (0..450).map(subscription)).await;
 
-    let sets = (0..450).map(|n| (renewal((n * 7 + 3) % 450, 2), None));
+    let sets = (0..450).map(|n| (renewal((n * 7 + 3) % 450, 2), Ok(())));
     assert_each(&store, sets.collect()).await;
 }
 
@@ -97,7 +97,7 @@ pub async fn sets_of_any_form_are_taken_in_one_call(store: Arc<dyn Store>) {
         deleting([at_version(subscription(4), 2)]),
         renewal(2, 3),
     ];
-    assert_each(&store, sets.map(|changes| (changes, None)).into()).await;
+    assert_each(&store, sets.map(|changes| (changes, Ok(()))).into()).await;
 }
 
 /// A set at another version is refused, and the sets around it are taken.
@@ -105,12 +105,12 @@ pub async fn a_stale_set_does_not_affect_the_others(store: Arc<dyn Store>) {
     put(&store, (0..5).map(subscription)).await;
 
     let sets = vec![
-        (renewal(0, 2), None),
-        (renewal(1, 3), conflict(subscription(1))),
-        (renewal(2, 2), None),
-        (renewal(9, 2), conflict(subscription(9))),
-        (renewal(3, 2), None),
-        (renewal(4, 3), conflict(subscription(4))),
+        (renewal(0, 2), Ok(())),
+        (renewal(1, 3), Err(conflict(subscription(1)))),
+        (renewal(2, 2), Ok(())),
+        (renewal(9, 2), Err(conflict(subscription(9)))),
+        (renewal(3, 2), Ok(())),
+        (renewal(4, 3), Err(conflict(subscription(4)))),
     ];
     assert_each(&store, sets).await;
 }
@@ -120,35 +120,37 @@ pub async fn a_refused_set_does_not_affect_the_others(store: Arc<dyn Store>) {
     put(&store, (0..20).map(subscription)).await;
     put(&store, [payment(1), payment(2)]).await;
 
-    let with_payment = |n, paid: Payment| {
-        let mut changes = renewal(n, 2);
-        changes.writes.pop();
-        changes.writes.push(paid.into());
-        changes
+    let with_payment = |n, version, paid: &Payment| {
+        let writes = vec![at_version(subscription(n), version), paid.clone().into()];
+        ChangeSet { writes, ..renewal(n, version) }
     };
-    let taken_by_another = Subscription {
-        external_subscription_id: subscription(0).external_subscription_id,
-        ..subscription(11)
+    let with_a_taken_value = |n, paid: &[Payment]| {
+        let external_subscription_id = subscription(0).external_subscription_id;
+        let renamed = Subscription { external_subscription_id, ..subscription(n) };
+        let paid = paid.iter().cloned().map(Record::from);
+        let writes = [at_version(renamed, 2)].into_iter().chain(paid).collect();
+        ChangeSet { writes, ..renewal(n, 2) }
     };
+    let a_value_is_taken = || Err(StoreError::Taken(Unique::ExternalSubscription));
     let twice = || at_version(subscription(12), 2);
     let named_twice = BadChangeSet::NamedTwice(Record::from(subscription(12)).key());
     let stale = ChangeSet { guards: vec![unchanged(&payment(1).into(), 2)], ..renewal(13, 2) };
     let new_payment =
         Payment { external_payment_id: payment(2).external_payment_id, ..payment(99) };
     let refused = [
-        (renewal(10, 3), conflict(subscription(10))),
-        (
-            ChangeSet { events: vec![event(7)], ..writing([at_version(taken_by_another, 2)]) },
-            Some(StoreError::Taken(Unique::ExternalSubscription)),
-        ),
-        (writing([twice(), twice()]), Some(StoreError::BadChangeSet(named_twice))),
-        (stale, conflict(payment(1))),
-        (with_payment(14, payment(1)), conflict(payment(1))),
-        (with_payment(15, new_payment), Some(StoreError::Taken(Unique::ExternalPayment))),
+        (renewal(10, 3), Err(conflict(subscription(10)))),
+        (with_a_taken_value(11, &[]), a_value_is_taken()),
+        (writing([twice(), twice()]), Err(StoreError::BadChangeSet(named_twice))),
+        (stale, Err(conflict(payment(1)))),
+        (with_payment(14, 2, &payment(1)), Err(conflict(payment(1)))),
+        (with_payment(15, 2, &new_payment), Err(StoreError::Taken(Unique::ExternalPayment))),
+        (with_payment(15, 3, &new_payment), Err(conflict(subscription(15)))),
+        (with_a_taken_value(17, &[payment(50)]), a_value_is_taken()),
+        (with_a_taken_value(18, &[payment(1)]), Err(conflict(payment(1)))),
     ];
-    let taken = (0..).map(|n| (renewal(n, 2), None));
+    let taken = (0..).map(|n| (renewal(n, 2), Ok(())));
     let sets = refused.into_iter().zip(taken).flat_map(|(refused, taken)| [taken, refused]);
-    assert_each(&store, sets.chain([(renewal(16, 2), None)]).collect()).await;
+    assert_each(&store, sets.chain([(renewal(16, 2), Ok(()))]).collect()).await;
 }
 
 /// The second set is judged by what the first has written: its versions, and its unique values.
@@ -161,18 +163,18 @@ pub async fn a_set_is_judged_after_the_sets_before_it(store: Arc<dyn Store>) {
         ChangeSet { events: vec![event(n)], ..writing([at_version(renamed, 2)]) }
     };
     let sets = vec![
-        (renewal(0, 2), None),
-        (renewal(1, 2), None),
-        (renewal(0, 3), None),
-        (renewal(0, 3), conflict(subscription(0))),
+        (renewal(0, 2), Ok(())),
+        (renewal(1, 2), Ok(())),
+        (renewal(0, 3), Ok(())),
+        (renewal(0, 3), Err(conflict(subscription(0)))),
         // Its value is free for a later set, but not for an earlier one.
-        (with_value(4, external(5)), Some(StoreError::Taken(Unique::ExternalSubscription))),
-        (with_value(5, None), None),
-        (with_value(3, external(5)), None),
-        (renewal(2, 2), None),
+        (with_value(4, external(5)), Err(StoreError::Taken(Unique::ExternalSubscription))),
+        (with_value(5, None), Ok(())),
+        (with_value(3, external(5)), Ok(())),
+        (renewal(2, 2), Ok(())),
         (
             writing([at_version(subscription(1), 3), payment(2_002).into()]),
-            conflict(payment(2_002)),
+            Err(conflict(payment(2_002))),
         ),
     ];
     assert_each(&store, sets).await;
@@ -185,8 +187,11 @@ pub async fn empty_and_bad_sets_of_a_call_are_judged_alone(store: Arc<dyn Store>
     assert_each(&store, Vec::new()).await;
     let unversioned = at_version(subscription(0), 0);
     let no_version = || BadChangeSet::NoVersion(unversioned.key());
-    let bad = || (writing([unversioned.clone()]), Some(StoreError::BadChangeSet(no_version())));
+    let bad = || (writing([unversioned.clone()]), Err(StoreError::BadChangeSet(no_version())));
     assert_each(&store, vec![bad()]).await;
-    assert_each(&store, vec![bad(), (renewal(0, 2), None), (ChangeSet::default(), None), bad()])
-        .await;
+    assert_each(
+        &store,
+        vec![bad(), (renewal(0, 2), Ok(())), (ChangeSet::default(), Ok(())), bad()],
+    )
+    .await;
 }

@@ -90,8 +90,8 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
 
 /// True if no table has two writes, so that an error that names a table names a write, and if at most one
 /// write takes unique values: it comes last, when all versions have been checked. An update of a subscription
-/// is not counted. It hardly ever changes the external id, and the id of a payment that is written with it is
-/// looked up again if that is taken.
+/// is not counted: it hardly ever changes a unique value, and if that one is taken, new records of the set are
+/// looked up again.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();

@@ -223,7 +223,9 @@ async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut T
             let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
             tracing::error!(%error, "a group of commits could not be written");
             let mut outcomes = outages(error);
-            work.into_iter().for_each(|job| answer(job, &mut outcomes));
+            for job in work {
+                answer(job, &mut outcomes);
+            }
             // ROLLBACK fails where SQLite has rolled back by itself.
             undone.is_ok() || connection.ping().await.is_ok()
         }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use subscription_core::events::{Actor, Change, Event, Subject};
+use subscription_core::events::{Actor, Event, Subject};
 use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{
-    ManagedBy, Payment, PaymentId, PaymentKind, Subscription, SubscriptionId, Timestamp,
+    ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus, Timestamp,
 };
 
 /// A version of a subscription, and the commit that wrote it.
@@ -18,6 +18,8 @@ pub struct Written {
     pub events: usize,
     /// The payments that the commit wrote.
     pub payments: Vec<Arc<Payment>>,
+    /// The number of payments that are open after it.
+    pub open: usize,
 }
 
 impl Written {
@@ -88,20 +90,16 @@ impl PeriodStart for Subscription {
 }
 
 impl Written {
-    /// True if this version starts a period: one that is paid for begins, or it asks for one.
+    /// True if this version starts a period that is paid for: not a trial.
     pub fn starts_period(&self, before: Option<&Self>) -> bool {
-        let asks = self.asked().and_then(|payment| payment.asked.as_ref());
-        if asks.is_some_and(|asked| asked.kind != PaymentKind::Proration) {
-            return true;
-        }
-        matches!(self.event.change, Change::PeriodStarted { .. })
-            || self.by_clock()
-                && before.is_some_and(|before| {
-                    let on_trial = subscription_core::SubscriptionStatus::OnTrial;
-                    self.subscription.status == subscription_core::SubscriptionStatus::Active
-                        && (before.subscription.status == on_trial
-                            || before.subscription.renews_at != self.subscription.renews_at)
-                })
+        let start = self.subscription.period_start();
+        let on_clock = |one: &Self| one.subscription.managed_by == ManagedBy::Clock;
+        // The running period of a subscription that the clock takes over counts as paid.
+        on_clock(self)
+            && before.is_none_or(on_clock)
+            && self.subscription.status != SubscriptionStatus::OnTrial
+            && start.is_some()
+            && start != before.and_then(|before| before.subscription.period_start())
     }
 }
 
@@ -127,6 +125,13 @@ impl Lives {
             .cloned()
             .collect();
         let mut touched = Vec::new();
+        for payment in &payments {
+            let life = self.0.entry(payment.subscription_id).or_default();
+            let expired = life.now().is_some_and(|now| now.status == SubscriptionStatus::Expired);
+            life.late_payments += usize::from(expired && payment.version.get() == 1);
+            life.payments.entry(payment.id).or_default().push(Arc::clone(payment));
+            touched.push(payment.subscription_id);
+        }
         for write in &changes.writes {
             let Record::Subscription(subscription) = write else { continue };
             let subject = Subject::Subscription(subscription.id);
@@ -137,19 +142,12 @@ impl Lives {
                 event,
                 events: 1 + events.count(),
                 payments: payments.clone(),
+                open: 0,
             };
-            self.0.entry(subscription.id).or_default().versions.push(written);
+            let life = self.0.entry(subscription.id).or_default();
+            let open = life.last_payments().filter(|payment| payment.is_open()).count();
+            life.versions.push(Written { open, ..written });
             touched.push(subscription.id);
-        }
-        for payment in payments {
-            let life = self.0.entry(payment.subscription_id).or_default();
-            let expired = life.versions.len() > 1
-                && life.pairs().last().is_some_and(|(before, _)| {
-                    before.subscription.status == subscription_core::SubscriptionStatus::Expired
-                });
-            life.late_payments += usize::from(expired && payment.version.get() == 1);
-            life.payments.entry(payment.id).or_default().push(Arc::clone(&payment));
-            touched.push(payment.subscription_id);
         }
         for delete in &changes.deletes {
             if let subscription_core::store::Key::Subscription(id) = delete.key {
