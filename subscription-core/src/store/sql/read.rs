@@ -127,7 +127,9 @@ const fn is_of_one(query: &Query) -> bool {
         | Query::Session(_)
         | Query::Client(_)
         | Query::Idempotency(_)
-        | Query::Document(_) => false,
+        | Query::Document(_)
+        | Query::DueSubscriptions(_)
+        | Query::DuePayments(_) => false,
     }
 }
 
