@@ -85,7 +85,7 @@ async fn a_verb_that_is_repeated_changes_nothing() {
 
 #[tokio::test]
 async fn each_status_allows_its_verbs_and_no_others() {
-    use SubscriptionStatus::{Active, Cancelled};
+    use SubscriptionStatus::{Active, Cancelled, Paused};
     for status in SubscriptionStatus::all() {
         let world = ServiceWorld::new();
         let held = world.subscription(|new| new.status = Some(status)).await;
@@ -93,7 +93,7 @@ async fn each_status_allows_its_verbs_and_no_others() {
 
         let resumed = world.service.resume(held.id).await;
 
-        if matches!(status, Active | Cancelled) {
+        if matches!(status, Active | Cancelled | Paused) {
             assert_eq!(resumed.unwrap().status, Active, "{status}");
         } else {
             let states = allowed(resumed);

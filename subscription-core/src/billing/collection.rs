@@ -52,8 +52,6 @@ pub(super) fn report(
     let Some(asked) = payment.asked.as_mut().filter(|_| clock) else {
         return Reported { payment, subscription: None };
     };
-    // Nothing follows for a subscription that is over.
-    let over = subscription.status == SubscriptionStatus::Expired;
     let mut next = subscription.clone();
     let lapses_at = now.max(created_at.saturating_add(LAPSES_AFTER));
     match status {
@@ -90,7 +88,7 @@ pub(super) fn report(
         PaymentStatus::Refunded => forget_value(asked, &mut next),
         PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
     }
-    let changed = !over && next != *subscription;
+    let changed = next != *subscription;
     let moved = changed.then(|| outcome(subscription, next, Beside::default(), policy, now));
     Reported { payment, subscription: moved }
 }
@@ -125,6 +123,9 @@ fn next_attempt(
 
 /// A payment has failed: the subscription is past due, or lapses if it has not been paid for at all.
 fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now: Timestamp) {
+    if next.status == SubscriptionStatus::Expired {
+        return;
+    }
     let waits = next.status == SubscriptionStatus::Pending;
     if next.status == SubscriptionStatus::Active {
         next.status = SubscriptionStatus::PastDue;
