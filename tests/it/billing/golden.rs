@@ -135,6 +135,22 @@ fn missed_periods_are_asked_for_up_to_the_maximum() {
 }
 
 #[test]
+fn periods_after_the_end_are_not_missed() {
+    let mut life = Life::new("daily", "2026-03-01T00:00:00Z", |new| {
+        new.ends_at = Some(at("2026-03-04T00:00:00Z"));
+    });
+
+    life.advance(days(30));
+
+    assert_eq!(life.asked_days(), ["2026-03-01", "2026-03-02", "2026-03-03"]);
+    assert_eq!(
+        (life.status(), life.subscription.ends_at),
+        (Expired, Some(at("2026-03-04T00:00:00Z")))
+    );
+    sound(&life);
+}
+
+#[test]
 fn the_event_of_skipped_periods_has_their_number() {
     for (cycle, late, expected) in [("daily", 6, 2), ("P30D", 400, 9)] {
         let mut life = Life::new(cycle, "2026-03-01T00:00:00Z", |_| {});

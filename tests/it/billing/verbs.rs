@@ -298,6 +298,18 @@ fn a_trial_that_was_paused_goes_on_or_begins_to_be_paid() {
 }
 
 #[test]
+fn one_that_is_resumed_at_its_renewal_counts_periods_from_there() {
+    let mut life = Life::new("monthly", "2026-01-31T00:00:00Z", |_| {});
+    life.act(PAUSE_NOW).unwrap();
+    life.until("2026-02-28T00:00:00Z");
+
+    life.act(Action::Resume).unwrap();
+
+    assert_eq!(life.subscription.renews_at, Some(at("2026-03-28T00:00:00Z")));
+    assert_eq!(life.asked_days(), ["2026-01-31", "2026-02-28"]);
+}
+
+#[test]
 fn verbs_on_others_are_those_of_their_manager() {
     let with = |managed_by| {
         let mut life = life(Active);

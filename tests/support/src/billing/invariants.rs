@@ -6,7 +6,7 @@
 //! | [`no_period_is_asked_twice`] | no period start has two live initial or renewal payments |
 //! | [`every_period_is_asked_for`] | for price x quantity less the credit used, or not at all if that is 0 |
 //! | [`money_adds_up`] | asked + credit used = value of the periods; credit = given - used |
-//! | [`on_the_grid`] | a period starts at the anchor and a number of cycles |
+//! | [`on_the_grid`] | a period starts at the anchor and a number of cycles, and is one cycle long |
 //! | [`skips_are_bounded`] | a catch-up asks for at most the maximum and the running period |
 //! | [`nothing_due_rests`] | no step is due |
 //! | [`next_action_is_true`] | the stored moment is the computed one; versions, times and access are right |
@@ -207,7 +207,8 @@ pub fn on_the_grid(writes: &[Write]) -> Verdict {
         if !is_first && after.billing_cycle != BillingCycle::ONE_TIME {
             let anchor = after.anchor_at.unwrap_or(after.starts_at);
             let on_grid = after.schedule().starts_at(start) && anchor <= start;
-            if !on_grid {
+            let whole = after.renews_at == after.schedule().next_after(start);
+            if !on_grid || !whole {
                 return broken("on_the_grid", write);
             }
         }
@@ -244,7 +245,8 @@ pub fn next_action_is_true(writes: &[Write], policy: &Policy) -> Verdict {
         let Write { before, after, now, .. } = write;
         let stored = after.next_action_at();
         let versions = before.as_ref().is_none_or(|before| {
-            after.version == before.version.next() && after.updated_at >= before.updated_at
+            after.version == before.version.next()
+                && after.updated_at == before.updated_at.max(*now)
         });
         let right = stored == next_action_at(after, policy)
             && after.is_active == after.is_active_at(*now)
