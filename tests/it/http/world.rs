@@ -13,8 +13,8 @@ use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{ChangeSet, Record, StoreExt as _};
 use subscription_core::{
-    CheckoutHosts, CheckoutProvider, MemoryStore, OneLivePer, Store, Subscription,
-    SubscriptionService,
+    CheckoutHosts, CheckoutProvider, MemoryStore, OneLivePer, SeededRandomness, Store,
+    Subscription, SubscriptionService,
 };
 use subscription_http::{Api, RateLimits, SelfService, Timeouts};
 use test_support::logs;
@@ -138,7 +138,11 @@ impl HttpWorld {
     /// The same store where a user may have one live subscription.
     pub(crate) fn with_one_live(self) -> Self {
         let service = SubscriptionService::builder(Arc::clone(&self.auth.store));
-        let service = service.clock(self.auth.clock.clone()).one_live_per(OneLivePer::User).build();
+        let service = service
+            .clock(self.auth.clock.clone())
+            .randomness(SeededRandomness::new(2))
+            .one_live_per(OneLivePer::User)
+            .build();
         let api = Api::builder(service, self.auth.auth.clone(), secret(CURSOR_KEY)).build();
         Self { api, ..self }
     }
