@@ -208,7 +208,7 @@ fn renew(subscription: &mut Subscription) -> ChangeSet {
     let (amount, currency) = ("19.90".parse().unwrap(), "EUR".parse().unwrap());
     let new = NewPayment::new(subscription.id, amount, currency);
     let id = PaymentId::new(now, &SystemRandomness).unwrap();
-    let paid = Payment::create(new, id, now).unwrap();
+    let paid = Payment::create(new, BillingCycle::MONTHLY, id, now).unwrap();
     let subjects = [Subject::Subscription(subscription.id), Subject::Payment(id)];
     let events = subjects.map(|subject| Event {
         id: EventId::new(now, &SystemRandomness).unwrap(),

@@ -13,6 +13,7 @@
 )]
 #![expect(clippy::float_arithmetic, reason = "rates, not money")]
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,8 +50,8 @@ async fn main() {
 }
 
 async fn on_sqlite(due: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let open = |name: &str| SqliteOptions::file(folder.path().join(name)).open();
+    let folder = folder();
+    let open = |name: &str| SqliteOptions::file(folder.join(name)).open();
     let commits = grouped_commits(Arc::new(open("commits.db").await.unwrap())).await;
     let rate = renew(open("due.db").await.unwrap(), due).await;
     let ratio = rate / commits;
@@ -67,6 +68,14 @@ async fn on_postgres(due: usize) {
     let commits = single_commits(&cluster);
     let ratio = rate / commits;
     println!("| PostgreSQL | {due} | {rate:.0} | {commits:.0} commits/s of pgbench | {ratio:.2} |");
+}
+
+/// An empty folder for the files of one store.
+fn folder() -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("renewals");
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// A billing with one monthly plan, at a fixed time.
@@ -158,18 +167,17 @@ async fn grouped_commits<S: Store + 'static>(store: Arc<S>) -> f64 {
 
 /// The commits of one row a second that pgbench makes, one after the other.
 fn single_commits(cluster: &Cluster) -> f64 {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("insert.sql");
+    let script = folder().join("insert.sql");
     let table = "CREATE TABLE IF NOT EXISTS single_commits (id UUID PRIMARY KEY, body TEXT)";
     let made =
-        Command::new(cluster.binary("psql")).arg(cluster.url()).args(["-qc", table]).status();
+        Command::new(Cluster::program("psql")).arg(cluster.url()).args(["-qc", table]).status();
     assert!(made.unwrap().success());
     std::fs::write(
         &script,
         "INSERT INTO single_commits VALUES (gen_random_uuid(), repeat('x', 300));\n",
     )
     .unwrap();
-    let output = Command::new(cluster.binary("pgbench"))
+    let output = Command::new(Cluster::program("pgbench"))
         .args(["-n", "-M", "prepared", "-c", "1", "-T", "10", "-f"])
         .arg(&script)
         .arg(cluster.url())

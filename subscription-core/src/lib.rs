@@ -159,6 +159,12 @@ pub use values::states::InvalidTransition;
 pub use values::text::{Description, Email, ExternalId, Href, Name, Slug, Text};
 pub use values::version::Version;
 
+// For the inputs of `subscription-http` that are none of the service's.
+#[doc(hidden)]
+pub mod input {
+    pub use crate::values::input::{Fields, string};
+}
+
 /// The code in the README is compiled and run as well.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

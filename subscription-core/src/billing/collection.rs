@@ -8,6 +8,7 @@ use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
 use crate::values::input::Field;
 
 /// A failed payment whose next attempt is due at `now`, asked for again. If its subscription has expired, is
@@ -109,15 +110,16 @@ fn next_attempt(
     policy: &Policy,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let by_schedule = || match subscription.status {
-        _ if before.status == PaymentStatus::Failed => asked.next_attempt_at,
-        SubscriptionStatus::Pending | SubscriptionStatus::Expired => None,
-        _ => policy.dunning.next(asked.retries).and_then(|span| span.after(now)),
-    };
+    let is_retried =
+        !matches!(subscription.status, SubscriptionStatus::Pending | SubscriptionStatus::Expired);
     match sent {
         Field::Value(at) => Some(at),
         Field::Null => None,
-        Field::Absent => by_schedule(),
+        Field::Absent if before.status == PaymentStatus::Failed => asked.next_attempt_at,
+        Field::Absent => {
+            let span = policy.dunning.next(asked.retries).filter(|_| is_retried);
+            span.and_then(|span| span.after(now))
+        }
     }
 }
 
@@ -159,7 +161,7 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
 /// Nothing was paid for the running period, so that no credit is given for it.
 fn forget_value(asked: &Asked, next: &mut Subscription) {
     if is_running(asked, next) {
-        billing(next).period_value = Default::default();
+        billing(next).period_value = Amount::ZERO;
     }
 }
 

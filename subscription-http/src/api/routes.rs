@@ -18,12 +18,12 @@ use super::rate::RouteLimit;
 use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
-    authentication, billing, documents, entitlement, events, me, operations, payments, plans,
-    subscriptions, users,
+    authentication, billing, clock, documents, entitlement, events, me, operations, payments,
+    plans, subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 12] = [
+pub(crate) static AREAS: [&Area; 13] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -33,6 +33,7 @@ pub(crate) static AREAS: [&Area; 12] = [
     &entitlement::AREA,
     &me::AREA,
     &events::AREA,
+    &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,
@@ -71,11 +72,14 @@ pub(crate) struct Served<'a> {
     pub(crate) self_service: &'a [SelfService],
     /// The service bills.
     pub(crate) billing: bool,
+    /// The clock can be turned.
+    pub(crate) clock: bool,
 }
 
 impl Served<'_> {
     /// Every route is served.
-    pub(crate) const ALL: Self = Self { self_service: &SelfService::ALL, billing: true };
+    pub(crate) const ALL: Self =
+        Self { self_service: &SelfService::ALL, billing: true, clock: true };
 }
 
 /// True if responses to a path must not be cached.
@@ -129,6 +133,8 @@ pub(crate) struct Route {
     pub(crate) self_service: Option<SelfService>,
     /// The route is served only where the service bills.
     pub(crate) needs_billing: bool,
+    /// The route is served only where the clock can be turned.
+    pub(crate) needs_clock: bool,
     /// The rate limit of the route itself.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
@@ -160,6 +166,7 @@ impl Route {
             body_is_optional: false,
             self_service: None,
             needs_billing: false,
+            needs_clock: false,
             limit: None,
             handler,
         }
@@ -169,6 +176,7 @@ impl Route {
     pub(crate) fn is_served(&self, with: Served<'_>) -> bool {
         self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
             && (with.billing || !self.needs_billing)
+            && (with.clock || !self.needs_clock)
     }
 
     /// True if requests to this route carry an access token.

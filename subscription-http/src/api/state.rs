@@ -19,9 +19,9 @@ use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
 use super::routes::Served;
 use super::self_service::SelfService;
+use super::turned_clock::TurnedClock;
 use super::{Api, Surface};
-use crate::metrics::Metrics;
-use crate::metrics::StoreMetrics;
+use crate::metrics::{ClockMetrics, Metrics, StoreMetrics};
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +64,7 @@ pub(crate) struct State {
     /// In the order of the enum, each once.
     pub(crate) self_service: Vec<SelfService>,
     pub(crate) billing: Option<Billing>,
+    pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
 }
@@ -76,7 +77,11 @@ impl State {
 
     /// The settings that routes depend on.
     pub(crate) fn served(&self) -> Served<'_> {
-        Served { self_service: &self.self_service, billing: self.billing.is_some() }
+        Served {
+            self_service: &self.self_service,
+            billing: self.billing.is_some(),
+            clock: self.turned_clock.is_some(),
+        }
     }
 }
 
@@ -107,6 +112,7 @@ impl ApiBuilder {
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
             billing: None,
+            turned_clock: None,
             checkout_hosts: CheckoutHosts::default(),
             long_polls,
         })
@@ -170,6 +176,13 @@ impl ApiBuilder {
         self
     }
 
+    /// Serves `/clock`, where every caller can turn this clock; for development only. Without this the routes
+    /// do not exist. Give the same clock to the service.
+    pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
+        self.0.turned_clock = Some(Arc::new(clock));
+        self
+    }
+
     /// Makes checkout links at these hosts as their payment provider expects them.
     pub fn checkout_hosts(mut self, hosts: CheckoutHosts) -> Self {
         self.0.checkout_hosts = hosts;
@@ -179,6 +192,12 @@ impl ApiBuilder {
     /// Shows the counters of a [`TimedStore`](subscription_core::store::TimedStore) at `/metrics`.
     pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
         self.0.metrics = self.0.metrics.with_store(metrics);
+        self
+    }
+
+    /// Shows the numbers of background work at `/metrics`.
+    pub fn clock_metrics(mut self, metrics: &ClockMetrics) -> Self {
+        self.0.metrics = self.0.metrics.with_clock(metrics);
         self
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod authentication;
 pub(crate) mod billing;
+pub(crate) mod clock;
 pub(crate) mod documents;
 pub(crate) mod entitlement;
 pub(crate) mod events;

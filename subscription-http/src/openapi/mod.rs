@@ -24,8 +24,10 @@ use crate::api::self_service::SelfService;
 
 pub(crate) use self::text::Prepared;
 
-/// A document for each set of changes that people may make themselves, without billing and with it.
-static DOCUMENTS: [[OnceLock<Prepared>; 4]; 2] = [const { [const { OnceLock::new() }; 4] }; 2];
+/// A document for each set of changes that people may make themselves, without billing and with it, without
+/// `/clock` and with it.
+static DOCUMENTS: [[[OnceLock<Prepared>; 4]; 2]; 2] =
+    [const { [const { [const { OnceLock::new() }; 4] }; 2] }; 2];
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
 ///
@@ -39,15 +41,16 @@ pub fn openapi_json() -> &'static str {
 }
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) that bills, where people may make these changes to their
-/// own subscriptions.
-pub fn openapi_json_for(self_service: &[SelfService]) -> &'static str {
-    document(Served { self_service, ..Served::ALL }).text()
+/// own subscriptions, and where the clock can be turned or not.
+pub fn openapi_json_for(self_service: &[SelfService], clock: bool) -> &'static str {
+    document(Served { self_service, clock, ..Served::ALL }).text()
 }
 
 /// The document, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     let [without_billing, with_billing] = &DOCUMENTS;
-    let [none, cancel, resume, both] = if with.billing { with_billing } else { without_billing };
+    let [without_clock, with_clock] = if with.billing { with_billing } else { without_billing };
+    let [none, cancel, resume, both] = if with.clock { with_clock } else { without_clock };
     let may = |change| with.self_service.contains(&change);
     let document = match (may(SelfService::Cancel), may(SelfService::Resume)) {
         (false, false) => none,
@@ -89,7 +92,7 @@ fn compose(with: Served<'_>) -> String {
             { "url": ".", "description": "Where this document came from." },
             { "url": "http://127.0.0.1:8080", "description": "The server at its default address." },
         ]),
-        tags: areas.iter().map(tag).collect(),
+        tags: areas.iter().filter(|area| is_served(area, with)).map(tag).collect(),
         paths: paths(&areas, with),
         components,
         codes: CODES.iter().map(code).collect(),
@@ -105,6 +108,11 @@ fn described(areas: &[Area]) -> impl Iterator<Item = (&Area, &Operation, &'stati
         let route = routes::all().find(|route| format!("{route:?}") == operation.route)?;
         Some((area, operation, route))
     })
+}
+
+/// True if an operation of the area is served.
+fn is_served(area: &Area, with: Served<'_>) -> bool {
+    described(std::slice::from_ref(area)).any(|(_, _, route)| route.is_served(with))
 }
 
 fn paths(areas: &[Area], with: Served<'_>) -> text::Ordered<text::Ordered<Value>> {

@@ -3,13 +3,17 @@
 mod clients;
 mod demo;
 mod events;
+mod jobs;
 mod keys;
+mod leader;
 mod log;
 mod open;
+mod process_clock;
 mod serve;
 mod settings;
 mod signals;
 mod transfer;
+mod upkeep;
 
 use std::fmt;
 use std::io::Write as _;
@@ -23,6 +27,7 @@ use self::events::EventsCommand;
 use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
+use self::settings::ClockKind;
 pub(crate) use self::settings::Settings;
 
 /// A server for plans, subscriptions and payments over HTTP.
@@ -68,7 +73,8 @@ enum Command {
     Events(EventsCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. The routes of --self-service are in it only where it is set.
+    /// Print the OpenAPI document. The routes of --self-service and of --clock manual are in it only where they
+    /// are set.
     Openapi,
 }
 
@@ -144,7 +150,8 @@ impl Program {
             Command::Events(command) => events::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                print(subscription_http::openapi_json_for(&settings.self_service));
+                let has_clock = settings.clock == ClockKind::Manual;
+                print(subscription_http::openapi_json_for(&settings.self_service, has_clock));
                 Ok(())
             }
         }

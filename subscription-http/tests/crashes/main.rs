@@ -12,6 +12,7 @@ mod deletions;
 mod http;
 mod instances;
 mod kills;
+mod leaders;
 mod ledger;
 mod load;
 mod outages;
@@ -33,10 +34,11 @@ fn main() {
                 kills::trials_with_postgres(),
                 deletions::trials_with_postgres(),
                 instances::trials(),
+                leaders::trials(),
                 stops::trials_with_postgres(),
             ],
         ),
-        (no_binaries, vec![outages::trials()]),
+        (no_binaries, vec![outages::trials(), leaders::trials_with_a_server_of_their_own()]),
     ];
     needs::run(groups, place::stop)
 }

@@ -61,8 +61,23 @@ async fn answers_of(route: &str) -> Option<Shown> {
         "users" if !path.ends_with("entitlement") => about_users(&world, route).await,
         "users" | "me" => about_access(&world, route).await,
         "events" => Some(about_events(&world).await),
+        "clock" => Some(about_the_clock(&world, route).await),
         _ => about_the_service(&world, route).await,
     }
+}
+
+async fn about_the_clock(world: &HttpWorld, route: &str) -> Shown {
+    if route == "GET /clock" {
+        return vec![(
+            "The time that the clock shows.",
+            world.call("GET", "/clock", &[], "").await,
+        )];
+    }
+    let advance = |body: &'static str| world.call("POST", "/clock/advance", &[], body);
+    vec![
+        ("To a moment.", advance(r#"{"to":"2025-02-01T00:00:00Z"}"#).await),
+        ("By a month.", advance(r#"{"by":"P1M","payments":"succeed"}"#).await),
+    ]
 }
 
 async fn about_people(world: &HttpWorld, route: &str) -> Option<Shown> {

@@ -87,6 +87,7 @@ impl Household {
                 json!({ "user_id": self.ann.id, "subscription_plan_id": self.plan }).to_string()
             }
             "POST /subscription-payments" => payment_body(&subscription).to_string(),
+            "POST /clock/advance" => json!({ "by": "PT1S" }).to_string(),
             _ => "{}".into(),
         }
     }

@@ -81,6 +81,8 @@ pub(super) const ROWS: &[Row] = &[
     ("POST /me/subscriptions/{id}/cancel", Person(Some((404, "not_found"))), 200),
     ("POST /me/subscriptions/{id}/resume", Person(Some((404, "not_found"))), 200),
     ("GET /events", Client(Scope::EventsRead), 200),
+    ("GET /clock", Nothing, 200),
+    ("POST /clock/advance", Nothing, 200),
     ("GET /.well-known/jwks.json", Nothing, 200),
     ("GET /health/live", Nothing, 200),
     ("GET /health/ready", Nothing, 200),

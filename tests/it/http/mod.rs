@@ -6,6 +6,7 @@ mod authentication;
 mod billing;
 mod billing_fields;
 mod checkout;
+mod clock;
 mod conditions;
 mod cors;
 mod deletions;

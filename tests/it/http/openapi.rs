@@ -194,7 +194,11 @@ async fn a_body_must_have_the_fields_that_are_documented_as_required() {
         let answer = call((&world, &ann), operation, &method, &path, "{}").await;
         let faults = if answer.status == 422 { answer.faults() } else { Vec::new() };
         let required = schema["required"].as_array().into_iter().flatten();
-        let required: Vec<_> = required.map(|name| format!("{} required", text(name))).collect();
+        let mut required: Vec<_> =
+            required.map(|name| format!("{} required", text(name))).collect();
+        if path == "/clock/advance" {
+            required.push("to required".into()); // Or `by`, which generators have no keyword for.
+        }
         assert_eq!(faults, required, "{method} {path}");
     }
 }

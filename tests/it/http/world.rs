@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt as _, Full};
@@ -13,10 +14,12 @@ use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{ChangeSet, Record, StoreExt as _};
 use subscription_core::{
-    CheckoutHosts, CheckoutProvider, MemoryStore, OneLivePer, SeededRandomness, Store,
-    Subscription, SubscriptionService,
+    CheckoutHosts, CheckoutProvider, Clock as _, Error, ManualClock, MemoryStore, OneLivePer,
+    SeededRandomness, Store, Subscription, SubscriptionService, Timestamp,
 };
-use subscription_http::{Api, RateLimits, SelfService, Timeouts};
+use subscription_http::{
+    Advanced, Api, PaymentReports, RateLimits, SelfService, Timeouts, TurnedClock,
+};
 use test_support::logs;
 use test_support::service_world::of;
 
@@ -34,6 +37,23 @@ pub(crate) struct HttpWorld {
     /// The credential of a client with every scope but `assert-ip`.
     pub(crate) server: String,
     pub(crate) billing: Billing,
+}
+
+/// The world's clock, which callers can turn; nothing falls due by it.
+#[derive(Debug)]
+struct WorldClock(ManualClock);
+
+#[async_trait]
+impl TurnedClock for WorldClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
+        self.0.set(to);
+        // So that a test sees what was asked for.
+        Ok(Advanced { now: to, steps: payments as u64, done: true })
+    }
 }
 
 /// The request of an answer.
@@ -87,6 +107,7 @@ impl HttpWorld {
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
+            .turned_clock(WorldClock(auth.clock.clone()))
             .build();
         let mut world = Self { api, auth, server: String::new(), billing };
         world.client(WEB, ClientKind::Public, Scope::is_public).await;

@@ -92,6 +92,7 @@ impl Ready {
         }
         let keys = key_file.into_keys()?;
         let service = SubscriptionService::builder(Arc::clone(&opened.store))
+            .clock(opened.clock())
             .pause(|span| Box::pin(tokio::time::sleep(span)));
         let service = match settings.users {
             Users::Accounts => service.check_users().build(),
@@ -203,7 +204,8 @@ pub(crate) async fn authentication(
         .ok_or_else(|| Failure::new("there are no keys yet: subscription-http key rotate"))?;
     let opened = Opened::new(settings, false).await?;
     let keys = key_file.into_keys()?;
-    let service = SubscriptionService::new(Arc::clone(&opened.store));
+    let service = SubscriptionService::builder(Arc::clone(&opened.store));
+    let service = service.clock(opened.clock()).build();
     let auth = authenticate(settings, &service, Arc::new(DevelopmentIdentities), &keys)?;
     Ok((opened, auth))
 }

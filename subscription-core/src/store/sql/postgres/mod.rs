@@ -5,10 +5,12 @@ mod commit_each;
 mod commit_one_statement;
 mod commit_transaction;
 mod feed;
+mod leader_lock;
 mod listen;
 mod notify;
 mod open;
 mod row;
+mod shared_reads;
 mod transfer;
 
 use std::collections::HashSet;
@@ -30,9 +32,11 @@ use super::value::Columns as _;
 use super::{SqlStore, access};
 use commit_each::{OneForAll, groups, one_for_all, subscription};
 use commit_one_statement::{OneStatement, one_statement};
+pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
 use open::Readiness;
 use row::rows_by_arrays;
+use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
@@ -53,6 +57,7 @@ pub type PostgresStore = SqlStore<Postgres>;
 #[derive(Debug)]
 pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
+    reads: SharedReads,
     options: PgConnectOptions,
     readiness: Readiness,
     /// Stops the background tasks.
@@ -77,11 +82,12 @@ impl Dialect for Postgres {
 
     async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
         self.readiness.check()?;
-        match self.fetch(statement.clone()).await {
-            // A read may be repeated, so that a restart of the database does not fail it.
-            Err(error) if is_lost(&error) => self.fetch(statement).await.map_err(failed),
-            outcome => outcome.map_err(failed),
-        }
+        self.reads.alone(statement).await
+    }
+
+    async fn few_rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
+        self.readiness.check()?;
+        self.reads.rows(statement).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

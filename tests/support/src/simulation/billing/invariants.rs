@@ -382,6 +382,10 @@ fn a_step_is_one_event(life: &Life, _: &Policy) -> Result<(), String> {
 
 /// A subscriber is reminded once of each renewal, and before it.
 fn reminders_once(life: &Life, _: &Policy) -> Result<(), String> {
+    // One that is released and taken over again may be reminded again.
+    if !life.always_on_clock() {
+        return Ok(());
+    }
     let mut reminded = BTreeSet::new();
     life.versions.iter().try_for_each(|written| {
         let of = match written.event.change {
