@@ -193,7 +193,7 @@ async fn what_has_ended_or_cannot_be_cancelled_is_refused_and_has_no_actions() {
         (&ended, "resume", json!(["expired"])),
         (&expired, "cancel", json!([])),
         (&expired, "resume", json!([])),
-        (&paused, "resume", json!(["past_due", "cancelled", "expired"])),
+        (&paused, "resume", json!(["on_trial", "past_due", "cancelled", "expired"])),
     ] {
         let refused = verb(&world, &ann, id, name).await;
         assert_eq!(refused.problem(), problem(409, "invalid_transition"), "{name}");
