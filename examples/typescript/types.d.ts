@@ -1708,6 +1708,39 @@ export interface components {
          * @description A place in the feed of events. Sequences rise; gaps mean nothing.
          */
         Sequence: number;
+        ClockTime: {
+            now: components["schemas"]["Timestamp"];
+        };
+        /**
+         * @description How far to turn the clock: exactly one of `to` and `by`.
+         * @example {
+         *       "by": "P1M",
+         *       "payments": "succeed"
+         *     }
+         */
+        ClockAdvance: {
+            to?: components["schemas"]["TimestampInput"];
+            /**
+             * @description An ISO 8601 duration of one unit: years, months, weeks and days by the calendar (up to a hundred years), or hours, minutes and seconds.
+             * @example P1M
+             */
+            by?: string;
+            /**
+             * @description What happens to each payment when it is due: it stays open, succeeds or fails. Default: `leave`.
+             * @enum {string}
+             */
+            payments?: "leave" | "succeed" | "fail";
+        };
+        ClockAdvanced: {
+            now: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description The steps that were due on the way.
+             */
+            steps: number;
+            /** @description False if there is more to do: call again. */
+            done: boolean;
+        };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
