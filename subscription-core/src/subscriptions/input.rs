@@ -189,7 +189,9 @@ impl SubscriptionChanges {
             // A subscription without credit shows null.
             credit: match fields.nullable("credit", amount) {
                 Field::Absent => None,
-                credit => Some(credit.or(None).unwrap_or_default()),
+                credit @ (Field::Null | Field::Value(_)) => {
+                    Some(credit.or(None).unwrap_or_default())
+                }
             },
             trial_ends_at: fields.nullable("trial_ends_at", string),
             resumes_at: fields.nullable("resumes_at", string),
