@@ -23,10 +23,12 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, service, auth, keys, listener, metrics_listener } =
+    let Ready { opened, billing, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
+    let service = billing.service().clone();
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
+        .billing(billing.clone())
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
         .self_service(&settings.self_service)
