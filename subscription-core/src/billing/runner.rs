@@ -248,8 +248,8 @@ impl Billing {
         self.service.retry_payment(id, version, idempotency.into()).await
     }
 
-    /// The steps that a subscription will take after `after`, up to `until`, at most `limit`, if every payment is
-    /// made at once; and whether there are more.
+    /// The steps that a subscription will take after `after`, up to `until`, if every payment is made at once; and
+    /// whether there are more. They are at most `limit`, and those at the same moment as the last of these.
     pub async fn timeline(
         &self,
         id: SubscriptionId,
@@ -270,9 +270,13 @@ impl Billing {
                 status: step.outcome.subscription.status,
                 ask: step.outcome.ask,
             });
-        let found: Vec<_> = upcoming.by_ref().take(limit.get()).collect();
-        let has_more = upcoming.next().is_some();
-        Ok((found, has_more))
+        let mut found: Vec<_> = upcoming.by_ref().take(limit.get()).collect();
+        let mut next = upcoming.next();
+        while let Some(step) = next.take_if(|step| found.last().is_some_and(|l| l.at == step.at)) {
+            found.push(step);
+            next = upcoming.next();
+        }
+        Ok((found, next.is_some()))
     }
 }
 

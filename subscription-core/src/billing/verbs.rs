@@ -26,6 +26,11 @@ pub(super) fn act(
             beside.cancels_open_payments = cancel(&mut next, effective, now)?;
         }
         Action::Resume => resume(&mut next, now)?,
+        Action::Uncancel => match next.status {
+            Cancelled => resume(&mut next, now)?,
+            Active | OnTrial => {}
+            Pending | PastDue | Unpaid | Paused | Expired => return Err(refused(&next, Active)),
+        },
         Action::Pause { effective, resumes_at } => pause(&mut next, effective, resumes_at, now)?,
         Action::Unschedule => {
             let dropped = billing(&mut next).scheduled_change.take();

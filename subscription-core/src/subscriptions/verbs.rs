@@ -29,6 +29,8 @@ pub enum Action {
     Cancel(Option<Effective>),
     /// Undoes a cancellation, ends a pause, or drops a scheduled pause.
     Resume,
+    /// Undoes a cancellation. For users: a pause is not theirs to end.
+    Uncancel,
     /// Pauses the subscription. Without a time, its manager decides when.
     Pause {
         /// When the pause begins.
@@ -89,6 +91,10 @@ impl Subscription {
             Action::Cancel(None | Some(Effective::PeriodEnd)) => self.cancel(now),
             Action::Cancel(Some(Effective::Now)) => to(SubscriptionStatus::Expired),
             Action::Resume => self.resume(now),
+            Action::Uncancel if self.status == SubscriptionStatus::Paused => {
+                Err(self.not_resumed())
+            }
+            Action::Uncancel => self.resume(now),
             Action::Pause { effective: Some(Effective::PeriodEnd), .. } | Action::Unschedule => {
                 Err(Managed { by: ManagedBy::Caller, fields: vec!["scheduled_change"] }.into())
             }
@@ -116,13 +122,18 @@ impl Subscription {
             return self.change(SubscriptionChanges::status(Active), now);
         }
         // Others become active when they are paid for, or by an update.
-        let others = self.status.next().iter().filter(|status| **status != Active);
-        Err(InvalidTransition {
+        Err(self.not_resumed())
+    }
+
+    fn not_resumed(&self) -> SubscriptionRefused {
+        let active = SubscriptionStatus::Active;
+        let others = self.status.next().iter().filter(|status| **status != active);
+        InvalidTransition {
             record: "subscription",
             from: self.status.as_str(),
-            to: Active.as_str(),
+            to: active.as_str(),
             allowed: others.map(|status| status.as_str()).collect(),
         }
-        .into())
+        .into()
     }
 }

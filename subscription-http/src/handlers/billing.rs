@@ -10,7 +10,7 @@ use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::store::DuePayments;
 use subscription_core::{
-    Action, CancelInput, ManagedBy, NoInput, PauseInput, PaymentStatus, SubscriptionId, Timestamp,
+    Action, CancelInput, Conflict, Error, ManagedBy, NoInput, PauseInput, PaymentStatus, Timestamp,
 };
 
 use crate::api::bodies::TimelineBody;
@@ -85,14 +85,17 @@ async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
 }
 
 async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
-    let id: SubscriptionId = call.path("id")?;
-    let current = call.service().subscription(id).await?;
-    if current.scheduled_change().is_none() && current.managed_by != ManagedBy::Provider {
-        return Err(Refusal::NotFound.into());
+    let id = call.path("id")?;
+    let drop = |version| call.service().act_once(id, version, Action::Unschedule, None);
+    match call.if_match(drop).await {
+        // Nothing is ever scheduled for a subscription that its callers manage.
+        Err(ApiError::Service(Error::Conflict(Conflict::Managed(managed))))
+            if managed.by == ManagedBy::Caller =>
+        {
+            Err(Refusal::NotFound.into())
+        }
+        dropped => dropped.map(|_| Reply::empty(StatusCode::NO_CONTENT)),
     }
-    let action = Action::Unschedule;
-    call.if_match(|version| call.service().act_once(id, version, action, None)).await?;
-    Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -84,7 +84,7 @@ fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MyS
     actions.retain(|change| {
         let action = match change {
             SelfService::Cancel => Action::Cancel(None),
-            SelfService::Resume => Action::Resume,
+            SelfService::Resume => Action::Uncancel,
         };
         call.service().allows(subscription, action)
     });
@@ -103,7 +103,7 @@ async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
-    act(&call, Action::Resume).await
+    act(&call, Action::Uncancel).await
 }
 
 /// Applies a verb to a subscription of the caller. What is not the caller's is refused in the same bytes as what
