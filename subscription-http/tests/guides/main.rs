@@ -46,6 +46,7 @@ const STORIES: &[Story] = &[
         told: &[],
     },
     Story::of("docs/billing.md"),
+    Story::of("docs/collector.md"),
     Story::of("docs/errors.md"),
     Story::of("docs/identity-provider.md"),
     Story::of("docs/javascript.md"),
