@@ -194,10 +194,10 @@ impl Contents {
             self.check_guard(guard, changes)?;
         }
         let is_deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
+        let is_written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for (nth, write) in changes.writes.iter().enumerate() {
-            let key = write.key();
             let stored =
-                self.records.iter().filter(|(other, _)| **other != key && !is_deleted(other));
+                self.records.iter().filter(|(other, _)| !is_written(other) && !is_deleted(other));
             let others = stored.map(|(_, record)| record).chain(changes.writes.iter().take(nth));
             let taken: Vec<_> = others.flat_map(Record::unique_values).collect();
             if let Some(value) = write.unique_values().find(|value| taken.contains(value)) {

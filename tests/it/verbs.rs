@@ -85,20 +85,26 @@ async fn a_verb_that_is_repeated_changes_nothing() {
 
 #[tokio::test]
 async fn each_status_allows_its_verbs_and_no_others() {
-    use SubscriptionStatus::{Active, Cancelled};
+    use SubscriptionStatus::{Active, Cancelled, Paused};
     for status in SubscriptionStatus::all() {
         let world = ServiceWorld::new();
         let held = world.subscription(|new| new.status = Some(status)).await;
         let may_end = status == Cancelled || status.next().contains(&Cancelled);
 
-        let resumed = world.service.resume(held.id).await;
-
-        if matches!(status, Active | Cancelled) {
-            assert_eq!(resumed.unwrap().status, Active, "{status}");
-        } else {
+        // A user may undo a cancellation, not a pause.
+        for (action, is_allowed) in [
+            (Action::Uncancel, matches!(status, Active | Cancelled)),
+            (Action::Resume, matches!(status, Active | Cancelled | Paused)),
+        ] {
+            let resumed = world.service.act(held.id, action).await;
+            if is_allowed {
+                assert_eq!(resumed.unwrap().status, Active, "{status}");
+                continue;
+            }
             let states = allowed(resumed);
             let expected = status.next().iter().filter(|next| **next != Active);
-            assert_eq!(states, expected.map(|next| next.as_str()).collect::<Vec<_>>(), "{status}");
+            let expected: Vec<_> = expected.map(|next| next.as_str()).collect();
+            assert_eq!(states, expected, "{action:?} {status}");
         }
         let cancelled = world.service.cancel(held.id).await;
         assert_eq!(cancelled.is_ok(), may_end, "{status}");

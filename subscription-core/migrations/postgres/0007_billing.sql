@@ -1,9 +1,10 @@
 -- Billing by the clock: prices, periods and what is due.
 --
 -- The release before this one still runs on these tables: its inserts make records that callers manage, and
--- its updates touch none of these columns. So after one of its updates a column that follows from a record
--- (next_action_at, action_at, claimed_period) may be that of the version before: what is due is then looked
--- at once too often, and a canceled period stays claimed, until this release writes the record again.
+-- its updates touch none of these columns. So no index may depend on a column that follows from the status,
+-- which its updates change: what depends on the status is in the conditions of the indexes. A subscription that
+-- it changed is looked at by the clock when it was due before; a payment that it reported as failed is not tried
+-- again, and leaves its subscription as it was.
 
 -- A currency and a trial (P14D) of their subscriptions. NULL: none.
 ALTER TABLE plans ADD COLUMN currency TEXT;
@@ -20,14 +21,18 @@ ALTER TABLE subscriptions ADD COLUMN next_action_at TIMESTAMPTZ;
 
 -- What the payment pays for and when it is to be collected, as JSON. NULL: for no period.
 ALTER TABLE payments ADD COLUMN asked TEXT;
--- When it is due (pending) or is to be retried (failed).
-ALTER TABLE payments ADD COLUMN action_at TIMESTAMPTZ;
--- The start of the period that no other payment of the subscription may ask for.
-ALTER TABLE payments ADD COLUMN claimed_period TIMESTAMPTZ;
+-- Those of `asked`, for the indexes.
+ALTER TABLE payments ADD COLUMN due_at TIMESTAMPTZ;
+ALTER TABLE payments ADD COLUMN next_attempt_at TIMESTAMPTZ;
+-- The start of the period, if no other payment of the subscription may ask for it unless this one is canceled.
+ALTER TABLE payments ADD COLUMN whole_period TIMESTAMPTZ;
 
 -- A record that a caller manages is in none of them.
 CREATE INDEX subscriptions_due ON subscriptions (next_action_at, id) WHERE next_action_at IS NOT NULL;
 CREATE UNIQUE INDEX subscriptions_live ON subscriptions (live_key) WHERE live_key IS NOT NULL;
-CREATE INDEX payments_due ON payments (status, action_at, id) WHERE action_at IS NOT NULL;
-CREATE UNIQUE INDEX payments_period ON payments (subscription_id, claimed_period)
-    WHERE claimed_period IS NOT NULL;
+CREATE INDEX payments_to_collect ON payments (status, due_at, id)
+    WHERE (status = 'pending' OR status = 'processing') AND due_at IS NOT NULL;
+CREATE INDEX payments_to_retry ON payments (next_attempt_at, id)
+    WHERE status = 'failed' AND next_attempt_at IS NOT NULL;
+CREATE UNIQUE INDEX payments_period ON payments (subscription_id, whole_period)
+    WHERE whole_period IS NOT NULL AND status <> 'canceled';

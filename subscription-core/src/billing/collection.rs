@@ -8,6 +8,7 @@ use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
 use crate::values::input::Field;
 
 /// A failed payment whose next attempt is due at `now`, asked for again. If its subscription has expired, is
@@ -51,8 +52,6 @@ pub(super) fn report(
     let Some(asked) = payment.asked.as_mut().filter(|_| clock) else {
         return Reported { payment, subscription: None };
     };
-    // Nothing follows for a subscription that is over.
-    let over = subscription.status == SubscriptionStatus::Expired;
     let mut next = subscription.clone();
     let lapses_at = now.max(created_at.saturating_add(LAPSES_AFTER));
     match status {
@@ -89,7 +88,7 @@ pub(super) fn report(
         PaymentStatus::Refunded => forget_value(asked, &mut next),
         PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
     }
-    let changed = !over && next != *subscription;
+    let changed = next != *subscription;
     let moved = changed.then(|| outcome(subscription, next, Beside::default(), policy, now));
     Reported { payment, subscription: moved }
 }
@@ -109,20 +108,24 @@ fn next_attempt(
     policy: &Policy,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let by_schedule = || match subscription.status {
-        _ if before.status == PaymentStatus::Failed => asked.next_attempt_at,
-        SubscriptionStatus::Pending | SubscriptionStatus::Expired => None,
-        _ => policy.dunning.next(asked.retries).and_then(|span| span.after(now)),
-    };
+    let is_retried =
+        !matches!(subscription.status, SubscriptionStatus::Pending | SubscriptionStatus::Expired);
     match sent {
         Field::Value(at) => Some(at),
         Field::Null => None,
-        Field::Absent => by_schedule(),
+        Field::Absent if before.status == PaymentStatus::Failed => asked.next_attempt_at,
+        Field::Absent => {
+            let span = policy.dunning.next(asked.retries).filter(|_| is_retried);
+            span.and_then(|span| span.after(now))
+        }
     }
 }
 
 /// A payment has failed: the subscription is past due, or lapses if it has not been paid for at all.
 fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now: Timestamp) {
+    if next.status == SubscriptionStatus::Expired {
+        return;
+    }
     let waits = next.status == SubscriptionStatus::Pending;
     if next.status == SubscriptionStatus::Active {
         next.status = SubscriptionStatus::PastDue;
@@ -159,7 +162,7 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
 /// Nothing was paid for the running period, so that no credit is given for it.
 fn forget_value(asked: &Asked, next: &mut Subscription) {
     if is_running(asked, next) {
-        billing(next).period_value = Default::default();
+        billing(next).period_value = Amount::ZERO;
     }
 }
 

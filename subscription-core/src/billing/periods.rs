@@ -5,6 +5,7 @@ use crate::payments::PaymentKind;
 use crate::service::Ask;
 use crate::subscriptions::{BillingState, Quantity, Subscription};
 use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
 
 /// Makes `[start, end)` the running period, and returns the payment to ask for; `None` if the credit or a price
@@ -30,7 +31,7 @@ pub(super) fn begin(
 /// Price times quantity, with the digits of the currency.
 pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
     let value = billing.price.and_then(|price| price.times(quantity.get())).unwrap_or_default();
-    value.with_digits(billing.currency.map_or(0, |currency| currency.digits()))
+    value.with_digits(billing.currency.map_or(0, Currency::digits))
 }
 
 /// The part of a value that the credit does not cover. What it covers leaves the credit.

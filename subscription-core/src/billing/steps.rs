@@ -176,9 +176,13 @@ fn take(
         StepKind::Reminded => {
             let renews_at = next.renews_at;
             billing(next).reminded_for = renews_at;
-            beside.change = renews_at.map(|renews_at| match next.status {
-                OnTrial => Change::TrialWillEnd { trial_ends_at: renews_at },
-                _ => Change::RenewalUpcoming { renews_at },
+            let on_trial = next.status == OnTrial;
+            beside.change = renews_at.map(|renews_at| {
+                if on_trial {
+                    Change::TrialWillEnd { trial_ends_at: renews_at }
+                } else {
+                    Change::RenewalUpcoming { renews_at }
+                }
             });
         }
         StepKind::Corrected => {}

@@ -78,11 +78,15 @@ impl super::Payment {
         }
     }
 
+    /// The start of the period, if no other payment may ask for it unless this one is canceled.
+    pub(crate) fn whole_period(&self) -> Option<Timestamp> {
+        self.asked.as_ref().and_then(|asked| asked.whole_period())
+    }
+
     /// The start of the period that no other payment of the subscription may ask for: that of an initial or a
     /// renewal payment which is not canceled.
     pub fn claimed_period(&self) -> Option<Timestamp> {
-        let asked = self.asked.as_ref().filter(|_| self.status != PaymentStatus::Canceled)?;
-        asked.whole_period()
+        self.whole_period().filter(|_| self.status != PaymentStatus::Canceled)
     }
 
     /// True if the payment asks for a period and can still be canceled: it is pending or has failed.

@@ -1,5 +1,6 @@
 //! The rules between the fields of a stored payment.
 
+use super::input::period_faults;
 use super::{Payment, check_amount};
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
@@ -7,7 +8,9 @@ impl Payment {
     /// Checks the rules between the fields of a payment that comes from an import. The service writes no
     /// payment that breaks them.
     pub fn check(&self) -> Result<(), Faults> {
-        let mut faults = Faults::default();
+        let period = self.asked.as_ref();
+        let period = period.map(|it| (Some(it.kind), Some(it.period_start), it.period_end));
+        let mut faults = period_faults(period.unwrap_or_default(), None, None);
         for checked in
             [check_amount(self.amount), self.currency.check_digits(self.amount, "amount")]
         {

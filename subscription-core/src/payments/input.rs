@@ -96,7 +96,7 @@ impl NewPayment {
 }
 
 /// The faults of a period: a kind needs a period, and a period needs a kind.
-fn period_faults(
+pub(super) fn period_faults(
     period: (Option<PaymentKind>, Option<Timestamp>, Option<Timestamp>),
     status: Option<PaymentStatus>,
     next_attempt_at: Option<Timestamp>,

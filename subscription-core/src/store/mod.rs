@@ -97,8 +97,9 @@ pub use sql::{SqlStore, error::OpenError};
 ///   its record was deleted begins at the first version again.
 /// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
-///   slug to a new one. (The service never passes a value between two records that one set writes;
-///   what happens then is up to the store.)
+///   slug to a new one. A set may also pass a live key or a period from a record that it writes without it to
+///   another. (The service passes no other value between two records that one set writes; what happens
+///   then is up to the store.)
 /// - The service checks references between records, by guards. A store accepts a payment for a subscription
 ///   that it does not have.
 /// - A guard is checked against the records stored before the set, not against records that the set itself

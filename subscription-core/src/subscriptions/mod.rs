@@ -245,7 +245,8 @@ impl Subscription {
         }
         next.set_access(changes.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         faults.into_result()?;
-        current.status.step(status, current.ends_at, now.max(self.updated_at))?;
+        let trial_ends_at = next.trial_ends_at();
+        current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
             // Never before the last write: access is not decided for a time before it.
             updated_at: now.max(self.updated_at),

@@ -23,7 +23,17 @@ pub(crate) const USER_AGENT_CHARS_MAX: usize = 512;
 /// The years of the future that a timeline shows at most.
 pub(crate) const TIMELINE_YEARS_MAX: u32 = 10;
 
-/// Replaces the names of bounds in double braces by their numbers.
+/// The most patterns of a request for events.
+pub(crate) const EVENT_TYPES_MAX: usize = 50;
+
+/// The longest wait for an event, in seconds.
+pub(crate) const EVENT_WAIT_SECONDS_MAX: u64 = 25;
+
+/// The most ids of a list of users.
+pub(crate) const USER_IDS_MAX: usize = 50;
+
+/// Replaces the names of bounds in double braces by their numbers, and a string that is such a name and no
+/// more by the number itself.
 pub(crate) fn fill(text: &str) -> String {
     let numbers = [
         ("{{body_bytes}}", grouped(BODY_BYTES_MAX)),
@@ -34,8 +44,13 @@ pub(crate) fn fill(text: &str) -> String {
         ("{{user_agent_chars}}", grouped(USER_AGENT_CHARS_MAX)),
         ("{{quantity_max}}", grouped(Quantity::MAX)),
         ("{{timeline_years}}", grouped(TIMELINE_YEARS_MAX)),
+        ("{{event_types}}", grouped(EVENT_TYPES_MAX)),
+        ("{{event_wait_seconds}}", EVENT_WAIT_SECONDS_MAX.to_string()),
+        ("{{user_ids}}", grouped(USER_IDS_MAX)),
     ];
-    numbers.into_iter().fold(text.to_owned(), |text, (name, number)| text.replace(name, &number))
+    numbers.into_iter().fold(text.to_owned(), |text, (name, number)| {
+        text.replace(&format!("\"{name}\""), &number).replace(name, &number)
+    })
 }
 
 /// A number with a comma before every three digits.
@@ -54,6 +69,7 @@ mod tests {
     #[test]
     fn numbers_are_filled_in_with_commas() {
         assert_eq!(fill("{{body_bytes}} and {{head_kib}} of {id}"), "65,536 and 16 of {id}");
+        assert_eq!(fill(r#"{"maxItems": "{{user_ids}}"}"#), r#"{"maxItems": 50}"#);
         assert_eq!(grouped(1_002_003_u32), "1,002,003");
     }
 

@@ -60,7 +60,7 @@ fn renewed(subscription: &Subscription) -> ChangeSet {
     let now = subscription.created_at;
     let new = NewPayment::new(subscription.id, amount, currency);
     let id = PaymentId::new(now, &SystemRandomness).unwrap();
-    let paid = Payment::create(new, subscription_core::BillingCycle::MONTHLY, id, now).unwrap();
+    let paid = Payment::create(new, subscription.billing_cycle, id, now).unwrap();
     ChangeSet { writes: vec![renewed.into(), paid.into()], ..ChangeSet::default() }
 }
 

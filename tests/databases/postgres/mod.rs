@@ -7,6 +7,7 @@ mod index_costs;
 mod instances;
 mod limits;
 mod outages;
+mod shared_reads;
 
 use subscription_core::store::{PostgresOptions, PostgresStore};
 use test_support::cluster::{Shared, fresh_schema};
@@ -38,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     all.extend(groups::trials());
     all.extend(instances::trials());
     all.extend(limits::trials());
+    all.extend(shared_reads::trials());
     all
 }
 

@@ -15,7 +15,7 @@ use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{ChangeSet, Record, StoreExt as _};
 use subscription_core::{
     CheckoutHosts, CheckoutProvider, Clock as _, Error, ManualClock, MemoryStore, OneLivePer,
-    Store, Subscription, SubscriptionService, Timestamp,
+    SeededRandomness, Store, Subscription, SubscriptionService, Timestamp,
 };
 use subscription_http::{
     Advanced, Api, PaymentReports, RateLimits, SelfService, Timeouts, TurnedClock,
@@ -159,7 +159,11 @@ impl HttpWorld {
     /// The same store where a user may have one live subscription.
     pub(crate) fn with_one_live(self) -> Self {
         let service = SubscriptionService::builder(Arc::clone(&self.auth.store));
-        let service = service.clock(self.auth.clock.clone()).one_live_per(OneLivePer::User).build();
+        let service = service
+            .clock(self.auth.clock.clone())
+            .randomness(SeededRandomness::new(2))
+            .one_live_per(OneLivePer::User)
+            .build();
         let api = Api::builder(service, self.auth.auth.clone(), secret(CURSOR_KEY)).build();
         Self { api, ..self }
     }

@@ -79,6 +79,36 @@ const TABLE: &[(Fault, &[&str])] = &[
         ],
     ),
     (
+        SwallowsTaken(Unique::PaymentPeriod),
+        &[
+            "a_value_that_another_record_has_is_refused_to_a_new_one",
+            "a_period_is_free_once_its_payment_is_canceled",
+            "of_racing_records_with_one_value_exactly_one_is_made",
+        ],
+    ),
+    (
+        SwallowsTaken(Unique::LiveSubscription),
+        &[
+            "a_value_that_another_record_has_is_refused_to_a_new_one",
+            "of_racing_records_with_one_value_exactly_one_is_made",
+        ],
+    ),
+    (KeepsPeriodsOfCanceledPayments, &["a_period_is_free_once_its_payment_is_canceled"]),
+    (
+        ListsTheDueTooLate,
+        &[
+            "subscriptions_that_are_due_are_listed_the_longest_due_first",
+            "payments_that_are_due_are_listed_by_status_the_longest_due_first",
+        ],
+    ),
+    (
+        ListsDuePaymentsOfEveryStatus,
+        &[
+            "payments_that_are_due_are_listed_by_status_the_longest_due_first",
+            "a_changed_record_is_due_when_it_is_now",
+        ],
+    ),
+    (
         SwallowsTaken(Unique::UserIdentity),
         &["a_value_that_another_record_has_is_refused_to_a_new_one"],
     ),
@@ -186,6 +216,8 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (LosesBlocked, &["every_field_of_a_subscription_reads_back"]),
     (LosesSettled, &["every_field_of_a_payment_reads_back"]),
+    (LosesBilling, &["every_field_of_a_subscription_reads_back"]),
+    (LosesWhatIsAsked, &["every_field_of_a_payment_reads_back"]),
     (
         SortsTheKeysOfMetadata,
         &["every_field_of_a_subscription_reads_back", "metadata_is_replaced_whole_and_cleared"],

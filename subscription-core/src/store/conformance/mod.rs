@@ -18,6 +18,7 @@
 pub mod accounts;
 pub mod atomicity;
 pub mod documents;
+pub mod due_lists;
 pub mod each;
 pub mod events;
 pub mod guards;
@@ -123,6 +124,10 @@ macro_rules! store_conformance {
                 a_record_keeps_its_value_when_it_is_changed,
                 having_no_external_id_is_not_unique,
                 external_ids_that_differ_in_a_byte_are_different,
+                a_period_is_free_once_its_payment_is_canceled,
+                a_period_is_that_of_its_subscription,
+                a_proration_has_no_period_of_its_own,
+                a_set_may_pass_a_live_key_or_a_period_on,
             }
             limits on "current_thread" {
                 a_set_of_a_thousand_records_is_taken,
@@ -151,6 +156,12 @@ macro_rules! store_conformance {
                 payments_are_listed_by_their_subscription,
                 payments_outlive_their_subscription,
                 a_changed_payment_is_listed_by_what_it_is_now,
+            }
+            due_lists on "current_thread" {
+                subscriptions_that_are_due_are_listed_the_longest_due_first,
+                payments_that_are_due_are_listed_by_status_the_longest_due_first,
+                a_changed_record_is_due_when_it_is_now,
+                a_walk_along_what_is_due_misses_nothing_that_waits,
             }
             user_lists on "current_thread" {
                 users_are_listed_by_every_filter_in_its_order,

@@ -9,13 +9,14 @@ use tokio::task::JoinSet;
 
 use super::each::every_event;
 use super::records::{
-    account, answer, at_version, event, one_of_each, parsed, payment, plan, subscription,
+    account, answer, asked_payment, at_version, event, one_of_each, parsed, payment, plan,
+    subscription,
 };
 use super::steps::{
     assert_conflict, assert_stored, assert_taken, deleting, feed, limit, listed, put, stored,
     unchanged, writing,
 };
-use crate::payments::Payment;
+use crate::payments::{Payment, PaymentKind};
 use crate::plans::{NodeQuota, Plan};
 use crate::store::{
     ChangeSet, EventQuery, Guard, Key, PaymentQuery, Record, Store, StoreError, StoreExt as _,
@@ -90,14 +91,25 @@ pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn
         let (value, external) = (|| parsed(&value), || Some(parsed(&value)));
         let records = |racer| {
             let (slug, external_subscription_id) = (value(), external());
-            let subscription = subscription(number(racer));
+            let held = subscription(number(racer));
             [
                 Record::from(Plan { slug, ..plan(number(racer)) }),
-                Record::from(Subscription { external_subscription_id, ..subscription }),
+                Record::from(Subscription { external_subscription_id, ..held }),
                 Record::from(Payment { external_payment_id: external(), ..payment(number(racer)) }),
+                Record::from(asked_payment(1_000 + number(racer), PaymentKind::Renewal, round)),
+                Record::from(Subscription {
+                    live_key: Some(format!("round {round}").into()),
+                    ..subscription(1_000 + number(racer))
+                }),
             ]
         };
-        let kinds = [Unique::PlanSlug, Unique::ExternalSubscription, Unique::ExternalPayment];
+        let kinds = [
+            Unique::PlanSlug,
+            Unique::ExternalSubscription,
+            Unique::ExternalPayment,
+            Unique::PaymentPeriod,
+            Unique::LiveSubscription,
+        ];
         for (kind, unique) in kinds.into_iter().enumerate() {
             let record = |racer| records(racer).into_iter().nth(kind).unwrap();
             let answers = race(&store, (0..RACERS).map(|racer| writing([record(racer)]))).await;

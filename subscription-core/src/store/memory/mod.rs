@@ -204,10 +204,13 @@ impl Tables {
     fn check_unique(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         let mut values = HashSet::new();
         let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
+        // What these have is among the values of the set.
+        let written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for write in &changes.writes {
             for value in write.unique_values() {
                 let holder = self.find(value).map(|holder| holder.key());
-                let other = holder.filter(|holder| *holder != write.key() && !deleted(holder));
+                let other = holder.filter(|holder| *holder != write.key());
+                let other = other.filter(|holder| !deleted(holder) && !written(holder));
                 if other.is_some() || (changes.writes.len() > 1 && !values.insert(value)) {
                     return Err(StoreError::Taken(value.rule()));
                 }
@@ -226,18 +229,11 @@ impl Tables {
 
     fn apply(&mut self, changes: ChangeSet) {
         for delete in changes.deletes {
-            match delete.key {
-                Key::Plan(id) => self.plans.delete(id),
-                Key::Subscription(id) => self.subscriptions.delete(id),
-                Key::Payment(id) => self.payments.delete(id),
-                Key::User(id) => self.users.delete(id),
-                Key::Session(id) => self.sessions.delete(id),
-                Key::Client(id) => {
-                    self.clients.remove(&id);
-                }
-                Key::Idempotency(key) => self.idempotency.delete(&key),
-                Key::Document(key) => self.documents.delete(&key),
-            }
+            self.remove(&delete.key);
+        }
+        // A value may pass from one to another of them.
+        if changes.writes.len() > 1 {
+            changes.writes.iter().for_each(|write| self.remove(&write.key()));
         }
         for write in changes.writes {
             match write {
@@ -258,6 +254,19 @@ impl Tables {
             while self.forgotten < last && self.events.pop_front().is_some() {
                 self.forgotten += 1;
             }
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        match key {
+            Key::Plan(id) => self.plans.delete(*id),
+            Key::Subscription(id) => self.subscriptions.delete(*id),
+            Key::Payment(id) => self.payments.delete(*id),
+            Key::User(id) => self.users.delete(*id),
+            Key::Session(id) => self.sessions.delete(*id),
+            Key::Client(id) => drop(self.clients.remove(id)),
+            Key::Idempotency(key) => self.idempotency.delete(key),
+            Key::Document(key) => self.documents.delete(key),
         }
     }
 }

@@ -18,6 +18,15 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
 
+    /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
+    /// short, so that a database may answer several at once.
+    fn few_rows(
+        &self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send {
+        self.rows(statement)
+    }
+
     /// Commits a change set that was [checked](ChangeSet::check).
     fn commit(&self, changes: ChangeSet) -> impl Future<Output = Result<(), StoreError>> + Send;
 

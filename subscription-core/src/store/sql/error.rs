@@ -1,5 +1,6 @@
 //! Errors of the databases as errors of the store, and errors at opening.
 
+use std::borrow::Borrow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,14 +19,15 @@ pub(super) fn outages(why: impl Into<Source>) -> impl Iterator<Item = Result<(),
 }
 
 /// The error of the store for an error that has no particular meaning.
-pub(in crate::store) fn failed(error: sqlx::Error) -> StoreError {
+pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Source>) -> StoreError {
+    let told = error.borrow();
     let unreadable = matches!(
-        &error,
+        told,
         sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
     );
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let code = told.as_database_error().and_then(sqlx::error::DatabaseError::code);
     if unreadable || code.is_some_and(|code| is_damage(&code)) {
         StoreError::Damaged(error.into())
     } else {

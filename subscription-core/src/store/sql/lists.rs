@@ -4,7 +4,7 @@ use super::page::{Fit, Statement, Window, sort_value, subscriptions};
 use super::table::{SqlRecord, Table};
 use super::value::Value;
 use crate::accounts::{Client, Session, User};
-use crate::payments::Payment;
+use crate::payments::{Payment, PaymentStatus};
 use crate::plans::Plan;
 use crate::store::{
     ClientQuery, Direction, Document, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions,
@@ -12,10 +12,6 @@ use crate::store::{
     Query, SessionQuery, SortKey, UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
-
-/// The columns by which the lists of what is due are sorted.
-pub(super) const NEXT_ACTION: &str = "next_action_at";
-pub(super) const ACTION: &str = "action_at";
 
 /// A statement for a list, and the table whose rows it returns.
 pub(super) struct List {
@@ -52,7 +48,7 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
             List::whole::<Subscription>("WHERE live_key = $1", vec![Value::text(key)])
         }
         UniqueValue::PaymentPeriod(subscription, start) => List::whole::<Payment>(
-            "WHERE subscription_id = $1 AND claimed_period = $2",
+            "WHERE subscription_id = $1 AND whole_period = $2 AND status <> 'canceled'",
             vec![Value::Id(subscription.uuid()), Value::time(start)],
         ),
         UniqueValue::UserIdentity(identity) => List::whole::<User>(
@@ -76,7 +72,7 @@ pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
         Query::DueSubscriptions(query) => {
             List::page::<Subscription>(due_subscriptions(query), query.limit)
         }
-        Query::DuePayments(query) => List::page::<Payment>(due_payments(query), query.limit),
+        Query::DuePayments(query) => List::page::<Payment>(due_payments(query)?, query.limit),
         Query::Document(query) => List::page::<Document>(documents(query), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
@@ -150,7 +146,7 @@ fn payments(query: &PaymentQuery) -> Statement {
 
 fn due_subscriptions(query: &DueSubscriptions) -> Statement {
     let mut statement = Statement::default();
-    let (column, way) = (NEXT_ACTION, Direction::Ascending);
+    let (column, way) = ("next_action_at", Direction::Ascending);
     let until = statement.bind(Value::time(query.until));
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, Some(column), way, after, query.limit);
@@ -159,16 +155,23 @@ fn due_subscriptions(query: &DueSubscriptions) -> Statement {
     statement
 }
 
-fn due_payments(query: &DuePayments) -> Statement {
+/// Payments in a status are due by the column of [`Payment::action_at`]; those in most statuses never are.
+fn due_payments(query: &DuePayments) -> Option<Statement> {
     let mut statement = Statement::default();
-    let (column, way) = (ACTION, Direction::Ascending);
-    let status = statement.bind(Value::text(query.status.as_str()));
+    let (status, column) = match query.status {
+        PaymentStatus::Pending => ("status = 'pending'", "due_at"),
+        PaymentStatus::Processing => ("status = 'processing'", "due_at"),
+        PaymentStatus::Failed => ("status = 'failed'", "next_attempt_at"),
+        _ => return None,
+    };
+    let way = Direction::Ascending;
     let until = statement.bind(Value::time(query.until));
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, Some(column), way, after, query.limit);
-    let conditions = vec![format!("status = {status}"), format!("{column} <= {until}")];
+    // The status as a word of the statement, as the index has it.
+    let conditions = vec![status.to_owned(), format!("{column} <= {until}")];
     statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
-    statement
+    Some(statement)
 }
 
 fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Option<Statement> {

@@ -274,7 +274,7 @@ impl<'q> Span<'q> {
 }
 
 /// Selects the columns of a table, and after them the one that the list is sorted by.
-fn select_with(table: &Table, column: Option<&str>) -> String {
-    let column = column.map(|column| format!(", {column}")).unwrap_or_default();
-    format!("SELECT {}{column} FROM {}", table.columns().join(", "), table.name)
+fn select_with(table: &'static Table, column: Option<&str>) -> Cow<'static, str> {
+    let Some(column) = column else { return table.texts.select.as_str().into() };
+    format!("SELECT {}, {column} FROM {}", table.columns().join(", "), table.name).into()
 }

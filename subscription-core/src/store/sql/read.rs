@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 
 use super::error::failed;
-use super::lists::{self, ACTION, List, NEXT_ACTION};
+use super::lists::{self, List};
 use super::page::Statement;
 use super::table::{SqlRecord as _, Table};
-use super::value::{Cells, Columns, Value};
+use super::value::{Cells, Columns as _, Value};
 use super::{Dialect, SqlStore, access};
 use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
-    ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, PaymentQuery, Position, Query, Record,
-    SortKey, Store, StoreError, UniqueValue, UserQuery,
+    ChangeSet, DuePayments, DueSubscriptions, EventPage, EventQuery, Key, Page, PageLimit,
+    PaymentQuery, Position, Query, Record, SessionQuery, Store, StoreError, UniqueValue, UserQuery,
 };
 use crate::values::clock::Timestamp;
 
@@ -24,7 +24,7 @@ const EVENTS_A_BATCH: usize = 500;
 #[async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        let rows = self.0.rows(Statement::one(key)).await?;
+        let rows = self.0.few_rows(Statement::one(key)).await?;
         rows.first().map(|row| (Table::of(key).read)(row)).transpose()
     }
 
@@ -43,16 +43,16 @@ impl<D: Dialect> Store for SqlStore<D> {
         let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
-        let rows = self.0.rows(statement).await?;
+        let rows = if is_of_one(query) {
+            self.0.few_rows(statement).await?
+        } else {
+            self.0.rows(statement).await?
+        };
         let limit = limit.map_or(rows.len(), PageLimit::get);
         let items = rows.iter().take(limit).map(|row| (table.read)(row));
         let items = items.collect::<Result<Vec<_>, _>>()?;
-        let last = items.iter().zip(&rows).last().filter(|_| rows.len() > limit);
-        let next = last.and_then(|(last, row)| match query {
-            Query::DueSubscriptions(_) => due_position(table, NEXT_ACTION, row),
-            Query::DuePayments(_) => due_position(table, ACTION, row),
-            _ => position(query, last),
-        });
+        let last = items.last().filter(|_| rows.len() > limit);
+        let next = last.and_then(|last| position(query, last));
         Ok(Page { items, next })
     }
 
@@ -117,6 +117,22 @@ fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
     Statement::select::<RecordedEvent>(&rest, values)
 }
 
+/// True for a list of one user or one subscription.
+const fn is_of_one(query: &Query) -> bool {
+    match query {
+        Query::Subscription(query) => query.filter.user_id.is_some(),
+        Query::Payment(_) | Query::Session(SessionQuery::LiveOf { .. }) => true,
+        Query::Plan(_)
+        | Query::User(_)
+        | Query::Session(_)
+        | Query::Client(_)
+        | Query::Idempotency(_)
+        | Query::Document(_)
+        | Query::DueSubscriptions(_)
+        | Query::DuePayments(_) => false,
+    }
+}
+
 /// The position of a record in a list that has positions.
 fn position(query: &Query, record: &Record) -> Option<Position> {
     match (query, record) {
@@ -128,17 +144,13 @@ fn position(query: &Query, record: &Record) -> Option<Position> {
         (Query::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
             Some(filter.position(user))
         }
+        (Query::DueSubscriptions(_), Record::Subscription(found)) => {
+            DueSubscriptions::position(found)
+        }
+        (Query::DuePayments(_), Record::Payment(payment)) => DuePayments::position(payment),
         (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
         _ => None,
     }
-}
-
-/// The position of a row in a list of what is due. By its column: the release before changes a record and not
-/// the column.
-fn due_position(table: &Table, column: &str, row: &dyn Columns) -> Option<Position> {
-    let at = table.columns().iter().position(|name| *name == column)?;
-    let due = Timestamp::from_micros(row.micros(at).ok()??).ok()?;
-    Some(Position { key: SortKey::DueAt(due), id: row.id(0).ok()? })
 }
 
 /// Moves subscriptions whose access has begun or ended to their new class.

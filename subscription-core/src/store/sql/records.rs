@@ -97,16 +97,17 @@ record! {
     Payment: PAYMENTS = "payments", key 1 {
         id, subscription_id, amount, currency, external_payment_id, status, metadata, created_at,
         updated_at, version, settled, asked,
-    } and [action_at, claimed_period],
+    } and [due_at, next_attempt_at, whole_period],
     defaults(&[
         ("metadata", "null"),
         ("asked", "null"),
-        ("action_at", "null"),
-        ("claimed_period", "null"),
+        ("due_at", "null"),
+        ("next_attempt_at", "null"),
+        ("whole_period", "null"),
     ]),
     unique(&[
         ("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment),
-        ("payments_period", "payments.claimed_period", Unique::PaymentPeriod),
+        ("payments_period", "payments.whole_period", Unique::PaymentPeriod),
     ]);
     holds Payment
 }

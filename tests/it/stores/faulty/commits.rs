@@ -10,7 +10,7 @@ use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     BadChangeSet, ChangeSet, Guard, Record, StoreError, Unique, UniqueValue,
 };
-use subscription_core::{Store, Version};
+use subscription_core::{Payment, PaymentStatus, Store, Version};
 
 use super::{Fault, FaultyStore};
 
@@ -192,7 +192,7 @@ impl FaultyStore {
                 let guards = plans.cloned().collect();
                 self.inner.commit(ChangeSet { guards, ..ChangeSet::default() }).await.err()
             }
-            Fault::KeepsValuesOfDeletedRecords => {
+            Fault::KeepsValuesOfDeletedRecords | Fault::KeepsPeriodsOfCanceledPayments => {
                 let memory = self.memory();
                 let mut values = changes.writes.iter().filter_map(value);
                 let taken = values.find(|value| memory.values.contains(value));
@@ -335,7 +335,9 @@ impl FaultyStore {
         for delete in &changes.deletes {
             let deleted = self.stored(&delete.key).await;
             let mut memory = self.memory();
-            memory.values.extend(deleted.iter().filter_map(value));
+            if self.has(Fault::KeepsValuesOfDeletedRecords) {
+                memory.values.extend(deleted.iter().filter_map(value));
+            }
             if let Some(Record::Plan(plan)) = deleted {
                 memory.slugs.insert(plan.slug.clone(), Record::Plan(plan));
             }
@@ -351,6 +353,12 @@ impl FaultyStore {
                 }
                 Record::Payment(payment) => {
                     memory.subscriptions.insert(payment.subscription_id);
+                    let canceled = payment.status == PaymentStatus::Canceled;
+                    if canceled && self.has(Fault::KeepsPeriodsOfCanceledPayments) {
+                        let status = PaymentStatus::Pending;
+                        let open = Record::from(Payment { status, ..Payment::clone(payment) });
+                        memory.values.extend(value(&open));
+                    }
                 }
                 Record::User(_)
                 | Record::Session(_)

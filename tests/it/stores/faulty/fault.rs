@@ -26,6 +26,7 @@ pub(in crate::stores) enum Fault {
     RefusesTheSetsAfterARefusedOne,
     JudgesAllSetsByTheFirstState,
     TakesTheLastOfTwoWrites,
+    KeepsPeriodsOfCanceledPayments,
 
     // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,
@@ -41,6 +42,8 @@ pub(in crate::stores) enum Fault {
     // Faults of reads.
     LosesBlocked,
     LosesSettled,
+    LosesBilling,
+    LosesWhatIsAsked,
     SortsTheKeysOfMetadata,
     NormalizesPrices,
     CutsTimesToMilliseconds,
@@ -93,6 +96,8 @@ pub(in crate::stores) enum Fault {
     NamesThePositionAtTheEnd,
     HidesThatMoreFollow,
     GivesOneTooMany,
+    ListsTheDueTooLate,
+    ListsDuePaymentsOfEveryStatus,
     MixesPaymentsOfAllSubscriptions,
 
     // Faults of concurrent calls.

@@ -10,7 +10,7 @@
 //! Each part reads the rows of the part before it. So they run in this order, a lock that finds no row
 //! stops all parts after it, and an insert that finds its key or a unique value taken fails the statement.
 
-use super::super::commit::{event_columns, event_values};
+use super::super::commit::{event_columns, event_values, takes_over};
 use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
@@ -109,12 +109,14 @@ fn has_unique_values(write: &Record) -> bool {
 
 /// The order in which records are written. It is the same for every set, so that no two commits wait for
 /// each other to release a key or a unique value. Records without unique values come first: of two requests
-/// with the same idempotency key the second then fails at that key, not at a unique value.
+/// with the same idempotency key the second then fails at that key, not at a unique value. Records that may take
+/// over a value come last.
 pub(super) fn in_order(writes: &[Record]) -> Vec<&Record> {
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_cached_key(|write| {
         let key = write.key();
-        (has_unique_values(write), Table::of(&key).name, unique_value(write), key)
+        let (unique, table) = (has_unique_values(write), Table::of(&key).name);
+        (unique, table, takes_over(write), unique_value(write), key)
     });
     writes
 }

@@ -10,6 +10,7 @@ mod listen;
 mod notify;
 mod open;
 mod row;
+mod shared_reads;
 mod transfer;
 
 use std::collections::HashSet;
@@ -35,6 +36,7 @@ pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
 use open::Readiness;
 use row::rows_by_arrays;
+use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
@@ -55,6 +57,7 @@ pub type PostgresStore = SqlStore<Postgres>;
 #[derive(Debug)]
 pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
+    reads: SharedReads,
     options: PgConnectOptions,
     readiness: Readiness,
     /// Stops the background tasks.
@@ -79,11 +82,12 @@ impl Dialect for Postgres {
 
     async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
         self.readiness.check()?;
-        match self.fetch(statement.clone()).await {
-            // A read may be repeated, so that a restart of the database does not fail it.
-            Err(error) if is_lost(&error) => self.fetch(statement).await.map_err(failed),
-            outcome => outcome.map_err(failed),
-        }
+        self.reads.alone(statement).await
+    }
+
+    async fn few_rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
+        self.readiness.check()?;
+        self.reads.rows(statement).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

@@ -174,7 +174,7 @@ impl Model {
         self.update_subscription(id, &changes, None, now)
     }
 
-    /// Resuming is the step from `cancelled` to `active`, and nothing where it is active already.
+    /// Resuming is the step from `cancelled` or `paused` to `active`, and nothing where it is active already.
     pub fn resume(
         &self,
         id: SubscriptionId,
@@ -182,7 +182,7 @@ impl Model {
         now: Timestamp,
     ) -> Result<Expected, Refusal> {
         let status = self.of_user(id, user)?.status.as_str();
-        if !["active", "cancelled"].contains(&status) {
+        if !["active", "cancelled", "paused"].contains(&status) {
             let allowed = rules::moves(rules::SUBSCRIPTION_MOVES, status);
             let allowed = allowed.iter().filter(|state| **state != "active");
             return Err(Refusal::about("invalid_transition", allowed));
