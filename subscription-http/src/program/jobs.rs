@@ -50,7 +50,6 @@ pub(crate) trait Job: Send + Sync {
 
 /// When a job wants to run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "billing returns the others, upkeep only Idle"))]
 pub(crate) enum Next {
     /// At once: there is more to do.
     Again,
@@ -108,6 +107,8 @@ impl BackgroundWork {
                 (false, Some(jobs)) => {
                     tracing::warn!("this instance no longer leads");
                     end(jobs).await;
+                    // A job that was still at work may have set metrics of a leader.
+                    self.metrics.leads(false);
                 }
                 (_, unchanged) => running = unchanged,
             }

@@ -1,5 +1,7 @@
 //! The program: its commands, and the command line that they are read from.
 
+mod billing;
+mod billing_pause;
 mod clients;
 mod demo;
 mod events;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use self::billing_pause::BillingCommand;
 use self::clients::ClientCommand;
 use self::demo::Demo;
 use self::events::EventsCommand;
@@ -68,7 +71,14 @@ enum Command {
     Import {
         /// The exported file.
         file: PathBuf,
+        /// Move to another database: go on with the billing, and with a clock that was turned, as they were.
+        /// Without this the billing is paused until `billing resume`.
+        #[arg(long)]
+        as_is: bool,
     },
+    /// Resume the billing, which an import pauses, or look at it.
+    #[command(subcommand)]
+    Billing(BillingCommand),
     /// Print the events of a running server, one JSON object a line.
     Events(EventsCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
@@ -146,7 +156,8 @@ impl Program {
             Command::Client(command) => clients::run(command, &settings).await,
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
             Command::Export { file } => transfer::export(&settings, &file).await,
-            Command::Import { file } => transfer::import(&settings, &file).await,
+            Command::Import { file, as_is } => transfer::import(&settings, &file, as_is).await,
+            Command::Billing(command) => billing_pause::run(command, &settings).await,
             Command::Events(command) => events::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {

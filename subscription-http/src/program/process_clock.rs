@@ -135,7 +135,8 @@ fn key() -> Result<DocumentKey, StoreError> {
     Ok(DocumentKey { collection: Collection::named("server_clock"), id })
 }
 
-async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
+/// The document, if the clock was turned.
+pub(crate) async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
     store.get_as::<Document>(&key()?).await
 }
 
@@ -143,26 +144,15 @@ async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, Store
 #[async_trait]
 pub(crate) trait DueWork: Send + Sync + fmt::Debug {
     /// The first moment up to `until` at which something is due, or was due before; `None` if nothing is.
-    async fn next_due(&self, until: Timestamp) -> Result<Option<Timestamp>, Error>;
+    async fn next_due(
+        &self,
+        until: Timestamp,
+        payments: PaymentReports,
+    ) -> Result<Option<Timestamp>, Error>;
 
     /// Does some of the work that is due now, and returns the number of steps. With `payments` other than
     /// [`PaymentReports::Leave`] it also reports payments that are due.
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error>;
-}
-
-/// Nothing is ever due.
-#[derive(Debug)]
-pub(crate) struct NoWork;
-
-#[async_trait]
-impl DueWork for NoWork {
-    async fn next_due(&self, _: Timestamp) -> Result<Option<Timestamp>, Error> {
-        Ok(None)
-    }
-
-    async fn work(&self, _: PaymentReports) -> Result<u64, Error> {
-        Ok(0)
-    }
 }
 
 /// Turns the clock for `POST /clock/advance`, and does what falls due on the way.
@@ -170,14 +160,17 @@ impl DueWork for NoWork {
 pub(crate) struct ClockControl {
     clock: Arc<ProcessClock>,
     work: Box<dyn DueWork>,
-    /// Held by the advance that is under way: the next one waits.
-    turn: tokio::sync::Mutex<()>,
+    /// Held by the advance that is under way: the next one waits, and background work does not disturb it.
+    turn: Arc<tokio::sync::Mutex<()>>,
     work_max: Duration,
 }
 
 impl ClockControl {
-    pub(crate) fn new(clock: Arc<ProcessClock>, work: impl DueWork + 'static) -> Self {
-        let turn = tokio::sync::Mutex::default();
+    pub(crate) fn new(
+        clock: Arc<ProcessClock>,
+        work: impl DueWork + 'static,
+        turn: Arc<tokio::sync::Mutex<()>>,
+    ) -> Self {
         Self { clock, work: Box::new(work), turn, work_max: WORK_MAX }
     }
 }
@@ -195,7 +188,7 @@ impl TurnedClock for ClockControl {
         let _running = ReleaseWhenDropped(&self.clock);
         let (begun, mut steps) = (Instant::now(), 0);
         loop {
-            let due = self.work.next_due(to).await?;
+            let due = self.work.next_due(to, payments).await?;
             // What was due before is done now: the clock is not turned back.
             self.clock.hold(due.unwrap_or(to).max(self.now())).await?;
             if due.is_none() {
@@ -258,7 +251,11 @@ mod tests {
 
     #[async_trait]
     impl DueWork for Diary {
-        async fn next_due(&self, until: Timestamp) -> Result<Option<Timestamp>, Error> {
+        async fn next_due(
+            &self,
+            until: Timestamp,
+            _: PaymentReports,
+        ) -> Result<Option<Timestamp>, Error> {
             Ok(self.due.lock().unwrap().first().copied().filter(|due| *due <= until))
         }
 
@@ -279,7 +276,7 @@ mod tests {
         let due = Mutex::new(due.iter().flat_map(|due| [at(due), at(due)]).collect());
         let done = Arc::<Mutex<Vec<Timestamp>>>::default();
         let diary = Diary { clock: Arc::clone(&clock), due, done: Arc::clone(&done), hangs };
-        (ClockControl::new(clock, diary), done)
+        (ClockControl::new(clock, diary, Arc::default()), done)
     }
 
     #[tokio::test]

@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicU64;
 use subscription_core::Clock as _;
 use subscription_http::{Api, ClockMetrics, Limits, Server};
 
+use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
 use super::open::Ready;
-use super::process_clock::{ClockControl, NoWork};
+use super::process_clock::ClockControl;
 use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
@@ -23,10 +24,14 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, service, auth, keys, listener, metrics_listener } =
+    let Ready { opened, billing, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
+    let service = billing.service().clone();
+    let store = Arc::clone(&opened.store);
+    let billing_job = BillingJob::new(billing.clone(), store, clock_metrics.clone());
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
+        .billing(billing)
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
         .self_service(&settings.self_service)
@@ -42,7 +47,11 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     }
     if let Some(clock) = &opened.process_clock {
         tracing::warn!(now = %clock.now(), "the clock is manual: POST /clock/advance turns it");
-        api = api.turned_clock(ClockControl::new(Arc::clone(clock), NoWork));
+        api = api.turned_clock(ClockControl::new(
+            Arc::clone(clock),
+            billing_job.clone(),
+            billing_job.turn(),
+        ));
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
@@ -56,7 +65,8 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     print(&format!("listening on http://{}", server.address()?));
     let events_kept = settings.keep_events.0;
     let upkeep = Arc::new(Upkeep { service, auth, events_kept, forgotten_events });
-    let (jobs, clock): (Vec<Arc<dyn Job>>, _) = (vec![upkeep], opened.clock());
+    let (jobs, clock): (Vec<Arc<dyn Job>>, _) =
+        (vec![upkeep, Arc::new(billing_job)], opened.clock());
     let background = BackgroundWork { jobs, clock, metrics: clock_metrics };
     let (stopping, stop) = Stop::new();
     let (leader, stop_jobs) = (opened.leader(), stop.clone());

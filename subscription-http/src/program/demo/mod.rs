@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
-use subscription_core::billing::{Billing, Policy};
+use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::store::transfer::Counts;
 use subscription_core::store::{CacheInvalidator, CachedStore, SqliteOptions, SqliteStore};
@@ -95,7 +95,7 @@ async fn fill(
     let auth = authenticate(settings, &service, verifier, &keys)?;
     let (customers, plans, payments) = (Vec::new(), Vec::new(), BTreeMap::new());
     let chance = Chance(demo.seed);
-    let billing = Billing::new(service, Policy::default());
+    let billing = Billing::new(service, settings.billing.clone());
     let business = Business { clock, billing, auth, chance, customers, plans, payments };
     let filled = async {
         // Imports no records, which fails unless the database is empty: sooner than after all the work.

@@ -14,7 +14,8 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
-use subscription_core::{CheckoutHosts, Timestamp};
+use subscription_core::billing::Policy;
+use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
 use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::{ConfiguredClient, help};
@@ -34,7 +35,7 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 #[command(next_help_heading = "General options")]
 #[serde(default)]
 pub(crate) struct Settings {
-    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]` and [limits].
+    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing] and [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -84,6 +85,11 @@ pub(crate) struct Settings {
     /// that has users of its own. [default: accounts]
     #[arg(long, env = "SUBSCRIPTION_USERS")]
     pub(crate) users: Users,
+
+    /// What a user may have only one live subscription to: user (anything at all), or product (plans with the
+    /// same `product_id`). [default: off]
+    #[arg(long, env = "SUBSCRIPTION_ONE_LIVE_PER", value_name = "WHAT")]
+    pub(crate) one_live_per: Option<OneLivePer>,
 
     /// A change that people may make to their own subscriptions, cancel or resume; can be given several
     /// times. [default: none]
@@ -150,6 +156,9 @@ pub(crate) struct Settings {
 
     #[arg(skip)]
     pub(crate) checkout_hosts: CheckoutHosts,
+
+    #[arg(skip)]
+    pub(crate) billing: Policy,
 
     #[arg(skip)]
     limits: BTreeMap<String, Limit>,
