@@ -26,14 +26,15 @@ const STORIES: &[Story] = &[
         page: "README.md",
         part: Part::AllBut("Production"),
         instead: &[(
-            "cargo run -p subscription-http\n",
-            "subscription-http --listen 127.0.0.1:8080 &\nuntil_ready 8080\n",
+            "cargo run -p subscription-http -- --clock manual\n",
+            "subscription-http --clock manual --listen 127.0.0.1:8080 &\nuntil_ready 8080\n",
         )],
         told: &[
             r#""logged_in":true"#,
             r#""price":19.90"#,
             r#""status":"active""#,
             r#""status":"succeeded""#,
+            r#"12 "kind":"renewal""#,
             r#""status":"cancelled""#,
             r#""is_active":true"#,
             r#""has_more":false"#,
