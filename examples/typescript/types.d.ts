@@ -453,7 +453,7 @@ export interface paths {
         };
         /**
          * List the payments to collect
-         * @description A page of the pending payments with a `kind`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{id}/{attempt}`, and changes it to `succeeded` or `failed`. The route exists only where the service bills.
+         * @description A page of the payments with a `kind` that are `pending`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{id}/{attempt}`, and changes it to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun and not reported: one that was killed finishes them first. The route exists only where the service bills.
          */
         get: operations["listDuePayments"];
         put?: never;
@@ -1708,6 +1708,39 @@ export interface components {
          * @description A place in the feed of events. Sequences rise; gaps mean nothing.
          */
         Sequence: number;
+        ClockTime: {
+            now: components["schemas"]["Timestamp"];
+        };
+        /**
+         * @description How far to turn the clock: exactly one of `to` and `by`.
+         * @example {
+         *       "by": "P1M",
+         *       "payments": "succeed"
+         *     }
+         */
+        ClockAdvance: {
+            to?: components["schemas"]["TimestampInput"];
+            /**
+             * @description An ISO 8601 duration of one unit: years, months, weeks and days by the calendar (up to a hundred years), or hours, minutes and seconds.
+             * @example P1M
+             */
+            by?: string;
+            /**
+             * @description What happens to each payment when it is due: it stays open, succeeds or fails. Default: `leave`.
+             * @enum {string}
+             */
+            payments?: "leave" | "succeed" | "fail";
+        };
+        ClockAdvanced: {
+            now: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description The steps that were due on the way.
+             */
+            steps: number;
+            /** @description False if there is more to do: call again. */
+            done: boolean;
+        };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
@@ -2035,6 +2068,8 @@ export interface components {
         "timeline-limit": number;
         /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
         "due-before": components["schemas"]["TimestampInput"];
+        /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+        "due-status": "pending" | "processing";
         /** @description What comes first; `-` in front turns it round. Default: `tier`. */
         "plan-sort": "tier" | "-tier" | "price" | "-price" | "name" | "-name" | "created_at" | "-created_at";
         /** @description Only plans that take new subscriptions, or only those that do not. */
@@ -2934,6 +2969,8 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
                 before?: components["parameters"]["due-before"];
+                /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+                status?: components["parameters"]["due-status"];
             };
             header?: {
                 /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
