@@ -12,6 +12,7 @@ use crate::store::{
 };
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
 use crate::values::id::{PaymentId, SubscriptionId};
 use crate::values::version::Version;
 
@@ -151,7 +152,7 @@ impl SubscriptionService {
         outcome: Outcome,
         now: Timestamp,
     ) -> Result<Arc<Subscription>, Error> {
-        let unasked = Outcome { ask: None, ..outcome.clone() };
+        let unasked = outcome.clone().unasked();
         let (subscription, change, changes) =
             self.changes_of(outcome, ChangeSet::default(), now).await?;
         let set = self.change_set(&subscription, change, changes, now)?;
@@ -162,6 +163,21 @@ impl SubscriptionService {
             }
             Err(error) => Err(Error::Store(error)),
         }
+    }
+}
+
+impl Outcome {
+    /// The outcome without its payment. The credit that the payment would have used stays.
+    fn unasked(mut self) -> Self {
+        if let Some(ask) = self.ask.take()
+            && let Some(billing) = &mut self.subscription.billing
+        {
+            let used = ask.value.value().checked_sub(ask.amount.value());
+            let credit = used.and_then(|used| billing.credit.value().checked_add(used));
+            let credit = credit.and_then(|credit| Amount::try_from(credit).ok());
+            billing.credit = credit.unwrap_or(billing.credit);
+        }
+        self
     }
 }
 

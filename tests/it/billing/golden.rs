@@ -1,6 +1,7 @@
 //! Lives whose outcome is known.
 
 use subscription_core::billing::{Activation, Policy};
+use subscription_core::events::Change;
 use subscription_core::{
     Action, Effective, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
 };
@@ -160,9 +161,9 @@ fn the_event_of_skipped_periods_has_their_number() {
         let counts: Vec<_> = life
             .writes
             .iter()
-            .filter_map(|write| match write.change {
-                subscription_core::events::Change::PeriodsSkipped { count } => Some(count),
-                _ => None,
+            .filter_map(|write| {
+                let Change::PeriodsSkipped { count } = write.change else { return None };
+                Some(count)
             })
             .collect();
         assert_eq!(counts, [expected], "{cycle}");

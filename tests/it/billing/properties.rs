@@ -182,7 +182,7 @@ fn report(life: &mut Life, nth: usize, changes: PaymentChanges) {
     let Some(nth) = life.payments.len().checked_sub(nth % life.payments.len().max(1) + 1) else {
         return;
     };
-    let payment = &life.payments[nth];
+    let payment = life.payments.get(nth).unwrap();
     if payment.change(changes.clone(), life.now).is_ok() {
         life.report(nth, changes);
     }
@@ -202,7 +202,9 @@ fn random_lives_meet_every_step_and_every_status() {
         let (birth, policy, acts) = lives.new_tree(&mut runner).unwrap().current();
         let mut life = birth.begin(policy);
 
-        acts.iter().for_each(|act| happen(&mut life, act));
+        for act in &acts {
+            happen(&mut life, act);
+        }
 
         for write in &life.writes {
             statuses.insert(write.after.status);

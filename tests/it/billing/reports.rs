@@ -21,7 +21,7 @@ fn monthly() -> Life {
 }
 
 fn next_attempt(life: &Life, nth: usize) -> Option<Timestamp> {
-    life.payments[nth].next_attempt_at()
+    life.payments.get(nth).unwrap().next_attempt_at()
 }
 
 fn failed_until(next_attempt_at: Field<Timestamp>) -> PaymentChanges {

@@ -88,7 +88,7 @@ fn due_for(status: SubscriptionStatus, kinds: [StepKind; 2]) -> Subscription {
                 one.renews_at = Some(at("2026-03-23T00:00:00Z"));
             }
             Reminded => {}
-            other => panic!("{other} has no rank of its own"),
+            Paused | StepKind::PeriodsSkipped | StepKind::Corrected => panic!("{kind}"),
         }
     }
     if !kinds.contains(&Reminded) {

@@ -183,11 +183,11 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
             // A credit that was sent at creation is what is left and what was used at once.
             None => credit(&write.after) + used_at_once(write),
         };
-        match write.by {
-            By::Update => {}
-            _ if is_start => used += before - credit(&write.after),
-            _ if before != credit(&write.after) => return broken("money_adds_up", write),
-            _ => {}
+        let less = before - credit(&write.after);
+        if is_start {
+            used += less;
+        } else if write.by != By::Update && !less.is_zero() {
+            return broken("money_adds_up", write);
         }
     }
     if asked + used != values || used < Decimal::ZERO {
@@ -221,7 +221,9 @@ pub fn skips_are_bounded(writes: &[Write], policy: &Policy) -> Verdict {
     let mut rounds: Vec<Vec<&Write>> = Vec::new();
     for write in writes {
         match rounds.last_mut() {
-            Some(round) if round[0].round == write.round => round.push(write),
+            Some(round) if round.first().is_some_and(|it| it.round == write.round) => {
+                round.push(write);
+            }
             _ => rounds.push(vec![write]),
         }
     }
@@ -260,11 +262,9 @@ pub fn next_action_is_true(writes: &[Write], policy: &Policy) -> Verdict {
 
 pub fn behind_means_past_due(subscription: &Subscription, payments: &[Payment]) -> Verdict {
     let behind = payments.iter().any(Payment::is_behind);
-    let right = match subscription.status {
-        SubscriptionStatus::Active => !behind,
-        SubscriptionStatus::PastDue => behind,
-        _ => true,
-    };
+    let is = |status| subscription.status == status;
+    let right =
+        if behind { !is(SubscriptionStatus::Active) } else { !is(SubscriptionStatus::PastDue) };
     if right { Ok(()) } else { broken("behind_means_past_due", &(subscription, payments)) }
 }
 

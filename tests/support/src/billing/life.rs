@@ -160,9 +160,9 @@ impl Life {
         self.round += 1;
         self.now = now;
         self.take_steps();
-        for nth in 0..self.payments.len() {
-            if let Some(next) = retry(&self.payments[nth], Some(&self.subscription), now) {
-                self.payments[nth] = next;
+        for payment in &mut self.payments {
+            if let Some(next) = retry(payment, Some(&self.subscription), now) {
+                *payment = next;
             }
         }
     }
@@ -186,7 +186,7 @@ impl Life {
     /// When a step or a retry is due next.
     pub fn next_due(&self) -> Option<Timestamp> {
         let failed = self.payments.iter().filter(|payment| payment.status == PaymentStatus::Failed);
-        let retries = failed.filter_map(|payment| payment.next_attempt_at());
+        let retries = failed.filter_map(Payment::next_attempt_at);
         self.subscription.next_action_at().into_iter().chain(retries).min()
     }
 
@@ -214,13 +214,13 @@ impl Life {
     pub fn report(&mut self, nth: usize, changes: impl Into<Reporting>) {
         self.round += 1;
         let Reporting(changes) = changes.into();
-        let before = self.payments[nth].clone();
+        let before = self.payments.get(nth).unwrap().clone();
         let next_attempt_at = changes.next_attempt_at;
         let Some(after) = before.change(changes, self.now).unwrap() else { return };
         let others = others(self.payments.iter().filter(|other| other.id != before.id));
         let report = Report { before: &before, after, next_attempt_at };
         let reported = self.rules.report(report, &self.subscription, others, self.now);
-        self.payments[nth] = reported.payment;
+        *self.payments.get_mut(nth).unwrap() = reported.payment;
         if let Some(outcome) = reported.subscription {
             self.write(By::Report, outcome);
         }
