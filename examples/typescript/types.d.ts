@@ -453,7 +453,7 @@ export interface paths {
         };
         /**
          * List the payments to collect
-         * @description A page of the pending payments with a `kind`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{id}/{attempt}`, and changes it to `succeeded` or `failed`. The route exists only where the service bills.
+         * @description A page of the payments with a `kind` that are `pending`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{id}/{attempt}`, and changes it to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun and not reported: one that was killed finishes them first. The route exists only where the service bills.
          */
         get: operations["listDuePayments"];
         put?: never;
@@ -2068,6 +2068,8 @@ export interface components {
         "timeline-limit": number;
         /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
         "due-before": components["schemas"]["TimestampInput"];
+        /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+        "due-status": "pending" | "processing";
         /** @description What comes first; `-` in front turns it round. Default: `tier`. */
         "plan-sort": "tier" | "-tier" | "price" | "-price" | "name" | "-name" | "created_at" | "-created_at";
         /** @description Only plans that take new subscriptions, or only those that do not. */
@@ -2967,6 +2969,8 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
                 before?: components["parameters"]["due-before"];
+                /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+                status?: components["parameters"]["due-status"];
             };
             header?: {
                 /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */

@@ -71,6 +71,8 @@ pub mod log_format;
 /// Compiles and runs the code in the guides.
 #[cfg(doctest)]
 mod guides {
+    #[doc = include_str!("../../docs/billing.md")]
+    struct Billing;
     #[doc = include_str!("../../docs/embed.md")]
     struct Embed;
     #[doc = include_str!("../../docs/paywall.md")]

@@ -58,6 +58,10 @@ pub(crate) static AREA: Area = Area::new(
 
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
+/// The statuses in which a payment is a collector's work: not begun, and begun.
+const COLLECTED: &[(&str, PaymentStatus)] =
+    &[("pending", PaymentStatus::Pending), ("processing", PaymentStatus::Processing)];
+
 fn billing(call: &Call) -> Result<&Billing, ApiError> {
     call.state.billing.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
 }
@@ -112,9 +116,10 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn due_payments(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
-    query.expect(&["limit", "cursor", "before"], &[])?;
+    query.expect(&["limit", "cursor", "before", "status"], &[])?;
+    let status = query.one_of("status", COLLECTED)?.unwrap_or(PaymentStatus::Pending);
     let before = query.read("before")?.unwrap_or_else(|| call.service().now());
-    let asked = DuePayments::until(PaymentStatus::Pending, before)
+    let asked = DuePayments::until(status, before)
         .with_after(query.after(&call.cursors()?)?)
         .with_limit(query.limit()?);
     let page = billing(&call)?.due_payments(asked).await?;

@@ -130,6 +130,36 @@ async fn payments_to_collect_are_listed_by_when_they_are_due_page_by_page() {
 }
 
 #[tokio::test]
+async fn payments_whose_collection_was_begun_are_listed_until_they_are_reported() {
+    let world = HttpWorld::new().await;
+    let mut begun = Vec::new();
+    for name in ["ann", "ben", "cat"] {
+        let held = world.on_clock(name, &json!({})).await;
+        begun.push(text(&world.report(&held, "processing").await["id"]));
+        world.auth.clock.advance(Duration::from_mins(1));
+    }
+    let waiting = world.on_clock("dan", &json!({})).await;
+    let waiting = text(&world.newest_payment(&waiting).await["id"]);
+
+    let first = due(&world, "?status=processing&limit=2").await;
+    let cursor = text(&first["next_cursor"]);
+    let last = due(&world, &format!("?status=processing&limit=2&cursor={cursor}")).await;
+
+    assert_eq!((ids(&first), ids(&last)), (begun[..2].to_vec(), begun[2..].to_vec()));
+    assert_eq!(ids(&due(&world, "?status=pending").await), [waiting]);
+    let before = "?status=processing&before=2025-01-31T00:01:00Z";
+    assert_eq!(ids(&due(&world, before).await), begun[..2]);
+    for other in ["", "&status=pending"] {
+        let path = format!("/due-payments?limit=2&cursor={cursor}{other}");
+        let refused = world.server("GET", &path, &[], "").await;
+        assert_eq!(refused.problem(), problem(400, "invalid_cursor"), "{other}");
+    }
+    let paid = format!("/subscription-payments/{}", begun[0]);
+    world.server("PUT", &paid, &[], r#"{"status":"succeeded"}"#).await;
+    assert_eq!(ids(&due(&world, "?status=processing").await), begun[1..]);
+}
+
+#[tokio::test]
 async fn parameters_of_due_payments_and_timelines_are_checked() {
     let world = HttpWorld::new().await;
     let (held, _) =
@@ -144,7 +174,9 @@ async fn parameters_of_due_payments_and_timelines_are_checked() {
                 "limit=0",
                 "limit=201",
                 "after=1",
-                "status=pending",
+                "status=failed",
+                "status=",
+                "status=pending&status=processing",
                 "before=2025-01-31T00:00:00Z&before=2025-01-31T00:00:00Z",
             ][..],
         ),
