@@ -41,8 +41,8 @@ async fn a_year_of_the_clock_changes_nothing_that_callers_manage() {
     let billed = service.create_plan(billed).await.unwrap().id;
     let plain = service.create_plan(new_plan("plain")).await.unwrap().id;
     for nth in 0..RECORDS {
-        let plan = if nth % 2 == 0 { billed } else { plain };
-        let mut new = NewSubscription::new(UserId::from(Uuid::from_u128(nth + 1)), plan);
+        let to = if nth % 2 == 0 { billed } else { plain };
+        let mut new = NewSubscription::new(UserId::from(Uuid::from_u128(nth + 1)), to);
         new.status = SubscriptionStatus::all().nth(nth as usize % 9);
         // On a plan with a currency, it is the caller's if they say so, or if it has an external id.
         match nth % 4 {
