@@ -1564,6 +1564,12 @@ export interface components {
          *       "ends_at": null,
          *       "current_period_start": "2025-01-31T12:00:00.000000Z",
          *       "current_period_end": "2025-02-28T12:00:00.000000Z",
+         *       "quantity": 1,
+         *       "price": 19.9,
+         *       "currency": "EUR",
+         *       "trial_ends_at": null,
+         *       "resumes_at": null,
+         *       "scheduled_change": null,
          *       "plan": {
          *         "slug": "pro",
          *         "name": "Pro",
@@ -1600,6 +1606,16 @@ export interface components {
             current_period_start: string | null;
             /** Format: date-time */
             current_period_end: string | null;
+            quantity: components["schemas"]["Quantity"];
+            /** @description The price of one unit for one cycle, from the next period on. */
+            price: components["schemas"]["NullableAmount"];
+            /** @description The currency of price and credit. */
+            currency: components["schemas"]["NullableCurrency"];
+            /** @description When the trial ends, or ended. */
+            trial_ends_at: components["schemas"]["NullableTimestamp"];
+            /** @description When the paused subscription resumes by itself. */
+            resumes_at: components["schemas"]["NullableTimestamp"];
+            scheduled_change: components["schemas"]["ScheduledChange"];
             plan: {
                 slug: string;
                 name: string;
