@@ -11,7 +11,7 @@
     clippy::print_stdout,
     reason = "a bench that fails panics, and it prints its result"
 )]
-#![expect(clippy::float_arithmetic, reason = "rates, not money")]
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "rates, not money")]
 
 use std::path::PathBuf;
 use std::process::Command;

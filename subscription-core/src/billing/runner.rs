@@ -73,6 +73,10 @@ pub struct Upcoming {
 
 impl Billing {
     /// The billing of the subscriptions of a service.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the service without rules is not to be used any more"
+    )]
     pub fn new(service: SubscriptionService, policy: Policy) -> Self {
         let policy = Arc::new(policy);
         let service = service.with_rules(BillingRules::new(Arc::clone(&policy)));
@@ -293,13 +297,14 @@ impl Advanced {
 impl Advanced {
     /// Counts a step that was not taken; an error if the store is out of reach.
     fn lost(&mut self, error: Error) -> Result<(), Error> {
-        match error {
-            Error::Store(StoreError::Conflict(_)) => self.refused += 1,
-            Error::Store(StoreError::Unavailable(_)) => return Err(error),
-            error => {
-                self.failed += 1;
-                self.failure.get_or_insert_with(|| error.to_string());
-            }
+        if matches!(error, Error::Store(StoreError::Unavailable(_))) {
+            return Err(error);
+        }
+        if matches!(error, Error::Store(StoreError::Conflict(_))) {
+            self.refused += 1;
+        } else {
+            self.failed += 1;
+            self.failure.get_or_insert_with(|| error.to_string());
         }
         Ok(())
     }

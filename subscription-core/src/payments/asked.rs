@@ -74,7 +74,11 @@ impl super::Payment {
         match self.status {
             PaymentStatus::Pending | PaymentStatus::Processing => Some(asked.due_at),
             PaymentStatus::Failed => asked.next_attempt_at,
-            _ => None,
+            PaymentStatus::Succeeded
+            | PaymentStatus::Canceled
+            | PaymentStatus::PartiallyRefunded
+            | PaymentStatus::Refunded
+            | PaymentStatus::Disputed => None,
         }
     }
 
@@ -101,7 +105,11 @@ impl super::Payment {
         match self.status {
             PaymentStatus::Failed => true,
             PaymentStatus::Pending | PaymentStatus::Processing => asked.attempt > 1,
-            _ => false,
+            PaymentStatus::Succeeded
+            | PaymentStatus::Canceled
+            | PaymentStatus::PartiallyRefunded
+            | PaymentStatus::Refunded
+            | PaymentStatus::Disputed => false,
         }
     }
 }

@@ -178,7 +178,8 @@ impl Payment {
         next_attempt_at: Field<Timestamp>,
     ) -> Result<Option<Box<Asked>>, Faults> {
         let failed = status == PaymentStatus::Failed;
-        if !next_attempt_at.is_absent() && !(failed && self.asked.is_some()) {
+        let is_allowed = failed && self.asked.is_some();
+        if !(is_allowed || next_attempt_at.is_absent()) {
             return Err(only_failed().into());
         }
         Ok(self.asked.clone().map(|mut asked| {

@@ -50,7 +50,7 @@ impl SubscriptionService {
             self.cancel_payments(subscription.id, &mut with, now).await?;
         }
         if let Some(ask) = ask {
-            let payment = self.asked_payment(subscription.id, ask, now)?;
+            let payment = self.asked_payment(subscription.id, &ask, now)?;
             let subject = Subject::Payment(payment.id);
             with.events.push(self.event(subject, payment.version, Change::Created, now)?);
             with.writes.push(Record::from(payment));
@@ -61,7 +61,7 @@ impl SubscriptionService {
     fn asked_payment(
         &self,
         subscription_id: SubscriptionId,
-        ask: Ask,
+        ask: &Ask,
         now: Timestamp,
     ) -> Result<Payment, Error> {
         Ok(Payment {

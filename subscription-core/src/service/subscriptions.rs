@@ -130,7 +130,7 @@ impl SubscriptionService {
         changes: SubscriptionChanges,
     ) -> Result<Arc<Subscription>, Error> {
         let version = version.into();
-        let changed = self.retrying_on(Key::Subscription(id), || async {
+        let update = self.retrying_on(Key::Subscription(id), || async {
             let current = self.subscription(id).await?;
             expect_version(&*current, version)?;
             let now = self.now();
@@ -156,8 +156,8 @@ impl SubscriptionService {
             self.move_live_key(&current, &mut outcome.subscription, &mut with, now).await?;
             self.commit_outcome(outcome, with, now).await
         });
-        let changed = changed.await?;
-        Ok(self.take_due_steps(changed).await)
+        let updated = update.await?;
+        Ok(self.take_due_steps(updated).await)
     }
 
     /// Deletes a subscription; its payments stay. If the clock manages it, those that are open are canceled.

@@ -182,6 +182,18 @@ impl BillingState {
     }
 }
 
+fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
+    change.is_some_and(|change| change != current)
+}
+
+fn sets<T: PartialEq>(change: &Field<T>, current: Option<&T>) -> bool {
+    match change {
+        Field::Absent => false,
+        Field::Null => current.is_some(),
+        Field::Value(value) => Some(value) != current,
+    }
+}
+
 /// A change of fields that the clock or a provider manages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
@@ -222,16 +234,6 @@ impl Subscription {
         let by = self.managed_by;
         if by == ManagedBy::Caller || changes.managed_by.is_some_and(|next| next != by) {
             return Ok(());
-        }
-        fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
-            change.is_some_and(|change| change != current)
-        }
-        fn sets<T: PartialEq>(change: &Field<T>, current: Option<&T>) -> bool {
-            match change {
-                Field::Absent => false,
-                Field::Null => current.is_some(),
-                Field::Value(value) => Some(value) != current,
-            }
         }
         let by_clock = [
             ("status", differs(changes.status.as_ref(), &self.status)),

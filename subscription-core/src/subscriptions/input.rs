@@ -95,7 +95,7 @@ impl NewSubscription {
         let ends_at = fields.nullable("ends_at", string).or(None);
         let metadata = fields.metadata().or(None);
         let managed_by = fields.optional("managed_by", managed_by);
-        let quantity = fields.optional("quantity", |json| json.parse());
+        let quantity = fields.optional("quantity", str::parse);
         let price = fields.nullable("price", amount).or(None);
         let currency = fields.nullable("currency", string).or(None);
         let credit = fields.nullable("credit", amount).or(None);
@@ -183,13 +183,15 @@ impl SubscriptionChanges {
             ends_at: fields.nullable("ends_at", string),
             metadata: fields.metadata(),
             managed_by: fields.optional("managed_by", managed_by),
-            quantity: fields.optional("quantity", |json| json.parse()),
+            quantity: fields.optional("quantity", str::parse),
             price: fields.nullable("price", amount),
             currency: fields.nullable("currency", string),
             // A subscription without credit shows null.
             credit: match fields.nullable("credit", amount) {
                 Field::Absent => None,
-                credit => Some(credit.or(None).unwrap_or_default()),
+                credit @ (Field::Null | Field::Value(_)) => {
+                    Some(credit.or(None).unwrap_or_default())
+                }
             },
             trial_ends_at: fields.nullable("trial_ends_at", string),
             resumes_at: fields.nullable("resumes_at", string),

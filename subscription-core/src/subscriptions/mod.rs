@@ -17,6 +17,7 @@ pub use billing::{BillingState, Managed, ManagedBy, Quantity, ScheduledChange};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
+pub use shown::ShownChange;
 pub use verbs::{Action, CancelInput, Effective, PauseInput};
 
 use crate::plans::BillingCycle;

@@ -64,10 +64,14 @@ impl Serialize for Subscription {
     }
 }
 
-/// The JSON of a scheduled change.
-#[derive(Serialize)]
+/// A scheduled change as its JSON shows it, with the moment at which it happens.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub struct ShownChange(Shown);
+
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-enum ShownChange {
+enum Shown {
     ChangePlan {
         action: &'static str,
         effective_at: Option<Timestamp>,
@@ -85,16 +89,17 @@ enum ShownChange {
 }
 
 impl Subscription {
-    fn shown_change(&self) -> Option<ShownChange> {
+    /// The scheduled change as it is shown.
+    pub fn shown_change(&self) -> Option<ShownChange> {
         let effective_at = self.renews_at;
-        Some(match self.scheduled_change()? {
+        Some(ShownChange(match self.scheduled_change()? {
             ScheduledChange::ChangePlan {
                 subscription_plan_id,
                 billing_cycle,
                 price,
                 currency,
                 quantity,
-            } => ShownChange::ChangePlan {
+            } => Shown::ChangePlan {
                 action: "change_plan",
                 effective_at,
                 subscription_plan_id,
@@ -104,8 +109,8 @@ impl Subscription {
                 quantity,
             },
             ScheduledChange::Pause { resumes_at } => {
-                ShownChange::Pause { action: "pause", effective_at, resumes_at }
+                Shown::Pause { action: "pause", effective_at, resumes_at }
             }
-        })
+        }))
     }
 }

@@ -90,11 +90,10 @@ impl Subscription {
         match action {
             Action::Cancel(None | Some(Effective::PeriodEnd)) => self.cancel(now),
             Action::Cancel(Some(Effective::Now)) => to(SubscriptionStatus::Expired),
-            Action::Resume => self.resume(now),
             Action::Uncancel if self.status == SubscriptionStatus::Paused => {
                 Err(self.not_resumed())
             }
-            Action::Uncancel => self.resume(now),
+            Action::Resume | Action::Uncancel => self.resume(now),
             Action::Pause { effective: Some(Effective::PeriodEnd), .. } | Action::Unschedule => {
                 Err(Managed { by: ManagedBy::Caller, fields: vec!["scheduled_change"] }.into())
             }

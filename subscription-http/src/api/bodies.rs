@@ -8,10 +8,11 @@ use serde::Serialize;
 use subscription_core::auth::{Session, SignedIn, User};
 use subscription_core::billing::Upcoming;
 use subscription_core::plans::{NodeQuota, Tier};
+use subscription_core::subscriptions::ShownChange;
 use subscription_core::{
     Amount, BillingCycle, Currency, Description, Email, Features, Name, PaymentKind, Plan,
-    SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus, Text, Timestamp,
-    UserId, Version,
+    Quantity, SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus, Text,
+    Timestamp, UserId, Version,
 };
 
 use super::self_service::SelfService;
@@ -148,6 +149,12 @@ pub(crate) struct MySubscription<'a> {
     ends_at: Option<Timestamp>,
     current_period_start: Option<Timestamp>,
     current_period_end: Option<Timestamp>,
+    quantity: Quantity,
+    price: Option<Amount>,
+    currency: Option<Currency>,
+    trial_ends_at: Option<Timestamp>,
+    resumes_at: Option<Timestamp>,
+    scheduled_change: Option<ShownChange>,
     plan: MyPlan<'a>,
     actions: Vec<SelfService>,
 }
@@ -181,6 +188,12 @@ impl<'a> MySubscription<'a> {
             ends_at: subscription.ends_at,
             current_period_start: subscription.current_period_start(),
             current_period_end: subscription.current_period_end(),
+            quantity: subscription.quantity,
+            price: subscription.price(),
+            currency: subscription.currency(),
+            trial_ends_at: subscription.trial_ends_at(),
+            resumes_at: subscription.resumes_at(),
+            scheduled_change: subscription.shown_change(),
             plan: MyPlan {
                 slug: &plan.slug,
                 name: &plan.name,

@@ -118,6 +118,7 @@ pub(crate) type Handler = fn(Box<Call>) -> Answer;
 
 /// One route.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing of the route alone")]
 pub(crate) struct Route {
     /// A reference, because a `Method` has a destructor, which no `static` may run.
     pub(crate) method: &'static Method,

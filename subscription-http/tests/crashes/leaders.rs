@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::running::{Running, folder, until};
 
 /// How soon another instance leads.
-const TAKEN_OVER: Duration = Duration::from_secs(10);
+pub(crate) const TAKEN_OVER: Duration = Duration::from_secs(10);
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking:
@@ -32,12 +32,12 @@ fn leads(running: &Running) -> bool {
     line.unwrap() == "1"
 }
 
-fn leaders(instances: &[Running]) -> usize {
+pub(crate) fn leaders(instances: &[Running]) -> usize {
     instances.iter().filter(|running| leads(running)).count()
 }
 
 /// Takes the leader out of the instances, once there is one.
-fn leader(instances: &mut Vec<Running>) -> Running {
+pub(crate) fn leader(instances: &mut Vec<Running>) -> Running {
     until("one leads", || leaders(instances) == 1);
     let nth = instances.iter().position(leads).unwrap();
     instances.swap_remove(nth)

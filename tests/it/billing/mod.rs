@@ -3,8 +3,10 @@
 mod creation;
 mod golden;
 mod grid;
+mod mirror;
 mod policy;
 mod properties;
+mod races;
 mod reports;
 mod ties;
 mod updates;

@@ -280,9 +280,8 @@ pub(super) fn due<'a, T>(
     until: Timestamp,
     position: Option<&Position>,
 ) -> impl Iterator<Item = &'a Arc<T>> {
-    let from = after(position, Direction::Ascending, |key| match key {
-        SortKey::DueAt(at) => at.micros(),
-        _ => i64::LOWEST,
+    let from = after(position, Direction::Ascending, |key| {
+        if let SortKey::DueAt(at) = key { at.micros() } else { i64::LOWEST }
     });
     let found = walk(&[(lists, vec![list])], Direction::Ascending, from);
     found.take_while(move |(at, _)| **at <= until.micros()).map(|(_, record)| record)

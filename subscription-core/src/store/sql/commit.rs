@@ -104,7 +104,12 @@ pub(super) fn takes_over(write: &Record) -> bool {
     match write {
         Record::Subscription(subscription) => subscription.live_key.is_some(),
         Record::Payment(payment) => payment.claimed_period().is_some(),
-        _ => false,
+        Record::Plan(_)
+        | Record::User(_)
+        | Record::Session(_)
+        | Record::Client(_)
+        | Record::Idempotency(_)
+        | Record::Document(_) => false,
     }
 }
 

@@ -162,7 +162,11 @@ fn due_payments(query: &DuePayments) -> Option<Statement> {
         PaymentStatus::Pending => ("status = 'pending'", "due_at"),
         PaymentStatus::Processing => ("status = 'processing'", "due_at"),
         PaymentStatus::Failed => ("status = 'failed'", "next_attempt_at"),
-        _ => return None,
+        PaymentStatus::Succeeded
+        | PaymentStatus::Canceled
+        | PaymentStatus::PartiallyRefunded
+        | PaymentStatus::Refunded
+        | PaymentStatus::Disputed => return None,
     };
     let way = Direction::Ascending;
     let until = statement.bind(Value::time(query.until));

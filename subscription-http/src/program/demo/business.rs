@@ -187,7 +187,9 @@ impl Business {
         }
         self.read(customer).await?;
         match (customer.subscription.status, chance) {
-            (OnTrial, _) | (Active, 0..14) => self.act(customer, Action::Cancel(None)).await,
+            (OnTrial, _) | (Active, 0..14) | (Unpaid, 0..200) => {
+                self.act(customer, Action::Cancel(None)).await
+            }
             (Active, 18..30) => self.upgrade(customer).await,
             (Active, 30..35) if is_paid(&customer.plan) => {
                 let resumes_at = Some(self.service().now().saturating_add(DAY * 60));
@@ -195,7 +197,6 @@ impl Business {
                 self.act(customer, Action::Pause { effective, resumes_at }).await
             }
             (Cancelled, 0..40) => self.act(customer, Action::Resume).await,
-            (Unpaid, 0..200) => self.act(customer, Action::Cancel(None)).await,
             (Active, 35..39) => self.refund(customer, Refunded).await,
             (Active, 39..42) => self.refund(customer, PartiallyRefunded).await,
             (_, 42..80) => {

@@ -2,5 +2,6 @@
 
 pub mod invariants;
 pub mod life;
+pub mod races;
 
 pub use life::{By, Life, Write, days, hours};

@@ -24,8 +24,10 @@ use crate::simulation::world::{Failure, service_over};
 const LOG_MAX: usize = 20;
 const USERS: u128 = 12;
 
+type Offer = (&'static str, &'static str, Option<&'static str>, &'static str, Option<&'static str>);
+
 /// The plans: slug, price, currency, cycle, trial.
-const PLANS: [(&str, &str, Option<&str>, &str, Option<&str>); 9] = [
+const PLANS: [Offer; 9] = [
     ("daily", "1.50", Some("USD"), "daily", None),
     ("weekly", "7", Some("EUR"), "weekly", Some("P3D")),
     ("monthly", "19.99", Some("USD"), "monthly", Some("P14D")),
