@@ -53,6 +53,13 @@
 //! - **[`SubscriptionService::entitlement`]** returns whether a user has access now, with which features
 //!   and which quota.
 //!
+//! # Billing
+//!
+//! [`billing::Billing`] runs subscriptions by the clock: those to a plan with a currency start, renew, fall behind,
+//! recover, pause and end by themselves. It charges nobody: for each period it creates a pending payment, which a
+//! program of yours collects and reports. Call [`advance`](billing::Billing::advance) from a loop, and write through
+//! [`Billing::service`](billing::Billing::service). The examples `renewals` and `collector` show both sides.
+//!
 //! # Authentication
 //!
 //! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is
