@@ -1,12 +1,13 @@
 //! The life of one subscription: all its versions and payments, with the commits that wrote them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use subscription_core::events::{Actor, Event, Subject};
 use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{
-    ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus, Timestamp,
+    Field, ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus,
+    Timestamp,
 };
 
 /// A version of a subscription, and the commit that wrote it.
@@ -40,12 +41,21 @@ pub struct Life {
     pub payments: BTreeMap<PaymentId, Vec<Arc<Payment>>>,
     /// Payments that were made after the subscription had expired.
     pub late_payments: usize,
+    /// Next attempts that were sent with the report of a failure; `None` for none.
+    pub sent: BTreeSet<(PaymentId, Option<Timestamp>)>,
     pub deleted: bool,
 }
 
 impl Life {
     pub fn now(&self) -> Option<&Subscription> {
         self.versions.last().map(|written| &*written.subscription)
+    }
+
+    /// True if a version holds that was the last before a moment, or was written at that moment.
+    pub fn was(&self, at: Timestamp, is: impl Fn(&Subscription) -> bool) -> bool {
+        let versions = self.versions.iter().map(|written| &*written.subscription);
+        let before = versions.clone().filter(|version| version.updated_at < at).last();
+        versions.filter(|version| version.updated_at == at).chain(before).any(is)
     }
 
     /// The versions with those before them.
@@ -111,6 +121,19 @@ impl Lives {
     /// Forgets a payment that was deleted.
     pub fn forget_payment(&mut self, id: PaymentId) {
         self.0.values_mut().for_each(|life| drop(life.payments.remove(&id)));
+    }
+
+    /// Adds a next attempt that is sent with the report of a failure.
+    pub fn sent(&mut self, id: PaymentId, next_attempt_at: Field<Timestamp>) {
+        let sent = match next_attempt_at {
+            Field::Absent => return,
+            Field::Null => None,
+            Field::Value(at) => Some(at),
+        };
+        let mut lives = self.0.values_mut();
+        if let Some(life) = lives.find(|life| life.payments.contains_key(&id)) {
+            life.sent.insert((id, sent));
+        }
     }
 
     /// Adds what a commit wrote, and returns the subscriptions that it was about.
