@@ -137,18 +137,10 @@ fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
 fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     for (nth, written) in life.versions.iter().enumerate() {
         let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
-        let asked_before = || {
-            let start = written.subscription.current_period_start();
-            life.payments.values().flatten().any(|payment| payment.claimed_period() == start)
-        };
         if !written.starts_period(before) {
             ensure(written.asked().is_none(), || {
                 format!("version {} asks, but starts no period", written.subscription.version)
             })?;
-            continue;
-        }
-        // A period that was asked for before the clock took over is not asked for again.
-        if written.asked().is_none() && asked_before() {
             continue;
         }
         let subscription = &written.subscription;
@@ -159,6 +151,13 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
         let value = billing.period_value.value();
         let used = credit_before - billing.credit.value();
         let asked = written.asked().map_or_else(Default::default, |payment| payment.amount.value());
+        // A payment from before the clock took over, or from another system, pays for a period as well.
+        if written.asked().is_none() && written.has_payment {
+            ensure(used.is_zero() || used == value, || {
+                format!("version {}: credit {used} used, but paid", subscription.version)
+            })?;
+            continue;
+        }
         // The credit of a new subscription is not known from before; it can only be used up to the value.
         let adds_up = if before.is_some() { asked == value - used } else { asked <= value };
         ensure(adds_up, || {

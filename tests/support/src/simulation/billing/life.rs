@@ -21,6 +21,8 @@ pub struct Written {
     pub payments: Vec<Arc<Payment>>,
     /// The number of payments that are open after it.
     pub open: usize,
+    /// True if the running period has a payment after it.
+    pub has_payment: bool,
 }
 
 impl Written {
@@ -160,16 +162,19 @@ impl Lives {
             let subject = Subject::Subscription(subscription.id);
             let mut events = changes.events.iter().filter(|event| event.subject == subject);
             let Some(event) = events.next().cloned() else { continue };
+            let life = self.0.entry(subscription.id).or_default();
+            let start = subscription.period_start();
             let written = Written {
                 subscription: Arc::clone(subscription),
                 event,
                 events: 1 + events.count(),
                 payments: payments.clone(),
-                open: 0,
+                open: life.last_payments().filter(|payment| payment.is_open()).count(),
+                has_payment: life
+                    .last_payments()
+                    .any(|payment| start.is_some() && payment.claimed_period() == start),
             };
-            let life = self.0.entry(subscription.id).or_default();
-            let open = life.last_payments().filter(|payment| payment.is_open()).count();
-            life.versions.push(Written { open, ..written });
+            life.versions.push(written);
             touched.push(subscription.id);
         }
         for delete in &changes.deletes {

@@ -60,8 +60,8 @@ struct Script {
 /// What a life came to.
 #[derive(Debug, PartialEq)]
 struct Lived {
-    /// For each payment: its period, the amount, when it was due, and its status.
-    asked: Vec<(Timestamp, Option<Timestamp>, Amount, Timestamp, PaymentStatus)>,
+    /// For each payment: its period and the amount. Retries may differ: a late clock makes none after the end.
+    asked: Vec<(Timestamp, Option<Timestamp>, Amount)>,
     status: SubscriptionStatus,
     renews_at: Option<Timestamp>,
     ends_at: Option<Timestamp>,
@@ -267,8 +267,7 @@ impl Life {
         let asked = self.payments().await;
         let asked = asked.iter().filter_map(|payment| {
             let asked = payment.asked.as_ref()?;
-            let period = (asked.period_start, asked.period_end);
-            Some((period.0, period.1, payment.amount, asked.due_at, payment.status))
+            Some((asked.period_start, asked.period_end, payment.amount))
         });
         let asked = asked.collect();
         let found = self.store.get_as::<Subscription>(&self.id).await;

@@ -8,15 +8,15 @@ use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{DueSubscriptions, StoreExt as _};
 use subscription_core::{
     Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
-    MemoryStore, NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentStatus, PlanId,
-    Quantity, Store, SubscriptionChanges, SubscriptionId, SubscriptionService, SubscriptionStatus,
-    Timestamp, UserId,
+    MemoryStore, NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentKind,
+    PaymentStatus, PlanId, Quantity, Store, SubscriptionChanges, SubscriptionId,
+    SubscriptionService, SubscriptionStatus, Timestamp, UserId,
 };
 use uuid::Uuid;
 
 use super::broken::{BrokenRules, Fault};
 use super::invariants::{self, NOTHING_DUE_RESTS};
-use super::life::Lives;
+use super::life::{Life, Lives};
 use super::recorder::Recorder;
 use crate::rng::Rng;
 use crate::simulation::broken::{Breakage, BrokenStore};
@@ -140,7 +140,8 @@ impl BillingSimulation {
 
     async fn step(&mut self) -> Result<(), Broken> {
         match self.rng.below(100) {
-            0..12 => self.subscribe().await,
+            0..11 => self.subscribe().await,
+            11 => self.import_payment().await,
             12..42 => self.pass_time().await?,
             42..72 => self.report().await,
             72..82 => self.act().await,
@@ -202,6 +203,25 @@ impl BillingSimulation {
         new.billing_cycle = rng.maybe(10, |_| BillingCycle::WEEKLY);
         let made = self.billing.service().create_subscription(new.clone()).await;
         self.note(format!("subscribe {new:?}"), &made);
+    }
+
+    /// Another system was paid for the next period of a subscription.
+    async fn import_payment(&mut self) {
+        let Some(id) = self.some_subscription() else { return };
+        let Some(next) = self.lives.0.get(&id).and_then(Life::now) else { return };
+        let renews =
+            matches!(next.status, SubscriptionStatus::Active | SubscriptionStatus::OnTrial);
+        let Some(start) = next.renews_at.filter(|_| renews) else { return };
+        let currency = "USD".parse().expect("a currency");
+        let new = NewPayment {
+            status: Some(PaymentStatus::Succeeded),
+            kind: Some(PaymentKind::Renewal),
+            period_start: Some(start),
+            period_end: next.schedule().next_after(start),
+            ..NewPayment::new(id, amount("3"), currency)
+        };
+        let made = self.billing.service().create_payment(new).await;
+        self.note(format!("import a payment of {id} from {start}"), &made);
     }
 
     async fn pass_time(&mut self) -> Result<(), Broken> {
