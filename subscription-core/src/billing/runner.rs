@@ -11,7 +11,7 @@ use super::steps::steps;
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Subject};
 use crate::payments::{Payment, PaymentStatus};
-use crate::service::{Ask, Created, StepKind, SubscriptionService};
+use crate::service::{Ask, Created, Rules, StepKind, SubscriptionService};
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
     Record, StoreError, StoreExt as _, Unique,
@@ -93,6 +93,13 @@ impl Billing {
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
         Self { service: self.service.by(actor), policy: Arc::clone(&self.policy) }
+    }
+
+    /// The same billing by other rules, for tests that plant faults in them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_rules(&self, rules: impl Rules + 'static) -> Self {
+        Self { service: self.service.with_rules(rules), policy: Arc::clone(&self.policy) }
     }
 
     /// Takes steps that are due, up to `limit`, the longest due first.

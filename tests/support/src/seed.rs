@@ -1,7 +1,7 @@
 //! One seed for all that tests leave to chance, and how much of it there is.
 //!
 //! `SUBSCRIPTION_TEST_SEED=n` repeats what a failing test has printed; `SUBSCRIPTION_TEST_STEPS=n` makes
-//! it longer or shorter.
+//! it longer or shorter, and `SUBSCRIPTION_TEST_SEEDS=n` tries so many seeds.
 
 #![expect(clippy::print_stdout, reason = "a failing test shows its seed")]
 
@@ -28,7 +28,10 @@ pub fn rng(test: &str) -> Rng {
 pub fn seeds(fixed: u64) -> Vec<u64> {
     let seeds: Vec<_> = match asked_for() {
         Some(seed) => vec![seed],
-        None => (1..=fixed).chain([fresh()]).collect(),
+        None => {
+            let fixed = number("SUBSCRIPTION_TEST_SEEDS").unwrap_or(fixed);
+            (1..=fixed).chain([fresh()]).collect()
+        }
     };
     let last = seeds.last().copied().unwrap_or_default();
     println!("the last seed is SUBSCRIPTION_TEST_SEED={last}");

@@ -13,6 +13,9 @@ use subscription_core::{
 use super::life::{Life, Written};
 use crate::simulation::invariants::Broken;
 
+/// Checked where the clock has advanced.
+pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
+
 type Invariant = fn(&Life, &Policy) -> Result<(), String>;
 
 /// Every invariant that one life shows.
@@ -36,9 +39,10 @@ pub const ALL: [(&str, Invariant); 17] = [
     ("reminders_once", reminders_once),
 ];
 
-/// Checks every invariant, and names the first that does not hold.
-pub fn check(life: &Life, policy: &Policy) -> Result<(), Broken> {
-    ALL.iter().try_for_each(|(name, holds)| {
+/// Checks every invariant, or one alone, and names the first that does not hold.
+pub fn check(life: &Life, policy: &Policy, only: Option<&str>) -> Result<(), Broken> {
+    let checked = ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+    checked.into_iter().try_for_each(|(name, holds)| {
         holds(life, policy)
             .map_err(|detail| Broken::new(name, format!("{detail}\n{}", story(life))))
     })
@@ -133,12 +137,10 @@ fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
 fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     for (nth, written) in life.versions.iter().enumerate() {
         let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
-        let asked_before = || {
-            let start = written.subscription.current_period_start();
-            life.payments.values().flatten().any(|payment| payment.claimed_period() == start)
-        };
-        // A period that was asked for before the clock took over is not asked for again.
-        if !written.starts_period(before) || written.asked().is_none() && asked_before() {
+        if !written.starts_period(before) {
+            ensure(written.asked().is_none(), || {
+                format!("version {} asks, but starts no period", written.subscription.version)
+            })?;
             continue;
         }
         let subscription = &written.subscription;
@@ -149,6 +151,13 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
         let value = billing.period_value.value();
         let used = credit_before - billing.credit.value();
         let asked = written.asked().map_or_else(Default::default, |payment| payment.amount.value());
+        // A payment from before the clock took over, or from another system, pays for a period as well.
+        if written.asked().is_none() && written.has_payment {
+            ensure(used.is_zero() || used == value, || {
+                format!("version {}: credit {used} used, but paid", subscription.version)
+            })?;
+            continue;
+        }
         // The credit of a new subscription is not known from before; it can only be used up to the value.
         let adds_up = if before.is_some() { asked == value - used } else { asked <= value };
         ensure(adds_up, || {
@@ -165,9 +174,11 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
             ensure(Some(asked.period_start) == billing.current_period_start, || {
                 format!("asked for {asked:?} in the period from {:?}", billing.current_period_start)
             })?;
-            ensure(asked.value.value() == value, || {
-                format!("{asked:?} has not the value {value}")
-            })?;
+            let of_period = asked.value.value() == value
+                && asked.period_end == subscription.renews_at
+                && asked.due_at == asked.period_start
+                && asked.cycle == subscription.billing_cycle;
+            ensure(of_period, || format!("{asked:?} is not for a period worth {value}"))?;
         }
     }
     Ok(())
@@ -180,7 +191,11 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         else {
             continue;
         };
-        if had.value() == has.value() || !after.by_clock() {
+        // An update writes no payment and leaves the status as it is.
+        let is_update = !after.by_clock()
+            && after.payments.is_empty()
+            && after.subscription.status == before.subscription.status;
+        if had.value() == has.value() || is_update {
             continue;
         }
         ensure(has.value() < had.value() && after.starts_period(Some(before)), || {
@@ -228,14 +243,17 @@ fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
     Ok(())
 }
 
+/// The stored moment at which the clock looks at a subscription is the computed one.
 fn next_action_is_true(life: &Life, policy: &Policy) -> Result<(), String> {
-    let Some(now) = life.now() else { return Ok(()) };
-    let expected = match now.managed_by {
-        ManagedBy::Clock => next_action_at(now, policy),
-        ManagedBy::Caller | ManagedBy::Provider => None,
-    };
-    ensure(now.next_action_at() == expected, || {
-        format!("{:?} is stored, {expected:?} is true", now.next_action_at())
+    life.versions.iter().map(|written| &written.subscription).try_for_each(|version| {
+        let expected = match version.managed_by {
+            ManagedBy::Clock => next_action_at(version, policy),
+            ManagedBy::Caller | ManagedBy::Provider => None,
+        };
+        ensure(version.next_action_at() == expected, || {
+            let stored = version.next_action_at();
+            format!("version {}: {stored:?} is stored, {expected:?} is true", version.version)
+        })
     })
 }
 
@@ -294,11 +312,27 @@ fn no_asking_while_off(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// A payment is retried by its schedule: no more often, and no earlier than it says.
-fn retries_keep_the_schedule(life: &Life, _: &Policy) -> Result<(), String> {
-    for versions in life.payments.values() {
+/// A failed payment is tried again by the schedule or as its report said, and is retried when that is due: no
+/// more often, and no earlier.
+fn retries_keep_the_schedule(life: &Life, policy: &Policy) -> Result<(), String> {
+    for (id, versions) in &life.payments {
         for (before, after) in versions.iter().zip(versions.iter().skip(1)) {
             let (Some(was), Some(is)) = (&before.asked, &after.asked) else { continue };
+            let failed = |payment: &Payment| payment.status == PaymentStatus::Failed;
+            if failed(after) && !failed(before) {
+                let span = policy.dunning.next(is.retries);
+                let by_schedule = span.and_then(|span| span.after(after.updated_at));
+                let is_off = || {
+                    life.was(after.updated_at, |version| {
+                        let off = [SubscriptionStatus::Pending, SubscriptionStatus::Expired];
+                        version.managed_by != ManagedBy::Clock || off.contains(&version.status)
+                    })
+                };
+                let kept = is.next_attempt_at == by_schedule
+                    || life.sent.contains(&(*id, is.next_attempt_at))
+                    || is.next_attempt_at.is_none() && (life.deleted || is_off());
+                ensure(kept, || format!("{is:?} failed at {}", after.updated_at))?;
+            }
             let retried = before.status == PaymentStatus::Failed
                 && after.status == PaymentStatus::Pending
                 && is.retries > was.retries;
@@ -314,20 +348,25 @@ fn retries_keep_the_schedule(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// A subscription falls behind only by the report of a failure.
+/// A subscription falls behind only by the report of a failure; time alone takes an active one only to a pause
+/// or an end that was set before.
 fn silence_changes_nothing(life: &Life, _: &Policy) -> Result<(), String> {
-    life.versions.iter().try_for_each(|written| {
-        let fell = matches!(
-            written.event.change,
-            Change::SubscriptionStatusChanged {
-                from: SubscriptionStatus::Active,
-                to: SubscriptionStatus::PastDue
-            }
-        );
-        let failed = |payment: &Payment| payment.status == PaymentStatus::Failed;
-        ensure(!fell || written.payments.iter().any(|payment| failed(payment)), || {
-            format!("version {} fell behind in silence", written.subscription.version)
-        })
+    life.pairs().try_for_each(|(before, after)| {
+        let Change::SubscriptionStatusChanged { from: SubscriptionStatus::Active, to } =
+            after.event.change
+        else {
+            return Ok(());
+        };
+        let was = &before.subscription;
+        let failed = |payment: &Arc<Payment>| payment.status == PaymentStatus::Failed;
+        let told = match to {
+            SubscriptionStatus::PastDue => !after.by_clock() && after.payments.iter().any(failed),
+            SubscriptionStatus::Paused => !after.by_clock() || was.scheduled_change().is_some(),
+            SubscriptionStatus::Expired => !after.by_clock() || was.ends_at.is_some(),
+            SubscriptionStatus::Cancelled => !after.by_clock(),
+            _ => false,
+        };
+        ensure(told, || format!("version {} became {to} in silence", after.subscription.version))
     })
 }
 

@@ -1,12 +1,13 @@
 //! The life of one subscription: all its versions and payments, with the commits that wrote them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use subscription_core::events::{Actor, Event, Subject};
 use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{
-    ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus, Timestamp,
+    Field, ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus,
+    Timestamp,
 };
 
 /// A version of a subscription, and the commit that wrote it.
@@ -20,6 +21,8 @@ pub struct Written {
     pub payments: Vec<Arc<Payment>>,
     /// The number of payments that are open after it.
     pub open: usize,
+    /// True if the running period has a payment after it.
+    pub has_payment: bool,
 }
 
 impl Written {
@@ -40,12 +43,21 @@ pub struct Life {
     pub payments: BTreeMap<PaymentId, Vec<Arc<Payment>>>,
     /// Payments that were made after the subscription had expired.
     pub late_payments: usize,
+    /// Next attempts that were sent with the report of a failure; `None` for none.
+    pub sent: BTreeSet<(PaymentId, Option<Timestamp>)>,
     pub deleted: bool,
 }
 
 impl Life {
     pub fn now(&self) -> Option<&Subscription> {
         self.versions.last().map(|written| &*written.subscription)
+    }
+
+    /// True if a version holds that was the last before a moment, or was written at that moment.
+    pub fn was(&self, at: Timestamp, is: impl Fn(&Subscription) -> bool) -> bool {
+        let versions = self.versions.iter().map(|written| &*written.subscription);
+        let before = versions.clone().filter(|version| version.updated_at < at).last();
+        versions.filter(|version| version.updated_at == at).chain(before).any(is)
     }
 
     /// The versions with those before them.
@@ -113,6 +125,19 @@ impl Lives {
         self.0.values_mut().for_each(|life| drop(life.payments.remove(&id)));
     }
 
+    /// Adds a next attempt that is sent with the report of a failure.
+    pub fn sent(&mut self, id: PaymentId, next_attempt_at: Field<Timestamp>) {
+        let sent = match next_attempt_at {
+            Field::Absent => return,
+            Field::Null => None,
+            Field::Value(at) => Some(at),
+        };
+        let mut lives = self.0.values_mut();
+        if let Some(life) = lives.find(|life| life.payments.contains_key(&id)) {
+            life.sent.insert((id, sent));
+        }
+    }
+
     /// Adds what a commit wrote, and returns the subscriptions that it was about.
     pub fn add(&mut self, changes: &ChangeSet) -> Vec<SubscriptionId> {
         let payments: Vec<_> = changes
@@ -137,16 +162,19 @@ impl Lives {
             let subject = Subject::Subscription(subscription.id);
             let mut events = changes.events.iter().filter(|event| event.subject == subject);
             let Some(event) = events.next().cloned() else { continue };
+            let life = self.0.entry(subscription.id).or_default();
+            let start = subscription.period_start();
             let written = Written {
                 subscription: Arc::clone(subscription),
                 event,
                 events: 1 + events.count(),
                 payments: payments.clone(),
-                open: 0,
+                open: life.last_payments().filter(|payment| payment.is_open()).count(),
+                has_payment: life
+                    .last_payments()
+                    .any(|payment| start.is_some() && payment.claimed_period() == start),
             };
-            let life = self.0.entry(subscription.id).or_default();
-            let open = life.last_payments().filter(|payment| payment.is_open()).count();
-            life.versions.push(Written { open, ..written });
+            life.versions.push(written);
             touched.push(subscription.id);
         }
         for delete in &changes.deletes {

@@ -8,15 +8,18 @@ use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{DueSubscriptions, StoreExt as _};
 use subscription_core::{
     Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
-    NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentStatus, PlanId, Quantity, Store,
-    SubscriptionChanges, SubscriptionId, SubscriptionService, Timestamp, UserId,
+    MemoryStore, NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentKind,
+    PaymentStatus, PlanId, Quantity, Store, SubscriptionChanges, SubscriptionId,
+    SubscriptionService, SubscriptionStatus, Timestamp, UserId,
 };
 use uuid::Uuid;
 
-use super::invariants;
-use super::life::Lives;
+use super::broken::{BrokenRules, Fault};
+use super::invariants::{self, NOTHING_DUE_RESTS};
+use super::life::{Life, Lives};
 use super::recorder::Recorder;
 use crate::rng::Rng;
+use crate::simulation::broken::{Breakage, BrokenStore};
 use crate::simulation::faults::FaultyStore;
 use crate::simulation::invariants::Broken;
 use crate::simulation::world::{Failure, service_over};
@@ -50,6 +53,8 @@ pub struct BillingSimulation {
     billing: Billing,
     /// The billing of a second process over the same store.
     other: Billing,
+    /// The only invariant that is checked; all are if `None`.
+    checked: Option<&'static str>,
     plans: Vec<PlanId>,
     lives: Lives,
     payments: Vec<PaymentId>,
@@ -60,17 +65,41 @@ pub struct BillingSimulation {
 impl BillingSimulation {
     /// A business over a store, with the plans of all cycles and currencies.
     pub async fn over(store: Arc<dyn Store>, seed: u64) -> Self {
+        Self::with(store, seed, None).await
+    }
+
+    /// A business with a fault that one invariant, the only one that is checked, must find.
+    pub async fn broken(fault: Fault, checked: &'static str, seed: u64) -> Self {
+        let breakage = Breakage::AsksTwice;
+        let store: Arc<dyn Store> = match fault {
+            Fault::AsksForThePeriodBefore => {
+                Arc::new(BrokenStore { inner: MemoryStore::default(), breakage })
+            }
+            _ => Arc::new(MemoryStore::default()),
+        };
+        Self { checked: Some(checked), ..Self::with(store, seed, Some(fault)).await }
+    }
+
+    async fn with(store: Arc<dyn Store>, seed: u64, fault: Option<Fault>) -> Self {
         let rng = Rng::new(seed);
         let recorder = Arc::new(Recorder::over(store));
-        let store: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
+        let recorded: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
+        let store = match fault.and_then(Fault::breakage) {
+            Some(breakage) => Arc::new(BrokenStore { inner: recorded, breakage }),
+            None => recorded,
+        };
         let (clock, faults, service) = service_over(&store, seed);
         let policy = policy(&rng);
-        let billing = Billing::new(service, policy.clone());
+        let by_rules = |billing: Billing| match fault {
+            Some(fault) => billing.with_rules(BrokenRules::new(&policy, fault)),
+            None => billing,
+        };
+        let billing = by_rules(Billing::new(service, policy.clone()));
         let twin = SubscriptionService::builder(Arc::<FaultyStore>::clone(&faults))
             .clock(clock.clone())
             .randomness(subscription_core::SeededRandomness::new(seed ^ 0xF00D))
             .build();
-        let other = Billing::new(twin, policy.clone());
+        let other = by_rules(Billing::new(twin, policy.clone()));
         let mut plans = Vec::new();
         for (slug, price, currency, cycle, trial) in PLANS {
             let cycle = cycle.parse().expect("a cycle");
@@ -92,6 +121,7 @@ impl BillingSimulation {
             policy,
             billing,
             other,
+            checked: None,
             plans,
             lives: Lives::default(),
             payments: Vec::new(),
@@ -112,7 +142,8 @@ impl BillingSimulation {
 
     async fn step(&mut self) -> Result<(), Broken> {
         match self.rng.below(100) {
-            0..12 => self.subscribe().await,
+            0..11 => self.subscribe().await,
+            11 => self.import_payment().await,
             12..42 => self.pass_time().await?,
             42..72 => self.report().await,
             72..82 => self.act().await,
@@ -136,7 +167,7 @@ impl BillingSimulation {
                     self.payments.push(*payment);
                 }
             }
-            invariants::check(life, &self.policy)?;
+            invariants::check(life, &self.policy, self.checked)?;
         }
         Ok(())
     }
@@ -176,6 +207,25 @@ impl BillingSimulation {
         self.note(format!("subscribe {new:?}"), &made);
     }
 
+    /// Another system was paid for the next period of a subscription.
+    async fn import_payment(&mut self) {
+        let Some(id) = self.some_subscription() else { return };
+        let Some(next) = self.lives.0.get(&id).and_then(Life::now) else { return };
+        let renews =
+            matches!(next.status, SubscriptionStatus::Active | SubscriptionStatus::OnTrial);
+        let Some(start) = next.renews_at.filter(|_| renews) else { return };
+        let currency = "USD".parse().expect("a currency");
+        let new = NewPayment {
+            status: Some(PaymentStatus::Succeeded),
+            kind: Some(PaymentKind::Renewal),
+            period_start: Some(start),
+            period_end: next.schedule().next_after(start),
+            ..NewPayment::new(id, amount("3"), currency)
+        };
+        let made = self.billing.service().create_payment(new).await;
+        self.note(format!("import a payment of {id} from {start}"), &made);
+    }
+
     async fn pass_time(&mut self) -> Result<(), Broken> {
         let gap = match self.rng.below(10) {
             0..5 => Duration::from_hours(self.rng.below(48)),
@@ -185,7 +235,7 @@ impl BillingSimulation {
         // Often exactly to the next instant, where ties are.
         let next = self.next_due().await;
         match next.filter(|_| self.rng.percent(40)) {
-            Some(next) if next > self.clock.now() => self.clock.set(next),
+            Some((_, next)) if next > self.clock.now() => self.clock.set(next),
             _ => self.clock.advance(gap),
         }
         for _ in 0..self.rng.below(4) {
@@ -194,29 +244,48 @@ impl BillingSimulation {
             self.note(format!("advance {limit}"), &advanced);
             let Ok(advanced) = advanced else { continue };
             let undisturbed = !advanced.more && advanced.refused == 0 && advanced.failed == 0;
-            if undisturbed && let Some(due) = self.next_due().await {
-                let now = self.clock.now();
-                if due <= now {
-                    return Err(Broken::new("nothing_due_rests", format!("{due} at {now}")));
-                }
+            if undisturbed && self.checked.is_none_or(|name| name == NOTHING_DUE_RESTS) {
+                self.nothing_due_rests().await?;
             }
         }
         Ok(())
     }
 
-    /// When the next subscription is due, read past the faults.
-    async fn next_due(&self) -> Option<Timestamp> {
-        let query = DueSubscriptions::until(Timestamp::MAX);
-        let page = self.recorder.due_subscriptions(query).await.expect("a sound store");
-        page.items.first().and_then(|first| first.next_action_at())
+    /// After an advance that was not disturbed and reached no limit, nothing is due.
+    async fn nothing_due_rests(&self) -> Result<(), Broken> {
+        let now = self.clock.now();
+        match self.next_due().await {
+            Some((id, due)) if due <= now => {
+                Err(Broken::new(NOTHING_DUE_RESTS, format!("{id} is due at {due}, now {now}")))
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Two processes advance at the same time.
+    /// The subscription that is due next, and when, read past the faults.
+    async fn next_due(&self) -> Option<(SubscriptionId, Timestamp)> {
+        let query = DueSubscriptions::until(Timestamp::MAX);
+        let page = self.recorder.due_subscriptions(query).await.expect("a sound store");
+        let first = page.items.first()?;
+        Some((first.id, first.next_action_at()?))
+    }
+
+    /// Two processes advance at the same time, and sometimes a caller ends what is due.
     async fn advance_at_once(&mut self) {
+        let Some((id, due)) = self.next_due().await else { return };
+        if due > self.clock.now() {
+            self.clock.set(due);
+        }
         let (one, two) = (self.billing.clone(), self.other.clone());
-        let (first, second) = tokio::join!(one.advance(100), two.advance(100));
+        let cancels = self.rng.percent(30);
+        let cancel = async {
+            let cancel = Action::Cancel(Some(Effective::Now));
+            if cancels { one.service().act(id, cancel).await.map(Some) } else { Ok(None) }
+        };
+        let (first, second, cancelled) = tokio::join!(one.advance(100), two.advance(100), cancel);
         self.note("advance", &first);
         self.note("advance elsewhere", &second);
+        self.note(format!("cancel {id} meanwhile"), &cancelled);
     }
 
     async fn report(&mut self) {
@@ -237,6 +306,7 @@ impl BillingSimulation {
                 1 => Field::Value(later(rng, self.clock.now(), 10)),
                 _ => Field::Absent,
             };
+            self.lives.sent(id, changes.next_attempt_at);
         }
         let reported = self.billing.service().update_payment(id, changes).await;
         self.note(format!("report {id} {status}"), &reported);
@@ -253,6 +323,16 @@ impl BillingSimulation {
         self.rng.pick(self.lives.0.keys().copied())
     }
 
+    /// A subscription that was cancelled while a payment was behind.
+    fn some_cancelled_behind(&self) -> Option<SubscriptionId> {
+        let lives = self.lives.0.iter().filter(|(_, life)| {
+            life.now().is_some_and(|now| {
+                now.status == SubscriptionStatus::Cancelled && now.past_due_since().is_some()
+            })
+        });
+        self.rng.pick(lives.map(|(id, _)| *id))
+    }
+
     async fn act(&mut self) {
         let Some(id) = self.some_subscription() else { return };
         let (rng, now) = (&self.rng, self.clock.now());
@@ -266,6 +346,8 @@ impl BillingSimulation {
             }
             _ => Action::Unschedule,
         };
+        let behind = || self.some_cancelled_behind().filter(|_| rng.percent(50));
+        let id = if action == Action::Resume { behind().unwrap_or(id) } else { id };
         let acted = self.billing.service().act(id, action).await;
         self.note(format!("{action:?} {id}"), &acted);
     }
@@ -324,6 +406,6 @@ fn amount(text: &str) -> Amount {
     text.parse().expect("an amount")
 }
 
-fn later(rng: &Rng, now: Timestamp, days: u64) -> Timestamp {
+pub(super) fn later(rng: &Rng, now: Timestamp, days: u64) -> Timestamp {
     now.saturating_add(Duration::from_hours(24 * rng.below(days) + rng.below(24_u64)))
 }
