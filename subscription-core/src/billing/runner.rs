@@ -316,9 +316,9 @@ impl Advanced {
         Ok(())
     }
 
-    /// The number of steps that were tried.
+    /// The number of steps that count towards the limit. Those that failed do not: they hold no other up.
     const fn tried(&self) -> usize {
-        self.steps + self.refused + self.failed
+        self.steps + self.refused
     }
 }
 

@@ -137,6 +137,7 @@ impl Parts {
 }
 
 /// A good request of each endpoint, and of each way to ask for a list.
+#[expect(clippy::too_many_lines, reason = "a request for each route")]
 async fn good(world: &HttpWorld) -> Vec<Parts> {
     let person = world.sign_up("ada").await;
     world.plan("unused").await;

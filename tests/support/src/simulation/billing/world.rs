@@ -83,10 +83,10 @@ impl BillingSimulation {
     async fn with(store: Arc<dyn Store>, seed: u64, fault: Option<Fault>) -> Self {
         let rng = Rng::new(seed);
         let recorder = Arc::new(Recorder::over(store));
-        let recorded: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
+        let watched: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
         let store = match fault.and_then(Fault::breakage) {
-            Some(breakage) => Arc::new(BrokenStore { inner: recorded, breakage }),
-            None => recorded,
+            Some(breakage) => Arc::new(BrokenStore { inner: watched, breakage }),
+            None => watched,
         };
         let (clock, faults, service) = service_over(&store, seed);
         let policy = policy(&rng);
