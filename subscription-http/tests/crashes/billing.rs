@@ -215,7 +215,7 @@ fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
 
 fn another_instance_goes_on_with_the_billing_once_the_leader_is_killed() {
     let place = Place::schema();
-    let template = Template::made_by(start(place), place.clone());
+    let template = Template::made_by(start(&place), place.clone());
     let mut instances: Vec<_> = (0..3).map(|_| start(&place)).collect();
     let first = leader(&mut instances);
     let ids = template.add(LATER, PERIODS);
@@ -234,7 +234,7 @@ fn another_instance_goes_on_with_the_billing_once_the_leader_is_killed() {
 
 fn two_leaders_after_a_pause_ask_for_no_period_twice() {
     let place = Place::schema();
-    let template = Template::made_by(start(place), place.clone());
+    let template = Template::made_by(start(&place), place.clone());
     let mut instances: Vec<_> = (0..2).map(|_| start(&place)).collect();
     let paused = leader(&mut instances);
     let ids = template.add(LATER, PERIODS);
@@ -256,7 +256,7 @@ fn two_leaders_after_a_pause_ask_for_no_period_twice() {
 fn eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each() {
     let mut cluster = Cluster::start(false).unwrap();
     let place = Place::Postgres(cluster.url());
-    let template = Template::made_by(start(place), place.clone());
+    let template = Template::made_by(start(&place), place.clone());
     let instances: Vec<_> = (0..8).map(|_| start(&place)).collect();
     until("one leads", || leaders(&instances) == 1);
     let ids = template.add(10_000, 1);
