@@ -78,7 +78,8 @@ impl Template {
 
     /// Adds copies that have missed periods: each asks for as many payments.
     fn add(&self, count: usize, periods: usize) -> Vec<SubscriptionId> {
-        let behind = (DAY * u32::try_from(periods).unwrap()).saturating_sub(DAY / 2);
+        // The last period began half a day ago.
+        let behind = DAY * u32::try_from(periods - 1).unwrap() + DAY / 2;
         let renews_at = SystemClock.now().saturating_sub(behind);
         let mut ids = Vec::with_capacity(count);
         let sets = |count| (0..count).map(|_| self.copy(renews_at)).collect::<Vec<_>>();

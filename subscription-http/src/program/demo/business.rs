@@ -42,6 +42,11 @@ pub(super) struct Business {
     pub(super) customers: Vec<Customer>,
     pub(super) plans: Vec<Arc<Plan>>,
     pub(super) payments: BTreeMap<PaymentId, PaymentStatus>,
+    /// The subscriptions that ended because their customers have upgraded.
+    pub(super) former: Vec<Arc<Subscription>>,
+    /// The number of subscriptions that were made, and the number that there may be by today.
+    pub(super) made: usize,
+    pub(super) most: usize,
 }
 
 /// The moment two years before `until`.
@@ -73,6 +78,7 @@ impl Business {
             let days = u64::from(day + 1);
             let all = subscriptions * days * (days + 600) / u64::from(DAYS) / u64::from(DAYS + 600);
             let all = u32::try_from(all)?;
+            self.most = usize::try_from(all)?;
             let mut customers = std::mem::take(&mut self.customers).into_iter();
             for nth in 0..all {
                 let time = DAY * day + DAY * nth / all;
@@ -82,7 +88,8 @@ impl Business {
                         self.act_by_chance(&mut customer).await?;
                         customer
                     }
-                    None => self.join().await?,
+                    None if self.made < self.most => self.join().await?,
+                    None => break,
                 };
                 self.customers.push(customer);
             }
@@ -93,6 +100,7 @@ impl Business {
             self.read(&mut customer).await?;
             self.customers.push(customer);
         }
+        self.read_payments().await?;
         while self.auth.forget_ended_sessions().await? > 0 {}
         Ok(self)
     }
@@ -173,6 +181,7 @@ impl Business {
             new.trial_ends_at = Field::Null;
         }
         let subscription = self.service().create_subscription(new).await?;
+        self.made += 1;
         Ok(Customer { email, plan, subscription })
     }
 
@@ -222,7 +231,12 @@ impl Business {
         let Some(plan) = self.chance.one_of(&plans).map(|plan| Arc::clone(plan)) else {
             return Ok(());
         };
+        if self.made >= self.most {
+            return Ok(());
+        }
+        self.made += 1;
         self.act(customer, Action::Cancel(Some(Effective::Now))).await?;
+        self.former.push(Arc::clone(&customer.subscription));
         let new = NewSubscription::new(customer.subscription.user_id, plan.id);
         customer.subscription = self.service().create_subscription(new).await?;
         customer.plan = plan;
@@ -238,6 +252,24 @@ impl Business {
         if let Some(payment) = paid {
             self.service().update_payment(payment.id, PaymentChanges::status(to)).await?;
             self.payments.insert(payment.id, to);
+        }
+        Ok(())
+    }
+
+    /// Reads the status of every payment: some were canceled with their subscription.
+    async fn read_payments(&mut self) -> Result<(), Failure> {
+        let current = self.customers.iter().map(|customer| &customer.subscription);
+        let ids: Vec<_> = current.chain(&self.former).map(|subscription| subscription.id).collect();
+        for id in ids {
+            let mut query = PaymentQuery::of(id).with_limit(PageLimit::MAX);
+            loop {
+                let page = self.service().payments(query.clone()).await?;
+                self.payments.extend(page.items.iter().map(|payment| (payment.id, payment.status)));
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
         }
         Ok(())
     }

@@ -96,7 +96,18 @@ async fn fill(
     let (customers, plans, payments) = (Vec::new(), Vec::new(), BTreeMap::new());
     let chance = Chance(demo.seed);
     let billing = Billing::new(service, settings.billing.clone());
-    let business = Business { clock, billing, auth, chance, customers, plans, payments };
+    let business = Business {
+        clock,
+        billing,
+        auth,
+        chance,
+        customers,
+        plans,
+        payments,
+        former: Vec::new(),
+        made: 0,
+        most: 0,
+    };
     let filled = async {
         // Imports no records, which fails unless the database is empty: sooner than after all the work.
         transfer(&store, folder, opened).await.map_err(|failure| {
@@ -137,7 +148,8 @@ fn report(business: &Business, counts: &Counts, api: &str) {
     }
 
     let pays = |customer: &&Customer| customer.subscription.status == SubscriptionStatus::Active;
-    let subscriptions = business.customers.iter().map(|customer| customer.subscription.status);
+    let current = business.customers.iter().map(|customer| &customer.subscription);
+    let subscriptions = current.chain(&business.former).map(|subscription| subscription.status);
     print("");
     for (count, what, more) in [
         (counts.plans, "plans", "one of them withdrawn".to_owned()),
