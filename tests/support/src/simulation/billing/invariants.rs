@@ -1,13 +1,15 @@
 //! The invariants of billing, each a function over the life of one subscription.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "an invariant is about few kinds of change")]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
 use subscription_core::{
-    BillingCycle, ManagedBy, Payment, PaymentKind, PaymentStatus, Phase, SubscriptionStatus,
-    Timestamp,
+    Amount, BillingCycle, ManagedBy, Payment, PaymentKind, PaymentStatus, Phase,
+    SubscriptionStatus, Timestamp,
 };
 
 use super::life::{Life, Written};
@@ -146,7 +148,7 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
         let subscription = &written.subscription;
         let Some(billing) = &subscription.billing else { return Err("no billing".into()) };
         let credit_before = before.map_or(billing.credit.value(), |before| {
-            before.subscription.credit().map_or(billing.credit.value(), |credit| credit.value())
+            before.subscription.credit().map_or(billing.credit.value(), Amount::value)
         });
         let value = billing.period_value.value();
         let used = credit_before - billing.credit.value();

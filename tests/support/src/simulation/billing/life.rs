@@ -56,7 +56,7 @@ impl Life {
     /// True if a version holds that was the last before a moment, or was written at that moment.
     pub fn was(&self, at: Timestamp, is: impl Fn(&Subscription) -> bool) -> bool {
         let versions = self.versions.iter().map(|written| &*written.subscription);
-        let before = versions.clone().filter(|version| version.updated_at < at).last();
+        let before = versions.clone().rfind(|version| version.updated_at < at);
         versions.filter(|version| version.updated_at == at).chain(before).any(is)
     }
 
