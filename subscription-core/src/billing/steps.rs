@@ -253,7 +253,9 @@ fn start_period(
     let is_first = next.status == OnTrial || was_trial;
     let kind = if is_first { PaymentKind::Initial } else { PaymentKind::Renewal };
     let end = next.schedule().next_after(at);
-    next.status = Active;
+    // A payment that another system asked for may have failed during the trial.
+    let is_behind = next.status == OnTrial && next.past_due_since().is_some();
+    next.status = if is_behind { PastDue } else { Active };
     let ask = begin(next, kind, at, end);
     let change = Change::PeriodStarted { period_start: at, period_end: end };
     (StepKind::PeriodStarted, Beside { change: Some(change), ..Beside::asking(ask) })

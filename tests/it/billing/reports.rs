@@ -51,6 +51,20 @@ fn a_failure_makes_it_past_due_since_the_first_one() {
     assert!(life.subscription.is_active, "access while it is retried");
 }
 
+/// Only a payment that another system asked for can fail during a trial.
+#[test]
+fn a_trial_in_which_a_payment_failed_is_past_due_after_it() {
+    let mut life = Life::new("monthly", START, |new| {
+        new.trial_ends_at = at("2026-03-15T00:00:00Z").into();
+    });
+    life.subscription.billing.as_mut().unwrap().past_due_since = Some(at(START));
+
+    life.until("2026-03-15T00:00:00Z");
+
+    assert_eq!(life.status(), PastDue);
+    assert_eq!(life.asked_days(), ["2026-03-15"]);
+}
+
 #[test]
 fn a_retry_is_due_when_it_was_planned_though_the_clock_is_late() {
     let mut life = monthly();

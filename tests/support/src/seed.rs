@@ -26,13 +26,9 @@ pub fn rng(test: &str) -> Rng {
 
 /// The seed to repeat alone, or so many that are the same in each run and one that nobody has tried yet.
 pub fn seeds(fixed: u64) -> Vec<u64> {
-    let seeds: Vec<_> = asked_for().map_or_else(
-        || {
-            let fixed = number("SUBSCRIPTION_TEST_SEEDS").unwrap_or(fixed);
-            (1..=fixed).chain([fresh()]).collect()
-        },
-        |seed| vec![seed],
-    );
+    let fixed = number("SUBSCRIPTION_TEST_SEEDS").unwrap_or(fixed);
+    let several = || (1..=fixed).chain([fresh()]).collect();
+    let seeds: Vec<_> = asked_for().map_or_else(several, |seed| vec![seed]);
     let last = seeds.last().copied().unwrap_or_default();
     println!("the last seed is SUBSCRIPTION_TEST_SEED={last}");
     seeds

@@ -1,5 +1,7 @@
 //! Rules of billing with one fault, to see that the simulation notices.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "a fault is planted in one place")]
+
 use std::time::Duration;
 
 use subscription_core::billing::{BillingRules, Policy, next_action_at};

@@ -27,10 +27,11 @@ use crate::simulation::world::{Failure, service_over};
 const LOG_MAX: usize = 20;
 const USERS: u128 = 12;
 
-type Offer = (&'static str, &'static str, Option<&'static str>, &'static str, Option<&'static str>);
+/// A plan: slug, price, currency, cycle, trial.
+type PlanRow =
+    (&'static str, &'static str, Option<&'static str>, &'static str, Option<&'static str>);
 
-/// The plans: slug, price, currency, cycle, trial.
-const PLANS: [Offer; 9] = [
+const PLANS: [PlanRow; 9] = [
     ("daily", "1.50", Some("USD"), "daily", None),
     ("weekly", "7", Some("EUR"), "weekly", Some("P3D")),
     ("monthly", "19.99", Some("USD"), "monthly", Some("P14D")),
@@ -70,12 +71,11 @@ impl BillingSimulation {
 
     /// A business with a fault that one invariant, the only one that is checked, must find.
     pub async fn broken(fault: Fault, checked: &'static str, seed: u64) -> Self {
-        let breakage = Breakage::AsksTwice;
-        let store: Arc<dyn Store> = match fault {
-            Fault::AsksForThePeriodBefore => {
-                Arc::new(BrokenStore { inner: MemoryStore::default(), breakage })
-            }
-            _ => Arc::new(MemoryStore::default()),
+        let (inner, breakage) = (MemoryStore::default(), Breakage::AsksTwice);
+        let store: Arc<dyn Store> = if fault == Fault::AsksForThePeriodBefore {
+            Arc::new(BrokenStore { inner, breakage })
+        } else {
+            Arc::new(inner)
         };
         Self { checked: Some(checked), ..Self::with(store, seed, Some(fault)).await }
     }
@@ -83,10 +83,10 @@ impl BillingSimulation {
     async fn with(store: Arc<dyn Store>, seed: u64, fault: Option<Fault>) -> Self {
         let rng = Rng::new(seed);
         let recorder = Arc::new(Recorder::over(store));
-        let watched: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
+        let below: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
         let store = match fault.and_then(Fault::breakage) {
-            Some(breakage) => Arc::new(BrokenStore { inner: watched, breakage }),
-            None => watched,
+            Some(breakage) => Arc::new(BrokenStore { inner: below, breakage }),
+            None => below,
         };
         let (clock, faults, service) = service_over(&store, seed);
         let policy = policy(&rng);
