@@ -351,8 +351,8 @@ impl BillingSimulation {
         let acted = self.billing.service().act(id, action).await;
         self.note(format!("{action:?} {id}"), &acted);
         if resumes {
-            let resumed = self.billing.service().act(id, Action::Resume).await;
-            self.note(format!("resume {id}"), &resumed);
+            let refused = self.billing.service().act(id, Action::Resume).await;
+            self.note(format!("resume {id}"), &refused);
         }
     }
 
