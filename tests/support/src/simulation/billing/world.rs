@@ -9,7 +9,7 @@ use subscription_core::store::{DueSubscriptions, StoreExt as _};
 use subscription_core::{
     Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
     MemoryStore, NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentKind,
-    PaymentStatus, PlanId, Quantity, Store, SubscriptionChanges, SubscriptionId,
+    PaymentStatus, PlanId, Quantity, Store, Subscription, SubscriptionChanges, SubscriptionId,
     SubscriptionService, SubscriptionStatus, Timestamp, UserId,
 };
 use uuid::Uuid;
@@ -323,14 +323,12 @@ impl BillingSimulation {
         self.rng.pick(self.lives.0.keys().copied())
     }
 
-    /// A subscription that was cancelled while a payment was behind.
-    fn some_cancelled_behind(&self) -> Option<SubscriptionId> {
-        let lives = self.lives.0.iter().filter(|(_, life)| {
-            life.now().is_some_and(|now| {
-                now.status == SubscriptionStatus::Cancelled && now.past_due_since().is_some()
-            })
-        });
-        self.rng.pick(lives.map(|(id, _)| *id))
+    /// A subscription in a status with a payment behind.
+    fn some_behind(&self, status: SubscriptionStatus) -> Option<SubscriptionId> {
+        let is_behind = |now: &Subscription| now.status == status && now.past_due_since().is_some();
+        let lives = self.lives.0.iter().filter(|(_, life)| !life.deleted);
+        let behind = lives.filter(|(_, life)| life.now().is_some_and(is_behind));
+        self.rng.pick(behind.map(|(id, _)| *id))
     }
 
     async fn act(&mut self) {
@@ -346,10 +344,16 @@ impl BillingSimulation {
             }
             _ => Action::Unschedule,
         };
-        let behind = || self.some_cancelled_behind().filter(|_| rng.percent(50));
-        let id = if action == Action::Resume { behind().unwrap_or(id) } else { id };
+        // Often a payment is behind, so that resuming is refused.
+        let at_end = action == Action::Cancel(Some(Effective::PeriodEnd));
+        let behind = self.some_behind(SubscriptionStatus::PastDue).filter(|_| at_end);
+        let (id, resumes) = behind.map_or((id, false), |behind| (behind, rng.percent(50)));
         let acted = self.billing.service().act(id, action).await;
         self.note(format!("{action:?} {id}"), &acted);
+        if resumes {
+            let refused = self.billing.service().act(id, Action::Resume).await;
+            self.note(format!("resume {id}"), &refused);
+        }
     }
 
     async fn update(&mut self) {
