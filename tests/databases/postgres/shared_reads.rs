@@ -308,9 +308,13 @@ async fn a_connection_that_is_cut_fails_nobody_unless_it_is_cut_again() {
 async fn a_caller_who_stops_in_the_middle_delays_those_who_wait_and_no_others() {
     let world = World::with(LONG, Duration::from_secs(5)).await;
     let plans = world.plans(2).await;
-    let mut stopped = Box::pin(world.store.get_as::<Plan>(&plans[0].id));
-    let sent = stopped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(sent.is_pending());
+    // On a busy machine the answer may be there as soon as the statement is sent.
+    let stopped = loop {
+        let mut read = Box::pin(world.store.get_as::<Plan>(&plans[0].id));
+        if read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            break read;
+        }
+    };
 
     let waited = world.read(&plans[1]).await.unwrap();
     let later = world.read(&plans[1]);

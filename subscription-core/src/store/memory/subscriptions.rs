@@ -43,19 +43,29 @@ const fn class_name(class: AccessClass) -> u128 {
     (class.status as u128) << 8 | class.mark as u128
 }
 
+fn plan_name(listed: &Listed) -> u128 {
+    listed.record.subscription_plan_id.uuid().as_u128()
+}
+
+fn user_name(listed: &Listed) -> u128 {
+    listed.record.user_id.uuid().as_u128()
+}
+
 impl<V: SortValue> Order<V> {
-    fn insert(&mut self, listed: &Listed, place: &Place<V>) {
-        let Listed { record, class } = listed;
-        self.all.insert(ALL, place.clone(), record);
-        let plan = record.subscription_plan_id.uuid().as_u128();
-        self.by_plan.insert(plan, place.clone(), record);
-        self.by_class.insert(class_name(*class), place.clone(), record);
+    fn replace(&mut self, old: Option<(&Listed, Place<V>)>, new: &Listed, place: &Place<V>) {
+        let old_in = |list: fn(&Listed) -> u128| {
+            old.as_ref().map(|(listed, place)| (list(listed), place.clone()))
+        };
+        let record = &new.record;
+        self.all.replace(old_in(|_| ALL), (ALL, place.clone()), record);
+        self.by_plan.replace(old_in(plan_name), (plan_name(new), place.clone()), record);
+        let class = |listed: &Listed| class_name(listed.class);
+        self.by_class.replace(old_in(class), (class(new), place.clone()), record);
     }
 
     fn remove(&mut self, listed: &Listed, place: &Place<V>) {
         self.all.remove(ALL, place.clone());
-        let plan = listed.record.subscription_plan_id.uuid().as_u128();
-        self.by_plan.remove(plan, place.clone());
+        self.by_plan.remove(plan_name(listed), place.clone());
         self.by_class.remove(class_name(listed.class), place.clone());
     }
 
@@ -135,12 +145,17 @@ impl SubscriptionTable {
     }
 
     pub(super) fn delete(&mut self, id: SubscriptionId) {
-        let Some(old) = self.records.remove(&id) else { return };
-        self.changes.replace(Some(&old), None);
+        let Some(old) = self.take(id) else { return };
         let (created, renews) = old.places();
         self.by_creation.remove(&old, &created);
         self.by_renewal.remove(&old, &renews);
-        self.by_user.remove(old.record.user_id.uuid().as_u128(), created);
+        self.by_user.remove(user_name(&old), created);
+    }
+
+    /// Takes a record out of everything but the ordered lists.
+    fn take(&mut self, id: SubscriptionId) -> Option<Listed> {
+        let old = self.records.remove(&id)?;
+        self.changes.replace(Some(&old), None);
         if let Some(id) = &old.record.external_subscription_id {
             self.by_external_id.remove(id);
         }
@@ -150,16 +165,21 @@ impl SubscriptionTable {
         if let Some(at) = old.record.next_action_at() {
             self.due.remove(ALL, (at.micros(), id.uuid().as_u128()));
         }
+        Some(old)
     }
 
     fn list(&mut self, new: Listed) {
         let Listed { record, .. } = &new;
-        self.delete(record.id);
+        let old = self.take(record.id);
+        let was = old.as_ref().map(|old| (old, old.places()));
         self.changes.replace(None, Some(&new));
         let (created, renews) = new.places();
-        self.by_creation.insert(&new, &created);
-        self.by_renewal.insert(&new, &renews);
-        self.by_user.insert(record.user_id.uuid().as_u128(), created, record);
+        let was_created = was.map(|(old, (created, _))| (old, created));
+        let was_renewing = was.map(|(old, (_, renews))| (old, renews));
+        let was_of = was_created.map(|(old, created)| (user_name(old), created));
+        self.by_creation.replace(was_created, &new, &created);
+        self.by_renewal.replace(was_renewing, &new, &renews);
+        self.by_user.replace(was_of, (user_name(&new), created), record);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
         self.by_live_key.extend(record.live_key.clone().map(|key| (key, record.id)));
