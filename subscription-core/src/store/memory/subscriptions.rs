@@ -52,10 +52,9 @@ fn user_name(listed: &Listed) -> u128 {
 }
 
 impl<V: SortValue> Order<V> {
-    fn replace(&mut self, old: Option<(&Listed, Place<V>)>, new: &Listed, place: &Place<V>) {
-        let old_in = |list: fn(&Listed) -> u128| {
-            old.as_ref().map(|(listed, place)| (list(listed), place.clone()))
-        };
+    fn replace(&mut self, old: Option<&(&Listed, Place<V>)>, new: &Listed, place: &Place<V>) {
+        let old_in =
+            |list: fn(&Listed) -> u128| old.map(|(listed, place)| (list(listed), place.clone()));
         let record = &new.record;
         self.all.replace(old_in(|_| ALL), (ALL, place.clone()), record);
         self.by_plan.replace(old_in(plan_name), (plan_name(new), place.clone()), record);
@@ -177,8 +176,8 @@ impl SubscriptionTable {
         let was_created = was.map(|(old, (created, _))| (old, created));
         let was_renewing = was.map(|(old, (_, renews))| (old, renews));
         let was_of = was_created.map(|(old, created)| (user_name(old), created));
-        self.by_creation.replace(was_created, &new, &created);
-        self.by_renewal.replace(was_renewing, &new, &renews);
+        self.by_creation.replace(was_created.as_ref(), &new, &created);
+        self.by_renewal.replace(was_renewing.as_ref(), &new, &renews);
         self.by_user.replace(was_of, (user_name(&new), created), record);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
