@@ -10,6 +10,9 @@ use super::faulty::FaultyStore;
 
 const WORKER: &str = "faulty store";
 
+/// How often a fault may pass a case that is about it.
+const CHANCES: usize = 5;
+
 /// Faults, and the cases that are there to find them.
 const TABLE: &[(Fault, &[&str])] = &[
     (
@@ -390,9 +393,16 @@ fn a_store_without_a_fault_fails_no_case() {
 #[test]
 fn every_fault_fails_the_cases_that_are_about_it() {
     for (fault, about_it) in TABLE {
-        let failed = failed_cases(Some(*fault), |case| about_it.contains(&case));
+        let mut passed = about_it.to_vec();
+        // Whether a race comes about is a matter of chance.
+        for _ in 0..CHANCES {
+            let failed = failed_cases(Some(*fault), |case| passed.contains(&case));
+            passed.retain(|case| !failed.contains(case));
+            if passed.is_empty() {
+                break;
+            }
+        }
 
-        let passed: Vec<_> = about_it.iter().filter(|case| !failed.contains(case)).collect();
         assert!(!about_it.is_empty() && passed.is_empty(), "{fault:?} passes {passed:?}");
     }
 }
