@@ -12,10 +12,11 @@
 )]
 #![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "ratios, not money")]
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use subscription_core::store::StoreExt as _;
 
@@ -23,12 +24,14 @@ use subscription_core::Clock as _;
 use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, PostgresOptions, Record, SqliteOptions};
 use subscription_core::{
-    BillingCycle, EventId, NewSubscription, PlanId, Store, Subscription, SubscriptionId,
-    SystemClock, SystemRandomness, UserId, Version,
+    BillingCycle, EventId, NewPayment, NewSubscription, Payment, PaymentId, PlanId, Store,
+    Subscription, SubscriptionId, SystemClock, SystemRandomness, UserId, Version,
 };
 use test_support::cluster::Cluster;
 
 const CALLERS: usize = 32;
+/// The subscriptions that are renewed in turn.
+const SUBSCRIPTIONS: usize = 20_000;
 const SLICE: Duration = Duration::from_secs(2);
 
 fn main() {
@@ -36,10 +39,20 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    // `cargo bench --bench databases -- renewals` measures those alone.
+    let all = !std::env::args().any(|argument| argument == "renewals");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(sqlite());
+    if all {
+        runtime.block_on(sqlite());
+    }
     match Cluster::start(true) {
-        Ok(cluster) => runtime.block_on(postgres(&cluster)),
+        Ok(cluster) => runtime.block_on(async {
+            psql(&cluster, "CREATE SEQUENCE bench");
+            if all {
+                postgres(&cluster).await;
+            }
+            renewals(&cluster).await;
+        }),
         Err(missing) => println!("PostgreSQL was not measured: {missing}"),
     }
 }
@@ -152,10 +165,10 @@ fn read_script() -> String {
 }
 
 /// The throughput of pgbench.
-fn pgbench(cluster: &Cluster, script: &str) -> f64 {
+fn pgbench(cluster: &Cluster, script: &str, callers: usize) -> f64 {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pgbench.sql");
     std::fs::write(&file, script).unwrap();
-    let callers = CALLERS.to_string();
+    let callers = callers.to_string();
     let seconds = SLICE.as_secs().to_string();
     let output = Command::new("pgbench")
         .args(["-n", "-M", "prepared", "-j", "2", "-c", &callers, "-T", &seconds, "-f"])
@@ -169,11 +182,110 @@ fn pgbench(cluster: &Cluster, script: &str) -> f64 {
     number.unwrap_or_else(|| panic!("{told} {}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// The rows of a renewal: a subscription is updated, and a payment and two events are written.
+fn renewal_script() -> String {
+    let (id, event) = ("lpad(to_hex(nextval('bench')), 32, '0')::uuid", "gen_random_uuid()");
+    format!(
+        "\\set n random(1, {SUBSCRIPTIONS})\n\
+         WITH renewed AS (UPDATE subscriptions SET renews_at = renews_at + interval '1 month', \
+         updated_at = now(), version = version + 1, access_phase = 0 \
+         WHERE id = lpad(to_hex(:n::bigint), 32, '0')::uuid RETURNING id, version), \
+         paid AS (INSERT INTO payments (id, subscription_id, amount, currency, status, created_at, \
+         updated_at, version, settled) \
+         SELECT {id}, id, 19.90, 'EUR', 'pending', now(), now(), 1, false FROM renewed), \
+         told AS (INSERT INTO events (id, at, subject, version, change, actor) SELECT {event}, now(), \
+         '{{\"kind\":\"subscription\",\"id\":\"01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77\"}}'::jsonb, version, \
+         '{{\"change\":\"created\"}}'::jsonb, 'clock' FROM renewed, generate_series(1, 2)) SELECT 1;\n"
+    )
+}
+
+/// Renews a subscription: its next version, a payment, and an event of each.
+fn renew(subscription: &mut Subscription) -> ChangeSet {
+    let now = SystemClock.now();
+    subscription.version = subscription.version.next();
+    subscription.updated_at = now;
+    subscription.renews_at = Some(now);
+    let (amount, currency) = ("19.90".parse().unwrap(), "EUR".parse().unwrap());
+    let new = NewPayment::new(subscription.id, amount, currency);
+    let id = PaymentId::new(now, &SystemRandomness).unwrap();
+    let paid = Payment::create(new, BillingCycle::MONTHLY, id, now).unwrap();
+    let subjects = [Subject::Subscription(subscription.id), Subject::Payment(id)];
+    let events = subjects.map(|subject| Event {
+        id: EventId::new(now, &SystemRandomness).unwrap(),
+        at: now,
+        subject,
+        version: subscription.version,
+        change: Change::Created,
+        actor: Some(Actor::Clock),
+    });
+    let writes = vec![Record::from(subscription.clone()), Record::from(paid)];
+    ChangeSet { writes, events: events.into(), ..ChangeSet::default() }
+}
+
+/// Renewals, one by one and by [`Store::commit_each`], against pgbench with one caller and with many.
+async fn renewals(cluster: &Cluster) {
+    let options = PostgresOptions::url(&cluster.url()).unwrap().connections(CALLERS);
+    let store = Arc::new(options.open().await.unwrap());
+    psql(
+        cluster,
+        &format!(
+            "INSERT INTO subscriptions ({COLUMNS}) SELECT lpad(to_hex(n), 32, '0')::uuid, \
+             gen_random_uuid(), gen_random_uuid(), NULL, 'monthly', 'active', true, now(), now(), NULL, \
+             now(), now(), 1, false, NULL FROM generate_series(1, {SUBSCRIPTIONS}) AS n \
+             ON CONFLICT DO NOTHING"
+        ),
+    );
+    let mut subscriptions = Vec::new();
+    while subscriptions.len() < SUBSCRIPTIONS {
+        let writes: Vec<_> = (0..1_000).flat_map(|_| one().writes).collect();
+        for write in &writes {
+            if let Record::Subscription(made) = write {
+                subscriptions.push(Subscription::clone(made));
+            }
+        }
+        store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    }
+    psql(cluster, "VACUUM ANALYZE");
+    let due = Arc::new(Mutex::new(VecDeque::from(subscriptions)));
+    let next = move |count: usize| {
+        let mut due = due.lock().unwrap();
+        let sets = (0..count).map(|_| {
+            let mut subscription = due.pop_front().unwrap();
+            let changes = renew(&mut subscription);
+            due.push_back(subscription);
+            changes
+        });
+        sets.collect::<Vec<_>>()
+    };
+    let [mut one_by_one, mut many, mut grouped, mut one_client, mut clients] =
+        [const { Vec::new() }; 5];
+    for _ in 0..5 {
+        let slices = [(1, 1, &mut one_by_one), (CALLERS, 1, &mut many), (1, 200, &mut grouped)];
+        for (callers, count, slice) in slices {
+            let (store, next) = (Arc::clone(&store), next.clone());
+            let commit = move || {
+                let (store, sets) = (Arc::clone(&store), next(count));
+                async move {
+                    let outcomes = store.commit_each(sets).await;
+                    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+                }
+            };
+            slice.push(per_second(callers, commit).await * count as f64);
+        }
+        one_client.push(pgbench(cluster, &renewal_script(), 1));
+        clients.push(pgbench(cluster, &renewal_script(), CALLERS));
+    }
+    tell("PostgreSQL, renewals one by one, against pgbench", &one_by_one, &one_client);
+    tell("PostgreSQL, renewals by 32 callers, against pgbench with 32", &many, &clients);
+    tell("PostgreSQL, renewals by commit_each of 200, against pgbench", &grouped, &one_client);
+    tell("PostgreSQL, renewals by commit_each of 200, against pgbench with 32", &grouped, &clients);
+    store.close().await;
+}
+
 async fn postgres(cluster: &Cluster) {
     let store =
         PostgresOptions::url(&cluster.url()).unwrap().connections(CALLERS).open().await.unwrap();
     let store = Arc::new(store);
-    psql(cluster, "CREATE SEQUENCE bench");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..7 {
         let writing = Arc::clone(&store);
@@ -182,7 +294,7 @@ async fn postgres(cluster: &Cluster) {
             async move { store.commit(one()).await.unwrap() }
         };
         ours.push(per_second(CALLERS, commit).await);
-        theirs.push(pgbench(cluster, &insert_script()));
+        theirs.push(pgbench(cluster, &insert_script(), CALLERS));
     }
     tell("PostgreSQL, a record and its event, 32 callers, against pgbench", &ours, &theirs);
 
@@ -198,7 +310,7 @@ async fn postgres(cluster: &Cluster) {
             }
         };
         ours.push(per_second(CALLERS, read).await);
-        theirs.push(pgbench(cluster, &read_script()));
+        theirs.push(pgbench(cluster, &read_script(), CALLERS));
     }
     tell("PostgreSQL, a record by its id, 32 callers, against pgbench", &ours, &theirs);
     store.close().await;

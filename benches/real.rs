@@ -4,7 +4,7 @@
 //! and the peer: axum and sqlx, one transaction that reads the plan, inserts a subscription into a table with
 //! five indexes and inserts an event; prepared statements and a pool of 16. 32 connections create
 //! subscriptions in slices, one server after the other, and before that ask for the entitlement of a user with
-//! one grant, which the peer reads by one join. It prints the medians, and the ratio of each pair of
+//! one grant, which the peer reads by one join, and for a subscription by its id. It prints the medians, and the ratio of each pair of
 //! slices with the middle half of its spread.
 
 #![expect(
@@ -57,6 +57,9 @@ async fn compare(cluster: &Cluster) {
     let asking = Connections::open_each(ours.address, ours.entitlements()).await;
     let asking_peer = Connections::open_each(peer.address, peer.entitlements()).await;
     pair("an entitlement on PostgreSQL", asking, asking_peer).await;
+    let reading = Connections::open_each(ours.address, ours.subscriptions().await).await;
+    let reading_peer = Connections::open_each(peer.address, peer.subscriptions().await).await;
+    pair("a subscription by its id on PostgreSQL", reading, reading_peer).await;
     pair("a new subscription on PostgreSQL", first, second).await;
 }
 

@@ -17,9 +17,10 @@ use async_trait::async_trait;
 use subscription_core::accounts::{Client, Session, User};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{
-    ChangeSet, ClientQuery, Direction, Document, DocumentFilter, EventPage, EventQuery, Guard,
-    IdempotencyQuery, IdempotencyRecord, Key, Kind, Page, PageLimit, PaymentQuery, PlanQuery,
-    Position, Query, Record, SessionQuery, StoreError, UniqueValue, UserQuery,
+    ChangeSet, ClientQuery, Direction, Document, DocumentFilter, DuePayments, DueSubscriptions,
+    EventPage, EventQuery, Guard, IdempotencyQuery, IdempotencyRecord, Key, Kind, Page, PageLimit,
+    PaymentQuery, PlanQuery, Position, Query, Record, SessionQuery, StoreError, UniqueValue,
+    UserQuery,
 };
 use subscription_core::{
     BillingCycle, NewPlan, Payment, Plan, Store, Subscription, SubscriptionService,
@@ -93,6 +94,7 @@ impl Contents {
         self.records.values().cloned().filter_map(K::from_record)
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each kind of list")]
     fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
         Ok(match query {
             Query::Plan(query) => {
@@ -111,6 +113,18 @@ impl Contents {
                 let found = found.filter(|paid| paid.subscription_id == query.subscription_id);
                 let found = found.map(|payment| (PaymentQuery::position(&payment), payment));
                 page(found, query.direction, query.after.as_ref(), query.limit)
+            }
+            Query::DueSubscriptions(query) => {
+                let found = self.all::<Subscription>();
+                let found = found.filter(|one| one.next_action_at() <= Some(query.until));
+                let found = found.filter_map(|one| Some((DueSubscriptions::position(&one)?, one)));
+                page(found, Direction::Ascending, query.after.as_ref(), query.limit)
+            }
+            Query::DuePayments(query) => {
+                let found = self.all::<Payment>().filter(|paid| paid.status == query.status);
+                let found = found.filter(|paid| paid.action_at() <= Some(query.until));
+                let found = found.filter_map(|paid| Some((DuePayments::position(&paid)?, paid)));
+                page(found, Direction::Ascending, query.after.as_ref(), query.limit)
             }
             Query::Document(query) => {
                 let found = self.all::<Document>().filter(|found| {
@@ -181,10 +195,10 @@ impl Contents {
             self.check_guard(guard, changes)?;
         }
         let is_deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
+        let is_written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for (nth, write) in changes.writes.iter().enumerate() {
-            let key = write.key();
             let stored =
-                self.records.iter().filter(|(other, _)| **other != key && !is_deleted(other));
+                self.records.iter().filter(|(other, _)| !is_written(other) && !is_deleted(other));
             let others = stored.map(|(_, record)| record).chain(changes.writes.iter().take(nth));
             let taken: Vec<_> = others.flat_map(Record::unique_values).collect();
             if let Some(value) = write.unique_values().find(|value| taken.contains(value)) {

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use subscription_core::auth::{
     Authentication, DevelopmentIdentities, KeyRing, ServerKeys, SigningKey,
 };
+use subscription_core::billing::{Billing, Policy};
 use subscription_core::{MemoryStore, SubscriptionService, SystemRandomness, UserId};
 use subscription_http::{Api, Limits, SelfService, Server};
 use tokio::net::TcpStream;
@@ -324,6 +325,46 @@ async fn payment(client: &mut Client, subscription: &str, run: &str) -> Result<(
     Ok(())
 }
 
+/// Lets the clock bill a subscription, and collects its payment at the second attempt.
+async fn billing(client: &mut Client, user: &str, run: &str) -> Result<()> {
+    let plan = json!({ "name": "Billed", "slug": format!("{run}-billed"), "price": "19.90",
+        "currency": "usd", "billing_cycle": "monthly" });
+    let plan = client.call(post("/subscription-plans", &plan)).await?;
+    let new = json!({ "user_id": user, "subscription_plan_id": plan.text("id") });
+    let held = client.call(post("/subscriptions", &new)).await?;
+    assert_eq!(held.text("managed_by"), "clock");
+    let path = format!("/subscriptions/{}", held.text("id"));
+
+    // A collector lists what is due. Of several collectors, the one whose change is accepted charges.
+    let due = client.all("/due-payments?limit=100").await?;
+    let mine = due.iter().find(|due| due.get("subscription_id") == held.body.get("id"));
+    let id = mine.and_then(|payment| payment.get("id")?.as_str()).ok_or("nothing is due")?;
+    let payment = format!("/subscription-payments/{id}");
+    let charge = put(&payment, &json!({ "status": "processing" })).header("if-match", "\"1\"");
+    client.call(charge.clone()).await?;
+    client.refused(charge, "precondition_failed").await?;
+    client.call(put(&payment, &json!({ "status": "failed" }))).await?;
+    assert_eq!(client.call(get(&path)).await?.text("status"), "past_due");
+
+    // The user has a new card.
+    client.call(ask(Method::POST, format!("{payment}/retry")).header(KEY, id)).await?;
+    client.call(put(&payment, &json!({ "status": "succeeded" }))).await?;
+    assert_eq!(client.call(get(&path)).await?.text("status"), "active");
+
+    let steps = client.call(get(format!("{path}/timeline?limit=2"))).await?;
+    assert_eq!(steps.body.pointer("/data/1/step"), Some(&json!("period_started")));
+    client.call(ask(Method::POST, format!("{path}/pause"))).await?;
+    client.call(ask(Method::DELETE, format!("{path}/scheduled-change"))).await?;
+    client.call(ask(Method::POST, format!("{path}/cancel"))).await?;
+    client.call(ask(Method::POST, format!("{path}/resume"))).await?;
+    let now = post(format!("{path}/cancel"), &json!({ "effective": "now" }));
+    assert_eq!(client.call(now).await?.text("status"), "expired");
+    client.call(ask(Method::DELETE, path)).await?;
+    client.call(ask(Method::DELETE, format!("/subscription-plans/{run}-billed"))).await?;
+    println!("billing: due, failed, asked for again, paid; paused, cancelled and resumed");
+    Ok(())
+}
+
 /// Finds the user as an operator does, and ends all sessions.
 async fn users(client: &mut Client, tokens: &Answer, email: &str) -> Result<()> {
     let found = client.all(&format!("/users?email={email}")).await?;
@@ -376,13 +417,15 @@ fn left_out(document: &Value, called: &BTreeSet<(String, String)>) -> Vec<String
 /// Starts a server in this process, in development mode.
 async fn server() -> Result<String> {
     let service = SubscriptionService::builder(MemoryStore::default()).check_users();
-    let service = service.build();
+    let billing = Billing::new(service.build(), Policy::default());
+    let service = billing.service().clone();
     let keys = KeyRing::new(SigningKey::ed25519(&vec![1; 32].into())?);
     let server_keys = ServerKeys::new(1, vec![2; 32].into())?;
     let identities = Arc::new(DevelopmentIdentities);
     let auth = Authentication::builder(service.clone(), identities, keys, server_keys).build();
     let api = Api::builder(service, auth, vec![3; 32].into()).believe_every_client();
-    let api = api.self_service(&[SelfService::Cancel, SelfService::Resume]).build();
+    let api =
+        api.billing(billing).self_service(&[SelfService::Cancel, SelfService::Resume]).build();
     let server = Server::bind(api, ([127, 0, 0, 1], 0).into(), Limits::default()).await?;
     let url = format!("http://{}", server.address()?);
     tokio::spawn(server.run(std::future::pending()));
@@ -412,6 +455,7 @@ async fn main() -> Result<()> {
     let subscription = subscription(&mut client, tokens.text("auth_id"), &plan, &run).await?;
     me(&mut client, &tokens, &run).await?;
     payment(&mut client, &subscription, &run).await?;
+    billing(&mut client, tokens.text("auth_id"), &run).await?;
     users(&mut client, &tokens, &email).await?;
     clean_up(&mut client, &email, &subscription, &run).await?;
 

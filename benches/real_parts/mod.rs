@@ -1,5 +1,6 @@
 //! The two servers, each in a process of its own with two workers.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ use subscription_http::Limits;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::load_parts::callers::Request;
+use crate::load_parts::callers::{Request, one};
 use crate::load_parts::servers::Caller;
 use crate::world::ApiWorld;
 
@@ -67,12 +68,26 @@ impl Running {
         })
     }
 
+    /// A request for a new subscription of each user.
+    pub(crate) async fn subscriptions(&self) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for create in self.creates() {
+            let made: Value = serde_json::from_slice(&one(self.address, &create).await).unwrap();
+            let path = format!("/subscriptions/{}", made["id"].as_str().unwrap());
+            requests.push(Request::get(&path, &self.caller()));
+        }
+        requests
+    }
+
     fn of_each_user(&self, request: impl Fn(&str, &Caller) -> Request) -> Vec<Request> {
+        let (caller, users) = (self.caller(), self.about["users"].as_array().unwrap().iter());
+        users.map(|user| request(user.as_str().unwrap(), &caller)).collect()
+    }
+
+    fn caller(&self) -> Caller {
         let text = |name: &str| self.about[name].as_str().unwrap_or_default().to_owned();
         let (client, token) = (text("client"), text("token"));
-        let caller = Caller { client, token, subscription: String::new() };
-        let users = self.about["users"].as_array().unwrap().iter();
-        users.map(|user| request(user.as_str().unwrap(), &caller)).collect()
+        Caller { client, token, subscription: String::new() }
     }
 }
 
@@ -155,7 +170,7 @@ struct SubscriptionBody {
     id: Uuid,
     user_id: Uuid,
     subscription_plan_id: Uuid,
-    status: &'static str,
+    status: Cow<'static, str>,
     renews_at: Timestamp,
     starts_at: Timestamp,
     created_at: Timestamp,
@@ -182,7 +197,7 @@ async fn create(
         id: new_id(),
         user_id: new.user_id,
         subscription_plan_id: new.subscription_plan_id,
-        status: "active",
+        status: "active".into(),
         renews_at: Timestamp::from_micros(renews_at.timestamp_micros()).unwrap(),
         starts_at: now,
         created_at: now,
@@ -202,6 +217,35 @@ async fn create(
     event.execute(&mut *transaction).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)?;
     Ok((StatusCode::CREATED, [("content-type", "application/json")], payload))
+}
+
+/// The peer's subscription by its id.
+async fn subscription(
+    State(pool): State<PgPool>,
+    Path(id): Path<Uuid>,
+) -> Result<([(&'static str, &'static str); 1], Vec<u8>), StatusCode> {
+    type Row =
+        (Uuid, Uuid, String, DateTime<Utc>, DateTime<Utc>, DateTime<Utc>, DateTime<Utc>, i64);
+    let text = "SELECT user_id, plan_id, status, renews_at, starts_at, created_at, updated_at, version \
+                FROM peer.subscriptions WHERE id = $1";
+    let row = sqlx::query_as::<_, Row>(text).bind(id).fetch_optional(&pool).await;
+    let row = row.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    let (user_id, plan, status, renews_at, starts_at, created_at, updated_at, version) =
+        row.ok_or(StatusCode::NOT_FOUND)?;
+    let shown = |at: DateTime<Utc>| Timestamp::from_micros(at.timestamp_micros()).unwrap();
+    let found = SubscriptionBody {
+        id,
+        user_id,
+        subscription_plan_id: plan,
+        status: status.into(),
+        renews_at: shown(renews_at),
+        starts_at: shown(starts_at),
+        created_at: shown(created_at),
+        updated_at: shown(updated_at),
+        version,
+    };
+    let body = serde_json::to_vec(&found).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([("content-type", "application/json")], body))
 }
 
 const GRANTS: &str = "SELECT s.id, s.status, s.renews_at, s.ends_at, p.id, p.slug, \
@@ -288,6 +332,7 @@ async fn peer(database: &str) {
     sqlx::query(text).bind(plan).execute(&pool).await.unwrap();
     let app: axum::Router = axum::Router::new()
         .route("/subscriptions", post(create))
+        .route("/subscriptions/{id}", get(subscription))
         .route("/users/{id}/entitlement", get(entitlement))
         .with_state(pool);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -7,8 +7,8 @@ const document = JSON.parse(await readFile(source, "utf8"));
 const schemas = document.components.schemas;
 
 // A number of JavaScript does not keep the digits of an amount, so the client reads and sends amounts as text.
-for (const name of ["Amount", "AmountInput", "PositiveAmountInput"]) {
-  schemas[name] = { type: "string", description: schemas[name].description };
+for (const name of ["Amount", "NullableAmount", "AmountInput", "NullableAmountInput", "PositiveAmountInput"]) {
+  schemas[name] = { type: name.startsWith("Nullable") ? ["string", "null"] : "string", description: schemas[name].description };
 }
 
 // The client throws every problem as a `Problem` and returns no headers. Without both, the file has a third of

@@ -16,6 +16,7 @@ type Path<M extends Method> = { [P in keyof paths]: paths[P] extends Record<Lowe
 type Operation<M extends Method, P extends keyof paths> = paths[P] extends Record<Lowercase<M>, infer O> ? O : never;
 type Parameters<O, In extends string> = O extends { parameters: { [K in In]?: infer T } } ? NonNullable<T> : never;
 type Body<O> = O extends { requestBody: { content: { "application/json": infer B } } } ? B : never;
+type OptionalBody<O> = O extends { requestBody?: infer R } ? (NonNullable<R> extends { content: { "application/json": infer B } } ? B : never) : never;
 type Answer<O> = O extends { responses: infer R } ? (R[keyof R] extends { content: { "application/json": infer A } } ? A : undefined) : never;
 type Result<M extends Method, P extends keyof paths> = Promise<Answer<Operation<M, P>>>;
 type Query<P extends keyof paths> = Parameters<Operation<"GET", P>, "query">;
@@ -45,10 +46,11 @@ export class Problem extends Error {
 }
 
 /** Fields that hold an amount, which is read as text: a number of JavaScript does not keep its digits. */
-export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount"]);
-/** The paths that need an access token, and those whose POST creates a record and accepts an idempotency key. */
+export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit"]);
+/** The paths that need an access token, and those whose POST accepts an idempotency key. */
 export const BEARER = /^\/(me\/|authentication\/(user-logged-in|delete-my-account|tokens))/;
-export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments"]);
+export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments",
+  "/subscriptions/{id}/cancel", "/subscriptions/{id}/resume", "/subscriptions/{id}/pause", "/subscription-payments/{payment_id}/retry"]);
 const [RETRIES_MAX, WAIT_SECONDS_MAX] = [3, 60];
 
 /** Engines without `source` (Node 20) give the number's own text, which is exact up to 15 significant digits. */
@@ -151,6 +153,10 @@ export class Subscriptions {
     };
   }
 
+  #verb<P extends Path<"POST">>(path: P) {
+    return (id: string, body?: OptionalBody<Operation<"POST", P>>, extra?: Extra): Result<"POST", P> => this.#call("POST", path, { path: id, body, ...extra });
+  }
+
   async #store<T>(tokens: Tokens, answer: T): Promise<T> {
     await this.#settings.tokens?.set(tokens);
     return answer;
@@ -165,21 +171,30 @@ export class Subscriptions {
     ...this.#list("/subscriptions"),
     ...this.#records("/subscriptions", "/subscriptions/{id}"),
     payments: (id: string, query?: Query<"/subscriptions/{id}/payments">, extra?: Extra) => this.#all("/subscriptions/{id}/payments", { path: id, query, ...extra }),
+    timeline: (id: string, query?: Query<"/subscriptions/{id}/timeline">) => this.call("GET", "/subscriptions/{id}/timeline", { path: { id }, query }),
+    cancel: this.#verb("/subscriptions/{id}/cancel"),
+    pause: this.#verb("/subscriptions/{id}/pause"),
+    resume: this.#verb("/subscriptions/{id}/resume"),
+    unschedule: (id: string, extra?: Extra) => this.call("DELETE", "/subscriptions/{id}/scheduled-change", { path: { id }, ...extra }),
   };
-  readonly payments = this.#records("/subscription-payments", "/subscription-payments/{payment_id}");
+  readonly payments = {
+    ...this.#records("/subscription-payments", "/subscription-payments/{payment_id}"),
+    due: (query?: Query<"/due-payments">, extra?: Extra) => this.#all("/due-payments", { query, ...extra }),
+    retry: this.#verb("/subscription-payments/{payment_id}/retry"),
+  };
   readonly users = {
     ...this.#list("/users"),
     get: (user_id: string) => this.call("GET", "/users/{user_id}", { path: { user_id } }),
     entitlement: (user_id: string, query?: Query<"/users/{user_id}/entitlement">) => this.call("GET", "/users/{user_id}/entitlement", { path: { user_id }, query }),
     sessions: (user_id: string) => this.call("GET", "/users/{user_id}/sessions", { path: { user_id } }),
-    revokeSessions: (user_id: string) => this.call("POST", "/users/{user_id}/revoke-sessions", { path: { user_id } }),
+    revokeSessions: this.#verb("/users/{user_id}/revoke-sessions"),
   };
   readonly me = {
     entitlement: (query?: Query<"/me/entitlement">) => this.call("GET", "/me/entitlement", { query }),
     subscriptions: (query?: Query<"/me/subscriptions">) => this.#all("/me/subscriptions", { query }),
     checkoutLink: (plan: string) => this.call("GET", "/me/checkout-link", { query: { plan } }),
-    cancel: (id: string) => this.call("POST", "/me/subscriptions/{id}/cancel", { path: { id } }),
-    resume: (id: string) => this.call("POST", "/me/subscriptions/{id}/resume", { path: { id } }),
+    cancel: this.#verb("/me/subscriptions/{id}/cancel"),
+    resume: this.#verb("/me/subscriptions/{id}/resume"),
   };
   readonly events = {
     list: (query?: Query<"/events">, extra?: Extra) => this.call("GET", "/events", { query, ...extra }),

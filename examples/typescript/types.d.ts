@@ -242,7 +242,7 @@ export interface paths {
         put?: never;
         /**
          * Create a subscription
-         * @description An unknown user or plan is 422 and names the field.
+         * @description An unknown user or plan is 422 and names the field. If the clock manages it, the first period is asked for in the same commit. Where the setting `one_live_per` allows one live subscription, a second one is 409.
          */
         post: operations["createSubscription"];
         delete?: never;
@@ -265,15 +265,115 @@ export interface paths {
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. A change of state brings its end: one that is cancelled or expires gets `ends_at`, one that comes back before it loses it.
+         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. A change of state brings its end: one that is cancelled or expires gets `ends_at`, one that comes back before it loses it. Fields that the clock or a payment provider sets cannot be changed, unless `managed_by` is changed too.
          */
         put: operations["updateSubscription"];
         post?: never;
         /**
          * Delete a subscription
-         * @description Its payments stay readable by their ids, and as its list.
+         * @description Its payments stay readable by their ids, and as its list. If the clock manages it, open ones are canceled.
          */
         delete: operations["deleteSubscription"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a subscription
+         * @description At the end of its period it becomes `cancelled`, with `ends_at`; at once it becomes `expired`, and if the clock manages it, its open payments are canceled in the same commit. Again, it changes nothing.
+         */
+        post: operations["cancelSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo a cancellation, or end a pause
+         * @description Before the `ends_at` of a cancelled one, which is cleared; a paused one goes on at once; a scheduled pause is dropped. Again, it changes nothing.
+         */
+        post: operations["resumeSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a subscription
+         * @description At once, or when its period ends, which only the clock can do: it is then shown as `scheduled_change`. No time is given back. Again, it changes nothing.
+         */
+        post: operations["pauseSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/scheduled-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Drop the scheduled change of a subscription
+         * @description 404 if none is scheduled.
+         */
+        delete: operations["deleteScheduledChange"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the steps that a subscription will take
+         * @description What the clock will do with it, if nobody changes it and every payment is made at once. The route exists only where the service bills.
+         */
+        get: operations["getTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -310,7 +410,7 @@ export interface paths {
         put?: never;
         /**
          * Create a payment
-         * @description An unknown subscription is 422 and names the field.
+         * @description An unknown subscription is 422 and names the field. A period has one payment that is not canceled; a second one is 409.
          */
         post: operations["createPayment"];
         delete?: never;
@@ -330,12 +430,55 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing.
+         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new status is a report of the collection: the subscription follows in the same commit.
          */
         put: operations["updatePayment"];
         post?: never;
-        /** Delete a payment */
+        /**
+         * Delete a payment
+         * @description One with a `kind` that is pending or failed is not deleted while the clock manages its subscription: cancel it first.
+         */
         delete: operations["deletePayment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/due-payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the payments to collect
+         * @description A page of the payments with a `kind` that are `pending`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{id}/{attempt}`, and changes it to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun and not reported: one that was killed finishes them first. The route exists only where the service bills.
+         */
+        get: operations["listDuePayments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscription-payments/{payment_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a failed payment again
+         * @description At once, for a subscriber with a new card: it is pending, and `attempt` is one more. The schedule of retries is not used up. Again, it changes nothing. The route exists only where the service bills.
+         */
+        post: operations["retryPayment"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -529,7 +672,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the caller
-         * @description At the end of its period: unless `ends_at` is set, it becomes `renews_at`, or now if that has passed. Again, it changes nothing. The route exists only where the setting `self_service` lists `cancel`. A subscription of another person is refused like an unknown one.
+         * @description At the end of its period: unless `ends_at` is set, it becomes `renews_at`, or now if that has passed. If the clock manages it and it is not paid for, or is paused or pending, it ends at once. Again, it changes nothing. The route exists only where the setting `self_service` lists `cancel`. A subscription of another person is refused like an unknown one.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -889,10 +1032,14 @@ export interface components {
             most_popular?: boolean;
             /** @description The plan's rank among its siblings. Default: `0`. */
             tier?: components["schemas"]["Tier"];
+            /** @description The currency of the price, which then has no more digits after the point than the currency. With it, new subscriptions to the plan are managed by the clock, unless they say otherwise. Default: `null`. */
+            currency?: components["schemas"]["NullableCurrencyInput"];
+            /** @description The free trial at the start of a user's first subscription. Default: `null`. */
+            trial_period?: components["schemas"]["NullableSpanInput"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a plan: what is left out stays, and none of these but `metadata` can be null. Name, slug, product, variants and link are fixed.
+         * @description Changes to a plan: what is left out stays, and only `currency`, `trial_period` and `metadata` can be null. Name, slug, product, variants and link are fixed.
          * @example {
          *       "price": "24.90",
          *       "is_active": false
@@ -910,6 +1057,10 @@ export interface components {
             tier?: components["schemas"]["Tier"];
             /** @description False: no new subscriptions; existing ones go on. */
             is_active?: boolean;
+            /** @description The currency of the price, for new subscriptions. */
+            currency?: components["schemas"]["NullableCurrencyInput"];
+            /** @description The free trial at the start of a user's first subscription. */
+            trial_period?: components["schemas"]["NullableSpanInput"];
             /** @description Replaces the metadata as a whole; null and an empty object clear it. */
             metadata?: components["schemas"]["Metadata"];
         };
@@ -925,8 +1076,10 @@ export interface components {
          *       ],
          *       "slug": "pro",
          *       "price": 19.9,
+         *       "currency": "USD",
          *       "href": "https://example.com/plans/pro",
          *       "billing_cycle": "monthly",
+         *       "trial_period": "P14D",
          *       "description": "For teams.",
          *       "node_quota": 10,
          *       "features": "api, sso, audit log",
@@ -948,9 +1101,13 @@ export interface components {
             variants: string[];
             slug: string;
             price: components["schemas"]["Amount"];
+            /** @description The currency of the price. With it, new subscriptions to the plan are managed by the clock, unless they say otherwise. */
+            currency: components["schemas"]["NullableCurrency"];
             /** @description An http or https URL. */
             href: string | null;
             billing_cycle: components["schemas"]["BillingCycle"];
+            /** @description The free trial at the start of a user's first subscription. */
+            trial_period: components["schemas"]["NullableSpan"];
             description: components["schemas"]["Description"];
             node_quota: components["schemas"]["NodeQuota"];
             features: components["schemas"]["Features"];
@@ -986,20 +1143,34 @@ export interface components {
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description That of the plan if left out. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description If left out: `pending` if `starts_at` is in the future, else `active`. */
+            /** @description If left out: `pending` if `starts_at` is in the future, else `on_trial` if there is a trial, else `active`. */
             status?: components["schemas"]["SubscriptionStatusInput"];
             /** @description By status and time if left out. `false` blocks access; `true` is refused where no access is granted. */
             is_active?: boolean;
-            /** @description Not before `starts_at`. If left out: one cycle after it, and null for `one_time`. */
+            /** @description Not before `starts_at`. If left out: the end of the trial, else one cycle after `starts_at`, and null for `one_time`. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
             /** @description Now if left out. */
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, whatever the status. Not before `starts_at`. Default: `null`. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
+            /** @description If left out: `caller` if there is an `external_subscription_id`, else `clock` if the plan has a currency and the service bills, else `caller`. */
+            managed_by?: components["schemas"]["ManagedByInput"];
+            /** @description How many units are paid for: 1 to 1,000,000. Default: `1`. */
+            quantity?: components["schemas"]["Quantity"];
+            /** @description The price of one unit for one cycle, with no more digits after the point than the currency has. If left out and the clock manages the subscription: that of the plan. */
+            price?: components["schemas"]["NullableAmountInput"];
+            /** @description The currency of price and credit. If left out and the clock manages the subscription: that of the plan. */
+            currency?: components["schemas"]["NullableCurrencyInput"];
+            /** @description What is owed to the subscriber; the next periods use it. Default: nothing. */
+            credit?: components["schemas"]["NullableAmountInput"];
+            /** @description The end of the trial, after `starts_at`. If left out: by the plan's `trial_period`, for a user's first subscription without `status`. Null: no trial. */
+            trial_ends_at?: components["schemas"]["NullableTimestampInput"];
+            /** @description When a paused one resumes by itself. Default: `null`. */
+            resumes_at?: components["schemas"]["NullableTimestampInput"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription: what is left out stays; null clears what may be null.
+         * @description Changes to a subscription: what is left out stays; null clears what may be null. If the clock manages it, the clock sets status, plan, cycle, start, renewal, end and currency.
          * @example {
          *       "status": "cancelled"
          *     }
@@ -1022,6 +1193,20 @@ export interface components {
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, whatever the status. Not before `starts_at`, and not in the future once the subscription is over. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
+            /** @description `caller` releases it from the clock, `clock` hands it to the clock, which needs a currency and a future `renews_at`. */
+            managed_by?: components["schemas"]["ManagedByInput"];
+            /** @description How many units are paid for, from the next period on: 1 to 1,000,000. */
+            quantity?: components["schemas"]["Quantity"];
+            /** @description The price of one unit, from the next period on. */
+            price?: components["schemas"]["NullableAmountInput"];
+            /** @description The currency of price and credit. */
+            currency?: components["schemas"]["NullableCurrencyInput"];
+            /** @description What is owed to the subscriber; the next periods use it. Null: nothing. */
+            credit?: components["schemas"]["NullableAmountInput"];
+            /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, only while `on_trial`; `renews_at` follows. */
+            trial_ends_at?: components["schemas"]["NullableTimestampInput"];
+            /** @description When the paused subscription resumes by itself. */
+            resumes_at?: components["schemas"]["NullableTimestampInput"];
             /** @description Replaces the metadata as a whole; null and an empty object clear it. */
             metadata?: components["schemas"]["Metadata"];
         };
@@ -1031,8 +1216,13 @@ export interface components {
          *       "id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
          *       "user_id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
          *       "subscription_plan_id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
-         *       "external_subscription_id": "sub_4711",
+         *       "external_subscription_id": null,
          *       "billing_cycle": "monthly",
+         *       "managed_by": "clock",
+         *       "quantity": 1,
+         *       "price": 19.9,
+         *       "currency": "USD",
+         *       "credit": 0,
          *       "status": "active",
          *       "is_active": true,
          *       "blocked": false,
@@ -1041,6 +1231,11 @@ export interface components {
          *       "ends_at": null,
          *       "current_period_start": "2025-01-31T12:00:00.000000Z",
          *       "current_period_end": "2025-02-28T12:00:00.000000Z",
+         *       "trial_ends_at": null,
+         *       "resumes_at": null,
+         *       "past_due_since": null,
+         *       "next_action_at": "2025-02-25T12:00:00.000000Z",
+         *       "scheduled_change": null,
          *       "metadata": null,
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:00.000000Z",
@@ -1053,6 +1248,14 @@ export interface components {
             subscription_plan_id: components["schemas"]["RecordId"];
             external_subscription_id: string | null;
             billing_cycle: components["schemas"]["BillingCycle"];
+            managed_by: components["schemas"]["ManagedBy"];
+            quantity: components["schemas"]["Quantity"];
+            /** @description The price of one unit for one cycle, from the next period on. */
+            price: components["schemas"]["NullableAmount"];
+            /** @description The currency of price and credit. */
+            currency: components["schemas"]["NullableCurrency"];
+            /** @description What is owed to the subscriber; the next periods use it. It is never paid out. */
+            credit: components["schemas"]["NullableAmount"];
             status: components["schemas"]["SubscriptionStatus"];
             /** @description It grants access now: it is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
             is_active: boolean;
@@ -1068,6 +1271,15 @@ export interface components {
             current_period_start: components["schemas"]["NullableTimestamp"];
             /** @description The same as `renews_at`. */
             current_period_end: components["schemas"]["NullableTimestamp"];
+            /** @description When the trial ends, or ended. */
+            trial_ends_at: components["schemas"]["NullableTimestamp"];
+            /** @description When the paused subscription resumes by itself. */
+            resumes_at: components["schemas"]["NullableTimestamp"];
+            /** @description Since when a payment has failed without a later success. */
+            past_due_since: components["schemas"]["NullableTimestamp"];
+            /** @description When the clock looks at the subscription next. */
+            next_action_at: components["schemas"]["NullableTimestamp"];
+            scheduled_change: components["schemas"]["ScheduledChange"];
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -1098,10 +1310,18 @@ export interface components {
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description A state by name or alias, in any case. Default: `pending`. */
             status?: components["schemas"]["PaymentStatusInput"];
+            /** @description What it pays for, with `period_start`: for payments that another system asked for. Default: `null`. */
+            kind?: components["schemas"]["NullablePaymentKind"];
+            /** @description The start of the period that it pays for. Needs a `kind`. */
+            period_start?: components["schemas"]["NullableTimestampInput"];
+            /** @description The end of that period, after its start. Needs a `kind`. */
+            period_end?: components["schemas"]["NullableTimestampInput"];
+            /** @description When it is to be collected again. Only for a payment that has a `kind` and failed. */
+            next_attempt_at?: components["schemas"]["NullableTimestampInput"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a payment: what is left out stays; null clears what may be null. Once money has changed hands, amount, currency and subscription are fixed.
+         * @description Changes to a payment: what is left out stays; null clears what may be null. Once money has changed hands, or where it has a `kind`, amount, currency and subscription are fixed.
          * @example {
          *       "status": "succeeded"
          *     }
@@ -1115,6 +1335,8 @@ export interface components {
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description The next state, as far as the lifecycle allows. */
             status?: components["schemas"]["PaymentStatusInput"];
+            /** @description When it is to be collected again; null: never. Only for a payment that has a `kind` and failed. Left out with `failed`, the schedule of retries decides. */
+            next_attempt_at?: components["schemas"]["NullableTimestampInput"];
             /** @description Replaces the metadata as a whole; null and an empty object clear it. */
             metadata?: components["schemas"]["Metadata"];
         };
@@ -1127,6 +1349,12 @@ export interface components {
          *       "currency": "USD",
          *       "external_payment_id": "pay_42",
          *       "status": "succeeded",
+         *       "kind": "initial",
+         *       "period_start": "2025-01-31T12:00:00.000000Z",
+         *       "period_end": "2025-02-28T12:00:00.000000Z",
+         *       "due_at": "2025-01-31T12:00:00.000000Z",
+         *       "attempt": 1,
+         *       "next_attempt_at": null,
          *       "metadata": null,
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:05.250000Z",
@@ -1142,6 +1370,20 @@ export interface components {
             currency: string;
             external_payment_id: string | null;
             status: components["schemas"]["PaymentStatus"];
+            kind: components["schemas"]["NullablePaymentKind"];
+            /** @description The start of the period that it pays for. */
+            period_start: components["schemas"]["NullableTimestamp"];
+            /** @description The end of that period; null if it has none. */
+            period_end: components["schemas"]["NullableTimestamp"];
+            /** @description From when on it is to be collected. */
+            due_at: components["schemas"]["NullableTimestamp"];
+            /**
+             * Format: int32
+             * @description The number of the attempt to collect it. Charge under the key `{id}/{attempt}`.
+             */
+            attempt: number | null;
+            /** @description When a failed payment is asked for again; null: never. */
+            next_attempt_at: components["schemas"]["NullableTimestamp"];
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -1152,6 +1394,74 @@ export interface components {
             data: components["schemas"]["Payment"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+        };
+        /**
+         * @description When a subscription ends. The body may be left out.
+         * @example {
+         *       "effective": "now"
+         *     }
+         */
+        Cancellation: {
+            /** @description Default: `now` if the clock manages the subscription and it is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
+            effective?: components["schemas"]["Effective"];
+        };
+        /**
+         * @description When a subscription pauses, and until when. The body may be left out.
+         * @example {
+         *       "resumes_at": "2025-06-01T00:00:00.000000Z"
+         *     }
+         */
+        PauseInput: {
+            /** @description Default: `period_end` if the clock manages the subscription, else `now`. */
+            effective?: components["schemas"]["Effective"];
+            /** @description When it resumes by itself. Default: `null`, by `resume` alone. */
+            resumes_at?: components["schemas"]["NullableTimestampInput"];
+        };
+        /**
+         * @description `period_end`: when the running period ends; `now`: at once.
+         * @enum {string}
+         */
+        Effective: "period_end" | "now";
+        /** @description The steps that a subscription will take by the clock. */
+        Timeline: {
+            /** @description The steps, in order. */
+            data: components["schemas"]["UpcomingStep"][];
+            /** @description True if there are more steps up to `until`: ask again with `after` as the `at` of the last. */
+            has_more: boolean;
+        };
+        /**
+         * @description A step that a subscription will take.
+         * @example {
+         *       "at": "2025-02-28T12:00:00.000000Z",
+         *       "step": "period_started",
+         *       "status": "active",
+         *       "ask": {
+         *         "kind": "renewal",
+         *         "period_start": "2025-02-28T12:00:00.000000Z",
+         *         "period_end": "2025-03-31T12:00:00.000000Z",
+         *         "amount": 19.9,
+         *         "currency": "USD",
+         *         "due_at": "2025-02-28T12:00:00.000000Z"
+         *       }
+         *     }
+         */
+        UpcomingStep: {
+            at: components["schemas"]["Timestamp"];
+            /** @enum {string} */
+            step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected";
+            /** @description The status after the step. */
+            status: components["schemas"]["SubscriptionStatus"];
+            /** @description The payment that is asked for with the step. */
+            ask: {
+                /** @enum {string} */
+                kind: "initial" | "renewal" | "proration";
+                period_start: components["schemas"]["Timestamp"];
+                period_end: components["schemas"]["NullableTimestamp"];
+                amount: components["schemas"]["Amount"];
+                /** @description A code of ISO 4217. */
+                currency: string;
+                due_at: components["schemas"]["Timestamp"];
+            } | null;
         };
         /**
          * @description The access that a user's subscriptions grant now.
@@ -1254,6 +1564,12 @@ export interface components {
          *       "ends_at": null,
          *       "current_period_start": "2025-01-31T12:00:00.000000Z",
          *       "current_period_end": "2025-02-28T12:00:00.000000Z",
+         *       "quantity": 1,
+         *       "price": 19.9,
+         *       "currency": "EUR",
+         *       "trial_ends_at": null,
+         *       "resumes_at": null,
+         *       "scheduled_change": null,
          *       "plan": {
          *         "slug": "pro",
          *         "name": "Pro",
@@ -1290,6 +1606,16 @@ export interface components {
             current_period_start: string | null;
             /** Format: date-time */
             current_period_end: string | null;
+            quantity: components["schemas"]["Quantity"];
+            /** @description The price of one unit for one cycle, from the next period on. */
+            price: components["schemas"]["NullableAmount"];
+            /** @description The currency of price and credit. */
+            currency: components["schemas"]["NullableCurrency"];
+            /** @description When the trial ends, or ended. */
+            trial_ends_at: components["schemas"]["NullableTimestamp"];
+            /** @description When the paused subscription resumes by itself. */
+            resumes_at: components["schemas"]["NullableTimestamp"];
+            scheduled_change: components["schemas"]["ScheduledChange"];
             plan: {
                 slug: string;
                 name: string;
@@ -1364,6 +1690,31 @@ export interface components {
                 to?: string;
                 /** @description With `updated`: the fields that changed. */
                 fields?: string[];
+                /**
+                 * Format: date-time
+                 * @description With `period_started`: the start of the period.
+                 */
+                period_start?: string;
+                /**
+                 * Format: date-time
+                 * @description With `period_started`: the end of the period; null if it has none.
+                 */
+                period_end?: string | null;
+                /**
+                 * Format: int32
+                 * @description With `periods_skipped`: how many periods nothing is asked for.
+                 */
+                count?: number;
+                /**
+                 * Format: date-time
+                 * @description With `trial_will_end`: when the trial ends.
+                 */
+                trial_ends_at?: string;
+                /**
+                 * Format: date-time
+                 * @description With `renewal_upcoming`: when the subscription renews.
+                 */
+                renews_at?: string;
                 /** @description With `session.revoked`: why. */
                 reason?: string;
             };
@@ -1373,6 +1724,39 @@ export interface components {
          * @description A place in the feed of events. Sequences rise; gaps mean nothing.
          */
         Sequence: number;
+        ClockTime: {
+            now: components["schemas"]["Timestamp"];
+        };
+        /**
+         * @description How far to turn the clock: exactly one of `to` and `by`.
+         * @example {
+         *       "by": "P1M",
+         *       "payments": "succeed"
+         *     }
+         */
+        ClockAdvance: {
+            to?: components["schemas"]["TimestampInput"];
+            /**
+             * @description An ISO 8601 duration of one unit: years, months, weeks and days by the calendar (up to a hundred years), or hours, minutes and seconds.
+             * @example P1M
+             */
+            by?: string;
+            /**
+             * @description What happens to each payment when it is due: it stays open, succeeds or fails. Default: `leave`.
+             * @enum {string}
+             */
+            payments?: "leave" | "succeed" | "fail";
+        };
+        ClockAdvanced: {
+            now: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description The steps that were due on the way.
+             */
+            steps: number;
+            /** @description False if there is more to do: call again. */
+            done: boolean;
+        };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
@@ -1436,7 +1820,7 @@ export interface components {
              * @description What went wrong, for machines; it does not change.
              * @enum {string}
              */
-            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
+            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`, to be told to those who run the service. */
             request_id: string;
             /** @description With `validation_failed`: all that is wrong with the body, at once. */
@@ -1453,10 +1837,10 @@ export interface components {
             to?: string;
             /** @description With `invalid_transition`: the states that it could get instead. */
             allowed?: string[];
-            /** @description With `slug_taken` and `external_id_taken`: the record that has the value. */
+            /** @description With `slug_taken`, `external_id_taken`, `payment_of_period` and `already_subscribed`: the record that has the value. */
             holder?: components["schemas"]["RecordId"];
-            /** @description With `payment_settled`: the fields that cannot change. */
-            fields?: ("subscription_id" | "amount" | "currency")[];
+            /** @description With `payment_settled`, `payment_of_period` and `managed_by_…`: the fields that cannot change. */
+            fields?: string[];
             /**
              * Format: int64
              * @description With `precondition_failed`: the version that the record has by now.
@@ -1513,8 +1897,12 @@ export interface components {
         NullableTimestampInput: string | null;
         /** @description An exact decimal, with the digits that were sent: read it as a decimal, not as a float. */
         Amount: string;
+        /** @description An exact decimal: read it as a decimal, not as a float; or null. */
+        NullableAmount: string | null;
         /** @description A decimal number, or a string that holds one. Digits are kept as sent: at most 15 before the point and 6 after it, no exponent, no sign. */
         AmountInput: string;
+        /** @description A decimal number, or a string that holds one: at most 15 digits before the point and 6 after it, no exponent, no sign; or null. */
+        NullableAmountInput: string | null;
         /** @description An amount that is more than 0. */
         PositiveAmountInput: string;
         /**
@@ -1522,6 +1910,59 @@ export interface components {
          * @example USD
          */
         CurrencyInput: string;
+        /** @description A code of ISO 4217; or null. */
+        NullableCurrency: string | null;
+        /**
+         * @description A code of ISO 4217 that is in use, in any case; written in upper case; or null.
+         * @example USD
+         */
+        NullableCurrencyInput: string | null;
+        /**
+         * @description Who changes status and periods: `caller`: clients, by updates; `clock`: the service itself; `provider`: a payment provider, whose state is copied.
+         * @enum {string}
+         */
+        ManagedBy: "caller" | "clock" | "provider";
+        /**
+         * @description Who changes status and periods: clients, or the service by the clock.
+         * @enum {string}
+         */
+        ManagedByInput: "caller" | "clock";
+        /**
+         * Format: int32
+         * @description How many units are paid for: 1 to 1,000,000.
+         * @example 1
+         */
+        Quantity: number;
+        /** @description What happens at the next renewal: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. */
+        ScheduledChange: {
+            /** @enum {string} */
+            action: "change_plan" | "pause";
+            /** @description When it happens: `renews_at`. */
+            effective_at: components["schemas"]["NullableTimestamp"];
+            /** @description With `pause`: when it resumes by itself. */
+            resumes_at?: components["schemas"]["NullableTimestamp"];
+            subscription_plan_id?: components["schemas"]["RecordId"];
+            billing_cycle?: components["schemas"]["BillingCycle"];
+            price?: components["schemas"]["Amount"];
+            /** @description A code of ISO 4217. */
+            currency?: string;
+            quantity?: components["schemas"]["Quantity"];
+        } | null;
+        /**
+         * @description What a payment pays for: the first period, a later one, or a change of plan within one. Null: no period.
+         * @enum {string|null}
+         */
+        NullablePaymentKind: "initial" | "renewal" | "proration" | null;
+        /**
+         * @description An ISO 8601 duration of one unit; or null.
+         * @example P14D
+         */
+        NullableSpan: string | null;
+        /**
+         * @description An ISO 8601 duration of one unit, of a hundred years at most; or null.
+         * @example P14D
+         */
+        NullableSpanInput: string | null;
         /**
          * @description An id that another system gave: 1 to 255 characters on one line.
          * @example prod_17
@@ -1635,6 +2076,16 @@ export interface components {
         "subject-id": components["schemas"]["Uuid"];
         /** @description How many seconds to wait for an event if there is none. Default: `0`. */
         wait: number;
+        /** @description Only steps after this moment. Left out, the page begins with the next step. */
+        "timeline-after": components["schemas"]["TimestampInput"];
+        /** @description Only steps up to this moment, at most 10 years from now: a later one counts as that. Default: one year from now, or one year from `after` if that is later. */
+        "timeline-until": components["schemas"]["TimestampInput"];
+        /** @description How many steps are returned at most, beside those at the same moment as the last. Default: `50`. */
+        "timeline-limit": number;
+        /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
+        "due-before": components["schemas"]["TimestampInput"];
+        /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+        "due-status": "pending" | "processing";
         /** @description What comes first; `-` in front turns it round. Default: `tier`. */
         "plan-sort": "tier" | "-tier" | "price" | "-price" | "name" | "-name" | "created_at" | "-created_at";
         /** @description Only plans that take new subscriptions, or only those that do not. */
@@ -2218,6 +2669,167 @@ export interface operations {
             };
         };
     };
+    cancelSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Cancellation"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscription"];
+                };
+            };
+        };
+    };
+    resumeSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoInput"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscription"];
+                };
+            };
+        };
+    };
+    pauseSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PauseInput"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscription"];
+                };
+            };
+        };
+    };
+    deleteScheduledChange: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Nothing is scheduled any more. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    getTimeline: {
+        parameters: {
+            query?: {
+                /** @description Only steps after this moment. Left out, the page begins with the next step. */
+                after?: components["parameters"]["timeline-after"];
+                /** @description Only steps up to this moment, at most 10 years from now: a later one counts as that. Default: one year from now, or one year from `after` if that is later. */
+                until?: components["parameters"]["timeline-until"];
+                /** @description How many steps are returned at most, beside those at the same moment as the last. Default: `50`. */
+                limit?: components["parameters"]["timeline-limit"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The steps. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timeline"];
+                };
+            };
+        };
+    };
     listPayments: {
         parameters: {
             query?: {
@@ -2361,6 +2973,72 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    listDuePayments: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+                /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
+                before?: components["parameters"]["due-before"];
+                /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+                status?: components["parameters"]["due-status"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of payments. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentPage"];
+                };
+            };
+        };
+    };
+    retryPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The payment's id. What is no UUID names no payment: 404. */
+                payment_id: components["parameters"]["payment_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoInput"];
+            };
+        };
+        responses: {
+            /** @description The payment as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payment"];
+                };
             };
         };
     };

@@ -3,7 +3,7 @@
 use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
 use crate::store::{Key, Source, StoreError, Unique};
-use crate::subscriptions::SubscriptionRefused;
+use crate::subscriptions::{Managed, ManagedBy, SubscriptionRefused};
 use crate::values::faults::Faults;
 use crate::values::input::{InputError, MalformedJson};
 use crate::values::randomness::RandomnessUnavailable;
@@ -169,7 +169,7 @@ impl From<RandomnessUnavailable> for Error {
 #[non_exhaustive]
 pub enum Conflict {
     /// Another record has a value that must be unique.
-    #[error("{holder} has this {unique}")]
+    #[error("{}", taken(*unique, holder))]
     Taken {
         /// The rule of uniqueness.
         unique: Unique,
@@ -191,6 +191,22 @@ pub enum Conflict {
         /// The fields that the request would change.
         fields: Vec<&'static str>,
     },
+    /// The payment pays for a period: its amount, currency and subscription are those that were asked for, and it
+    /// is not deleted while it is open.
+    #[error("{}", of_period(fields))]
+    PaymentOfPeriod {
+        /// The fields that the request would change; all of them if it would delete the payment.
+        fields: Vec<&'static str>,
+    },
+    /// The clock or a provider manages the subscription, or the request needs one that the clock manages.
+    #[error(transparent)]
+    Managed(#[from] Managed),
+    /// A payment of the subscription has failed and must be paid first.
+    #[error("a payment of the subscription has failed and is not paid yet")]
+    PaymentOpen,
+    /// Another change is scheduled for the subscription.
+    #[error("another change of the subscription is scheduled")]
+    ChangeScheduled,
     /// The identity already has an account.
     #[error("the identity has an account")]
     AccountExists,
@@ -296,6 +312,22 @@ impl Error {
     }
 }
 
+fn taken(unique: Unique, holder: &Key) -> String {
+    if unique == Unique::LiveSubscription {
+        format!("the user has a live subscription already: {holder}")
+    } else {
+        format!("{holder} has this {unique}")
+    }
+}
+
+fn of_period(fields: &[&str]) -> String {
+    if fields.is_empty() {
+        "the payment is for a period and is not settled: cancel it before it is deleted".to_owned()
+    } else {
+        format!("the payment is for a period: its {} cannot change", fields.join(", "))
+    }
+}
+
 impl Conflict {
     /// The stable name of the error, in `snake_case`.
     pub const fn code(&self) -> &'static str {
@@ -316,6 +348,15 @@ impl Conflict {
             Self::PlanInUse => "plan_in_use",
             Self::Transition(_) => "invalid_transition",
             Self::PaymentSettled { .. } => "payment_settled",
+            Self::PaymentOfPeriod { .. } | Self::Taken { unique: Unique::PaymentPeriod, .. } => {
+                "payment_of_period"
+            }
+            Self::Taken { unique: Unique::LiveSubscription, .. } => "already_subscribed",
+            Self::Managed(Managed { by: ManagedBy::Clock, .. }) => "managed_by_clock",
+            Self::Managed(Managed { by: ManagedBy::Provider, .. }) => "managed_by_provider",
+            Self::Managed(Managed { by: ManagedBy::Caller, .. }) => "managed_by_caller",
+            Self::PaymentOpen => "payment_open",
+            Self::ChangeScheduled => "change_scheduled",
             Self::RequestInProgress => "idempotency_in_progress",
         }
     }
@@ -335,6 +376,7 @@ impl From<SubscriptionRefused> for Error {
         match refused {
             SubscriptionRefused::Invalid(faults) => Self::Invalid(faults),
             SubscriptionRefused::Transition(transition) => Conflict::from(transition).into(),
+            SubscriptionRefused::Managed(managed) => Conflict::from(managed).into(),
         }
     }
 }
@@ -345,6 +387,7 @@ impl From<PaymentRefused> for Error {
             PaymentRefused::Invalid(faults) => Self::Invalid(faults),
             PaymentRefused::Transition(transition) => Conflict::from(transition).into(),
             PaymentRefused::Settled { fields } => Conflict::PaymentSettled { fields }.into(),
+            PaymentRefused::OfPeriod { fields } => Conflict::PaymentOfPeriod { fields }.into(),
         }
     }
 }

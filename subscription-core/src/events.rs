@@ -180,6 +180,28 @@ pub enum Change {
         /// The status after the change.
         to: PaymentStatus,
     },
+    /// A period of a subscription started, and its status stayed the same.
+    PeriodStarted {
+        /// The start of the period.
+        period_start: Timestamp,
+        /// The end of the period; `None` if it has none.
+        period_end: Option<Timestamp>,
+    },
+    /// Periods of a subscription passed for which no payment is asked, because too many were missed.
+    PeriodsSkipped {
+        /// The number of periods.
+        count: u32,
+    },
+    /// The trial of a subscription ends soon.
+    TrialWillEnd {
+        /// When it ends.
+        trial_ends_at: Timestamp,
+    },
+    /// A subscription renews soon.
+    RenewalUpcoming {
+        /// When it renews.
+        renews_at: Timestamp,
+    },
     /// A session was revoked.
     Revoked {
         /// The reason for the revocation.
@@ -197,6 +219,10 @@ impl Change {
             Self::SubscriptionStatusChanged { .. } | Self::PaymentStatusChanged { .. } => {
                 "status_changed"
             }
+            Self::PeriodStarted { .. } => "period_started",
+            Self::PeriodsSkipped { .. } => "periods_skipped",
+            Self::TrialWillEnd { .. } => "trial_will_end",
+            Self::RenewalUpcoming { .. } => "renewal_upcoming",
             Self::Revoked { .. } => "revoked",
             Self::Deleted => "deleted",
         }
@@ -207,7 +233,14 @@ impl Change {
         match self {
             Self::SubscriptionStatusChanged { to, .. } => Some(to.as_str()),
             Self::PaymentStatusChanged { to, .. } => Some(to.as_str()),
-            Self::Created | Self::Updated { .. } | Self::Revoked { .. } | Self::Deleted => None,
+            Self::Created
+            | Self::Updated { .. }
+            | Self::PeriodStarted { .. }
+            | Self::PeriodsSkipped { .. }
+            | Self::TrialWillEnd { .. }
+            | Self::RenewalUpcoming { .. }
+            | Self::Revoked { .. }
+            | Self::Deleted => None,
         }
     }
 }
@@ -215,7 +248,19 @@ impl Change {
 /// The kinds of records with events, and the changes of each.
 const TYPES: [(&str, &[&str]); 6] = [
     ("plan", &["created", "updated", "deleted"]),
-    ("subscription", &["created", "updated", "status_changed", "deleted"]),
+    (
+        "subscription",
+        &[
+            "created",
+            "updated",
+            "status_changed",
+            "period_started",
+            "periods_skipped",
+            "trial_will_end",
+            "renewal_upcoming",
+            "deleted",
+        ],
+    ),
     ("payment", &["created", "updated", "status_changed", "deleted"]),
     ("user", &["created", "updated", "deleted"]),
     ("session", &["created", "revoked", "deleted"]),
@@ -344,16 +389,42 @@ macro_rules! changed_fields {
 changed_fields! {
     Plan {
         name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
-        features, most_popular, tier, is_active, metadata,
+        features, most_popular, tier, is_active, metadata, currency, trial_period,
     }
     Subscription {
         user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
         blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
-        metadata,
+        metadata, managed_by, quantity, price(), currency(), credit(), trial_ends_at(), resumes_at(),
+        past_due_since(), next_action_at(), scheduled_change(),
     }
-    Payment { subscription_id, amount, currency, external_payment_id, status, metadata }
+    Payment {
+        subscription_id, amount, currency, external_payment_id, status, metadata, due_at(), attempt(),
+        next_attempt_at(),
+    }
     User { identity, email, closing }
     Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }
+}
+
+impl Subscription {
+    /// The change from this subscription to `next`, its later version.
+    pub fn change_to(&self, next: &Self) -> Change {
+        if next.status == self.status {
+            Change::Updated { fields: self.changed_fields(next) }
+        } else {
+            Change::SubscriptionStatusChanged { from: self.status, to: next.status }
+        }
+    }
+}
+
+impl Payment {
+    /// The change from this payment to `next`, its later version.
+    pub fn change_to(&self, next: &Self) -> Change {
+        if next.status == self.status {
+            Change::Updated { fields: self.changed_fields(next) }
+        } else {
+            Change::PaymentStatusChanged { from: self.status, to: next.status }
+        }
+    }
 }
 
 /// An event with its sequence in the feed.

@@ -53,6 +53,13 @@
 //! - **[`SubscriptionService::entitlement`]** returns whether a user has access now, with which features
 //!   and which quota.
 //!
+//! # Billing
+//!
+//! [`billing::Billing`] runs subscriptions by the clock: those to a plan with a currency start, renew, fall behind,
+//! recover, pause and end by themselves. It charges nobody: for each period it creates a pending payment, which a
+//! program of yours collects and reports. Call [`advance`](billing::Billing::advance) from a loop, and write through
+//! [`Billing::service`](billing::Billing::service). The examples `renewals` and `collector` show both sides.
+//!
 //! # Authentication
 //!
 //! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is
@@ -112,6 +119,7 @@
 pub mod accounts;
 #[cfg(feature = "auth")]
 pub mod auth;
+pub mod billing;
 mod error;
 pub mod events;
 #[cfg(feature = "auth")]
@@ -128,19 +136,22 @@ mod values;
 #[cfg(feature = "auth")]
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
-pub use payments::{Currency, NewPayment, Payment, PaymentChanges, PaymentStatus};
+pub use payments::{
+    Asked, Currency, NewPayment, Payment, PaymentChanges, PaymentKind, PaymentStatus,
+};
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
 };
 #[cfg(feature = "auth")]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    CheckoutLink, Created, Entitlement, Grant, Pause, ServiceBuilder, SubscriptionService,
+    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
+    Pause, Report, Reported, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    NewSubscription, NoInput, Phase, Schedule, Subscription, SubscriptionChanges,
-    SubscriptionStatus,
+    Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
+    PauseInput, Phase, Quantity, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};
@@ -154,6 +165,12 @@ pub use values::randomness::{
 pub use values::states::InvalidTransition;
 pub use values::text::{Description, Email, ExternalId, Href, Name, Slug, Text};
 pub use values::version::Version;
+
+// For the inputs of `subscription-http` that are none of the service's.
+#[doc(hidden)]
+pub mod input {
+    pub use crate::values::input::{Fields, string};
+}
 
 /// The code in the README is compiled and run as well.
 #[cfg(doctest)]

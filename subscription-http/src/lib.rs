@@ -57,8 +57,9 @@ pub use api::long_polls::EventSignal;
 pub use api::rate::{Quota, RateLimits};
 pub use api::self_service::SelfService;
 pub use api::state::{ApiBuilder, Timeouts};
+pub use api::turned_clock::{Advanced, PaymentReports, TurnedClock};
 pub use http_client::{FetchSettings, HttpFetch};
-pub use metrics::StoreMetrics;
+pub use metrics::{ClockMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 
@@ -70,6 +71,8 @@ pub mod log_format;
 /// Compiles and runs the code in the guides.
 #[cfg(doctest)]
 mod guides {
+    #[doc = include_str!("../../docs/billing.md")]
+    struct Billing;
     #[doc = include_str!("../../docs/embed.md")]
     struct Embed;
     #[doc = include_str!("../../docs/paywall.md")]

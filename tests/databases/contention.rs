@@ -16,6 +16,7 @@ use subscription_core::{
     Authentication, BillingCycle, Field, NewPlan, NewSubscription, Store, SubscriptionChanges,
     SubscriptionId, SubscriptionService, SystemRandomness, UserId,
 };
+use test_support::billing::races;
 use test_support::cluster::fresh_schema;
 use test_support::trials::{Trial, trial};
 use tokio::task::JoinSet;
@@ -28,6 +29,10 @@ const WRITES: usize = 640;
 pub(crate) fn trials() -> Vec<Trial> {
     let store = || async { Arc::new(sqlite::fresh().await) as Arc<dyn Store> };
     vec![
+        trial("contention::sqlite::races_with_the_clock_have_one_order", move || async move {
+            let store = store().await;
+            races::all(vec![Arc::clone(&store), store], 3).await;
+        }),
         trial("contention::sqlite::no_writer_is_turned_away", move || async move {
             no_writer_is_turned_away("SQLite", vec![store().await]).await;
         }),
@@ -49,6 +54,9 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
         stores
     };
     vec![
+        trial("contention::postgres::races_with_the_clock_have_one_order", move || async move {
+            races::all(two().await, 3).await;
+        }),
         trial("contention::postgres::no_writer_is_turned_away", move || async move {
             let stores = two().await.split_off(1);
             no_writer_is_turned_away("PostgreSQL", stores).await;

@@ -21,6 +21,13 @@ use sqlx::types::Json;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _, SqliteConnection,
 };
+use subscription_core::payments::PaymentKind;
+use subscription_core::store::{
+    ChangeSet, DuePayments, PostgresOptions, Record, SqliteOptions, StoreExt as _, UniqueValue,
+};
+use subscription_core::{
+    BillingCycle, NewPayment, Payment, PaymentId, PaymentStatus, Store, SystemRandomness, Timestamp,
+};
 use test_support::cluster::fresh_schema;
 use test_support::trials;
 use test_support::trials::Trial;
@@ -28,6 +35,7 @@ use uuid::Uuid;
 
 use crate::folder::folder;
 use crate::postgres::shared;
+use crate::records::{at, plan, subscription};
 
 /// The last migration of the release before.
 const BEFORE: &str = "0004";
@@ -35,11 +43,17 @@ const BEFORE: &str = "0004";
 const NEVER: i64 = 253_402_300_800_000_000;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    trials![the_release_before_runs_on_a_migrated_file]
+    trials![
+        the_release_before_runs_on_a_migrated_file,
+        its_updates_leave_no_payment_to_do_in_a_file
+    ]
 }
 
 pub(crate) fn trials_with_a_server() -> Vec<Trial> {
-    trials![the_release_before_runs_on_a_migrated_database]
+    trials![
+        the_release_before_runs_on_a_migrated_database,
+        its_updates_leave_no_payment_to_do_in_a_database,
+    ]
 }
 
 #[derive(Deserialize)]
@@ -207,4 +221,84 @@ async fn run_in_postgres(connection: &mut PgConnection, statement: &Recorded) ->
         query.execute(connection).await.map(|done| done.rows_affected())
     };
     rows.unwrap_or_else(|error| panic!("{error}: {}", statement.sql))
+}
+
+/// The update of a payment's status as the release before sends it: it knows no column of billing.
+const UPDATE: &str = "UPDATE payments SET status = $1, version = 2 WHERE version = 1";
+
+/// A payment for the first period of a subscription.
+fn initial(of: Uuid) -> Payment {
+    let now = at("2025-01-31T00:00:00Z");
+    let new = NewPayment {
+        kind: Some(PaymentKind::Initial),
+        period_start: Some(now),
+        ..NewPayment::new(of.into(), "19.90".parse().unwrap(), "EUR".parse().unwrap())
+    };
+    let id = PaymentId::new(now, &SystemRandomness).unwrap();
+    Payment::create(new, BillingCycle::MONTHLY, id, now).unwrap()
+}
+
+async fn write(store: &impl Store, payment: &Payment) {
+    let writes = vec![Record::from(payment.clone())];
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+}
+
+/// The statuses in which a payment is due, and whether its period is claimed.
+async fn state(store: &impl Store, payment: &Payment) -> (Vec<&'static str>, bool) {
+    let mut due = Vec::new();
+    for status in PaymentStatus::all() {
+        let query = DuePayments::until(status, Timestamp::MAX);
+        let page = store.due_payments(query).await.unwrap();
+        due.extend(page.items.iter().map(|_| status.as_str()));
+    }
+    let start = payment.claimed_period().unwrap();
+    let period = UniqueValue::PaymentPeriod(payment.subscription_id, start);
+    (due, store.find(period).await.unwrap().is_some())
+}
+
+/// What a payment of the clock is after each report by the release before.
+async fn assert_nothing_to_do(store: &impl Store, update: impl AsyncFn(&'static str)) {
+    let of = subscription(&plan("pro")).id.uuid();
+    for (status, due, is_claimed) in [
+        ("processing", vec!["processing"], true),
+        ("failed", vec![], true),
+        ("succeeded", vec![], true),
+        ("canceled", vec![], false),
+    ] {
+        let payment = initial(of);
+        write(store, &payment).await;
+        assert_eq!(state(store, &payment).await, (vec!["pending"], true), "{status}");
+
+        update(status).await;
+
+        assert_eq!(state(store, &payment).await, (due, is_claimed), "{status}");
+        let canceled =
+            Payment { status: PaymentStatus::Canceled, version: 3.into(), ..payment.clone() };
+        write(store, &canceled).await;
+        assert_eq!(state(store, &payment).await, (vec![], false), "{status}");
+    }
+}
+
+async fn its_updates_leave_no_payment_to_do_in_a_file() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+
+    assert_nothing_to_do(&store, async |status| {
+        let mut other = SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+        sqlx::query(UPDATE).bind(status).execute(&mut other).await.unwrap();
+    })
+    .await;
+}
+
+async fn its_updates_leave_no_payment_to_do_in_a_database() {
+    let schema = fresh_schema(shared()).await;
+    let store = PostgresOptions::url(shared()).unwrap().schema(&schema).open().await.unwrap();
+
+    assert_nothing_to_do(&store, async |status| {
+        let mut other = PgConnection::connect(shared()).await.unwrap();
+        let path = format!("SET search_path = {schema}");
+        sqlx::raw_sql(AssertSqlSafe(path)).execute(&mut other).await.unwrap();
+        sqlx::query(UPDATE).bind(status).execute(&mut other).await.unwrap();
+    })
+    .await;
 }

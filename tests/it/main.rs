@@ -4,6 +4,7 @@
 
 mod access;
 mod auth;
+mod billing;
 mod checkout;
 mod cycles;
 mod decimals;

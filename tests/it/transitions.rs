@@ -16,7 +16,7 @@ const SUBSCRIPTIONS: [(&str, &str); 8] = [
     ("active", "past_due paused cancelled expired"),
     ("past_due", "active unpaid paused cancelled expired"),
     ("unpaid", "active cancelled expired"),
-    ("paused", "active past_due cancelled expired"),
+    ("paused", "on_trial active past_due cancelled expired"),
     ("cancelled", "active on_trial expired"),
     ("expired", ""),
 ];
@@ -56,7 +56,12 @@ async fn all_64_steps_of_a_subscription() {
     let mut steps = 0;
     for from in SubscriptionStatus::all() {
         for to in SubscriptionStatus::all() {
-            let subscription = world.subscription(|new| new.status = Some(from)).await;
+            let subscription = world
+                .subscription(|new| {
+                    new.status = Some(from);
+                    new.trial_ends_at = at("2025-02-14T00:00:00Z").into();
+                })
+                .await;
             let changes = SubscriptionChanges::status(to);
 
             let result = world.service.update_subscription(subscription.id, changes).await;
@@ -102,6 +107,31 @@ async fn what_is_cancelled_comes_back_only_before_its_end() {
         assert_eq!(too_late.allowed, ["expired"], "{to}");
         assert_eq!((back.status, back.ends_at, back.is_active), (to, None, true), "{to}");
     }
+}
+
+#[tokio::test]
+async fn what_is_paused_goes_back_to_its_trial_only_before_the_end_of_that() {
+    let world = ServiceWorld::new();
+    let trial_ends_at = at("2025-02-14T00:00:00Z");
+    let paused = async |trial: Field<Timestamp>| {
+        let paused = Some(SubscriptionStatus::Paused);
+        world.subscription(|new| (new.status, new.trial_ends_at) = (paused, trial)).await
+    };
+    let (with_trial, without) = (paused(trial_ends_at.into()).await, paused(Field::Null).await);
+    let back = async |subscription: &Subscription| {
+        let changes = SubscriptionChanges::status(SubscriptionStatus::OnTrial);
+        world.service.update_subscription(subscription.id, changes).await
+    };
+
+    let Err(Error::Conflict(Conflict::Transition(none))) = back(&without).await else { panic!() };
+    world.clock.set(trial_ends_at);
+    let too_late = back(&with_trial).await;
+    world.clock.set(trial_ends_at.saturating_sub(Duration::from_secs(1)));
+    let in_time = back(&with_trial).await;
+
+    assert_eq!(none.allowed, ["active", "past_due", "cancelled", "expired"]);
+    assert!(too_late.is_err());
+    assert_eq!(in_time.unwrap().status, SubscriptionStatus::OnTrial);
 }
 
 #[test]

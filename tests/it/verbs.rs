@@ -2,7 +2,7 @@
 
 use subscription_core::events::Actor;
 use subscription_core::{
-    Conflict, Error, Field, Subscription, SubscriptionChanges, SubscriptionStatus,
+    Action, Conflict, Error, Field, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 use test_support::service_world::{ServiceWorld, at, of, wrong};
 
@@ -85,20 +85,26 @@ async fn a_verb_that_is_repeated_changes_nothing() {
 
 #[tokio::test]
 async fn each_status_allows_its_verbs_and_no_others() {
-    use SubscriptionStatus::{Active, Cancelled};
+    use SubscriptionStatus::{Active, Cancelled, Paused};
     for status in SubscriptionStatus::all() {
         let world = ServiceWorld::new();
         let held = world.subscription(|new| new.status = Some(status)).await;
         let may_end = status == Cancelled || status.next().contains(&Cancelled);
 
-        let resumed = world.service.resume(held.id).await;
-
-        if matches!(status, Active | Cancelled) {
-            assert_eq!(resumed.unwrap().status, Active, "{status}");
-        } else {
+        // A user may undo a cancellation, not a pause.
+        for (action, is_allowed) in [
+            (Action::Uncancel, matches!(status, Active | Cancelled)),
+            (Action::Resume, matches!(status, Active | Cancelled | Paused)),
+        ] {
+            let resumed = world.service.act(held.id, action).await;
+            if is_allowed {
+                assert_eq!(resumed.unwrap().status, Active, "{status}");
+                continue;
+            }
             let states = allowed(resumed);
             let expected = status.next().iter().filter(|next| **next != Active);
-            assert_eq!(states, expected.map(|next| next.as_str()).collect::<Vec<_>>(), "{status}");
+            let expected: Vec<_> = expected.map(|next| next.as_str()).collect();
+            assert_eq!(states, expected, "{action:?} {status}");
         }
         let cancelled = world.service.cancel(held.id).await;
         assert_eq!(cancelled.is_ok(), may_end, "{status}");
@@ -129,15 +135,17 @@ async fn a_user_changes_their_own_subscriptions_and_the_event_names_them() {
     let stranger = world.user();
 
     for refused in [
-        theirs.cancel_of(stranger, held.id).await,
-        theirs.resume_of(stranger, held.id).await,
-        theirs.cancel_of(held.user_id, of("01940000-0000-7000-8000-000000000000")).await,
+        theirs.act_of(stranger, held.id, Action::Cancel(None)).await,
+        theirs.act_of(stranger, held.id, Action::Resume).await,
+        theirs
+            .act_of(held.user_id, of("01940000-0000-7000-8000-000000000000"), Action::Cancel(None))
+            .await,
     ] {
         assert_eq!(wrong(refused).1, "not_found");
     }
     assert_eq!(world.service.subscription(held.id).await.unwrap(), held);
-    theirs.cancel_of(held.user_id, held.id).await.unwrap();
-    theirs.resume_of(held.user_id, held.id).await.unwrap();
+    theirs.act_of(held.user_id, held.id, Action::Cancel(None)).await.unwrap();
+    theirs.act_of(held.user_id, held.id, Action::Resume).await.unwrap();
 
     let events = world.service.events(2, subscription_core::store::PageLimit::MAX).await.unwrap();
     let told = events.iter().map(|recorded| {

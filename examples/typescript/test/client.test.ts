@@ -160,6 +160,19 @@ test("a person sees their access and subscriptions, cancels, resumes and goes to
   assert.deepEqual([(await browser.me.checkoutLink("mine")).url, (await api.plans.checkoutLink("mine", auth_id)).url], [url, url]);
 });
 
+test("a subscription is paused, resumed and cancelled", async () => {
+  const { id, version } = await subscription("verbs");
+
+  const paused = await api.subscriptions.pause(id, { resumes_at: "2030-01-01T00:00:00Z" }, { ifVersion: version });
+  const resumed = await api.subscriptions.resume(id);
+  const cancelled = await api.subscriptions.cancel(id, { effective: "now" });
+
+  assert.deepEqual([paused.status, resumed.status, cancelled.status], ["paused", "active", "expired"]);
+  assert.deepEqual([paused.managed_by, paused.price, paused.resumes_at], ["caller", null, "2030-01-01T00:00:00.000000Z"]);
+  await assert.rejects(api.subscriptions.resume(id), problem("invalid_transition"));
+  await assert.rejects(api.subscriptions.unschedule(id), problem("not_found"));
+});
+
 test("events are read from the beginning and followed as they happen", async () => {
   const { last } = await api.events.list({ limit: 1 });
   const history: string[] = [];

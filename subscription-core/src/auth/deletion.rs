@@ -18,7 +18,7 @@ use crate::service::SubscriptionService;
 use crate::store::{
     ChangeSet, Delete, Guard, Key, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
 };
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SessionId, UserId};
 use crate::values::version::Version;
@@ -81,16 +81,16 @@ impl Authentication {
         let Some(user) = user else { return Ok(true) };
         let now = service.now();
         let subscriptions = self.live_subscriptions(user_id, now).await?;
-        let room = ChangeSet::RECORDS_MAX.saturating_sub(subscriptions.len());
+        let mut changes = ChangeSet::default();
+        let all_expire = expire(service, &subscriptions, &mut changes, now).await?;
+        let room = ChangeSet::RECORDS_MAX.saturating_sub(changes.writes.len());
         let (live, ended) = self.all_sessions(user_id, now, room).await?;
         // There is room for all sessions, and for the user.
-        let fits = live.len() + ended.len() < room;
+        let fits = all_expire && live.len() + ended.len() < room;
         if !fits && !user.closing {
             self.close(service, user_id, now).await?;
             return Ok(false);
         }
-        let mut changes = ChangeSet::default();
-        expire(service, &subscriptions, &mut changes, now)?;
         let sessions: Vec<_> = if fits {
             live.values().chain(ended.values()).collect()
         } else if !subscriptions.is_empty() {
@@ -190,22 +190,34 @@ impl Authentication {
     }
 }
 
-/// Adds to a change set that subscriptions expire, with their events.
-fn expire(
+/// Adds to a change set that subscriptions expire, and that their open payments are canceled if the clock manages
+/// them. False if there is no room for all of them.
+async fn expire(
     service: &SubscriptionService,
     subscriptions: &[Arc<Subscription>],
     changes: &mut ChangeSet,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     for subscription in subscriptions {
         let Some(expired) = subscription.expire(now) else { continue };
-        let change =
-            Change::SubscriptionStatusChanged { from: subscription.status, to: expired.status };
+        let change = subscription.change_to(&expired);
         let subject = Subject::Subscription(expired.id);
-        changes.events.push(service.event(subject, expired.version, change, now)?);
-        changes.writes.push(Record::from(expired));
+        let event = service.event(subject, expired.version, change, now)?;
+        let mut with = ChangeSet {
+            writes: vec![Record::from(expired)],
+            events: vec![event],
+            ..ChangeSet::default()
+        };
+        if subscription.managed_by == ManagedBy::Clock {
+            service.cancel_payments(subscription.id, &mut with, now).await?;
+        }
+        if changes.writes.len() + with.writes.len() > ChangeSet::RECORDS_MAX {
+            return Ok(false);
+        }
+        changes.writes.append(&mut with.writes);
+        changes.events.append(&mut with.events);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Adds to a change set that a record is deleted, with its event.

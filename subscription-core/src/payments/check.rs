@@ -1,14 +1,19 @@
 //! The rules between the fields of a stored payment.
 
-use super::{Payment, check_amount, check_digits};
+use super::input::period_faults;
+use super::{Payment, check_amount};
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Payment {
     /// Checks the rules between the fields of a payment that comes from an import. The service writes no
     /// payment that breaks them.
     pub fn check(&self) -> Result<(), Faults> {
-        let mut faults = Faults::default();
-        for checked in [check_amount(self.amount), check_digits(self.amount, self.currency)] {
+        let period = self.asked.as_ref();
+        let period = period.map(|it| (Some(it.kind), Some(it.period_start), it.period_end));
+        let mut faults = period_faults(period.unwrap_or_default(), None, None);
+        for checked in
+            [check_amount(self.amount), self.currency.check_digits(self.amount, "amount")]
+        {
             checked.unwrap_or_else(|fault| faults.push(fault));
         }
         if self.status.is_settled() && !self.settled {

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::{Currency, PaymentStatus, check_amount, check_digits};
+use super::{Currency, PaymentKind, PaymentStatus, check_amount, only_failed};
+use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::id::SubscriptionId;
 use crate::values::input::{Field, Fields, InputError, amount, string};
 use crate::values::metadata::Metadata;
@@ -21,13 +23,33 @@ pub struct NewPayment {
     pub status: Option<PaymentStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+    /// What the payment pays for, with its `period_start`; for payments that another system asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<PaymentKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_start: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_end: Option<Timestamp>,
+    /// When a payment that has failed is to be collected again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<Timestamp>,
 }
 
 impl NewPayment {
     /// A payment that is pending.
     pub const fn new(subscription_id: SubscriptionId, amount: Amount, currency: Currency) -> Self {
-        let (external_payment_id, status, metadata) = (None, None, None);
-        Self { subscription_id, amount, currency, external_payment_id, status, metadata }
+        Self {
+            subscription_id,
+            amount,
+            currency,
+            external_payment_id: None,
+            status: None,
+            metadata: None,
+            kind: None,
+            period_start: None,
+            period_end: None,
+            next_attempt_at: None,
+        }
     }
 
     /// Parses a JSON object, and returns all its faults at once.
@@ -37,15 +59,69 @@ impl NewPayment {
         let amount = fields.required("amount", amount);
         let currency = fields.required("currency", string);
         let external_payment_id = fields.nullable("external_payment_id", string).or(None);
-        let status = fields.optional("status", string);
         let metadata = fields.metadata().or(None);
+        let faults_before = fields.faults();
+        let status = fields.optional("status", string);
+        let kind = fields.nullable("kind", string).or(None);
+        let period_start = fields.nullable("period_start", string).or(None);
+        let period_end = fields.nullable("period_end", string).or(None);
+        let next_attempt_at = fields.nullable("next_attempt_at", string).or(None);
+        if fields.faults() == faults_before {
+            let period = (kind, period_start, period_end);
+            let faults = period_faults(period, status, next_attempt_at);
+            faults.iter().for_each(|fault| fields.note(fault.clone()));
+        }
         note_amount(&mut fields, amount, currency);
         let payment = (|| {
             let required = Self::new(subscription_id?, amount?, currency?);
-            Some(Self { external_payment_id, status, metadata, ..required })
+            Some(Self {
+                external_payment_id,
+                status,
+                metadata,
+                kind,
+                period_start,
+                period_end,
+                next_attempt_at,
+                ..required
+            })
         })();
         fields.finish(payment)
     }
+
+    /// The faults of the period.
+    pub(super) fn period_faults(&self) -> Faults {
+        let period = (self.kind, self.period_start, self.period_end);
+        period_faults(period, self.status, self.next_attempt_at)
+    }
+}
+
+/// The faults of a period: a kind needs a period, and a period needs a kind.
+pub(super) fn period_faults(
+    period: (Option<PaymentKind>, Option<Timestamp>, Option<Timestamp>),
+    status: Option<PaymentStatus>,
+    next_attempt_at: Option<Timestamp>,
+) -> Faults {
+    let mut faults = Faults::default();
+    let mut fault = |code, field: &'static str, message: &'static str| {
+        faults.push(InvalidValue::new(code, message).at(field));
+    };
+    match period {
+        (Some(_), None, _) => {
+            fault(FaultCode::Required, "period_start", "is required with a kind");
+        }
+        (None, Some(_), _) | (None, _, Some(_)) => {
+            fault(FaultCode::Required, "kind", "is required with a period");
+        }
+        (Some(_), Some(start), Some(end)) if end <= start => {
+            fault(FaultCode::OutOfRange, "period_end", "must be after period_start");
+        }
+        _ => {}
+    }
+    let failed = period.0.is_some() && status == Some(PaymentStatus::Failed);
+    if next_attempt_at.is_some() && !failed {
+        faults.push(only_failed());
+    }
+    faults
 }
 
 /// The input that changes a payment. A field that is `None` or absent stays as it is.
@@ -60,6 +136,8 @@ pub struct PaymentChanges {
     pub status: Option<PaymentStatus>,
     /// Replaces all of [`Payment::metadata`](super::Payment::metadata).
     pub metadata: Field<Metadata>,
+    /// When the payment, which failed, is to be collected again; null: never.
+    pub next_attempt_at: Field<Timestamp>,
 }
 
 impl PaymentChanges {
@@ -78,6 +156,7 @@ impl PaymentChanges {
             external_payment_id: fields.nullable("external_payment_id", string),
             status: fields.optional("status", string),
             metadata: fields.metadata(),
+            next_attempt_at: fields.nullable("next_attempt_at", string),
         };
         note_amount(&mut fields, changes.amount, changes.currency);
         fields.finish(Some(changes))
@@ -87,7 +166,7 @@ impl PaymentChanges {
 /// Adds the fault of an invalid amount to the other faults of the input, if the input alone shows it.
 fn note_amount(fields: &mut Fields<'_>, amount: Option<Amount>, currency: Option<Currency>) {
     let Some(amount) = amount else { return };
-    let digits = currency.map_or(Ok(()), |currency| check_digits(amount, currency));
+    let digits = currency.map_or(Ok(()), |currency| currency.check_digits(amount, "amount"));
     if let Err(fault) = check_amount(amount).and(digits) {
         fields.note(fault);
     }

@@ -1,20 +1,25 @@
 //! Payments for subscriptions, and their status.
 
+mod asked;
 mod check;
-mod currency;
 mod input;
 mod lifecycle;
+mod shown;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-pub use currency::Currency;
+pub use asked::{Asked, PaymentKind};
 pub use input::{NewPayment, PaymentChanges};
 pub use lifecycle::PaymentStatus;
 
+pub use crate::values::currency::Currency;
+
+use crate::plans::BillingCycle;
 use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
 use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::input::Field;
 use crate::values::metadata::Metadata;
 use crate::values::states::InvalidTransition;
 use crate::values::text::ExternalId;
@@ -22,8 +27,9 @@ use crate::values::version::Version;
 
 /// A payment for a subscription.
 ///
-/// Its JSON is the one that the API returns. It lacks `settled`, so a store must not store this JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Its JSON is the one that the API returns. It lacks `settled`, and `asked` is not read back from it, so a
+/// store must not store this JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Payment {
     /// The payment's id, which never changes.
     pub id: PaymentId,
@@ -49,6 +55,9 @@ pub struct Payment {
     /// longer change.
     #[serde(skip)]
     pub settled: bool,
+    /// What the payment pays for, and when it is to be collected, if it pays for a period or a change of plan.
+    #[serde(skip)]
+    pub asked: Option<Box<Asked>>,
 }
 
 /// The reason why a payment cannot be changed.
@@ -66,13 +75,37 @@ pub enum PaymentRefused {
         /// The fields that the input would change.
         fields: Vec<&'static str>,
     },
+    /// The payment pays for a period: its subscription, amount and currency are those that were asked for.
+    #[error("the payment is for a period: its {} cannot change", fields.join(", "))]
+    OfPeriod {
+        /// The fields that the input would change.
+        fields: Vec<&'static str>,
+    },
 }
 
 impl Payment {
-    /// The new payment that the input describes.
-    pub fn create(new: NewPayment, id: PaymentId, now: Timestamp) -> Result<Self, Faults> {
-        check(new.amount, new.currency)?;
+    /// The new payment that the input describes; `cycle` is the billing cycle of its subscription.
+    pub fn create(
+        new: NewPayment,
+        cycle: BillingCycle,
+        id: PaymentId,
+        now: Timestamp,
+    ) -> Result<Self, Faults> {
+        let mut faults = new.period_faults();
+        check(new.amount, new.currency).unwrap_or_else(|fault| faults.push(fault));
+        faults.into_result()?;
         let status = new.status.unwrap_or(PaymentStatus::Pending);
+        let asked = new.kind.zip(new.period_start).map(|(kind, period_start)| Asked {
+            kind,
+            period_start,
+            period_end: new.period_end,
+            due_at: now,
+            attempt: 1,
+            next_attempt_at: new.next_attempt_at,
+            retries: 0,
+            value: new.amount,
+            cycle,
+        });
         Ok(Self {
             id,
             subscription_id: new.subscription_id,
@@ -85,6 +118,7 @@ impl Payment {
             updated_at: now,
             version: Version::FIRST,
             settled: status.is_settled(),
+            asked: asked.map(Box::new),
         })
     }
 
@@ -94,9 +128,11 @@ impl Payment {
         changes: PaymentChanges,
         now: Timestamp,
     ) -> Result<Option<Self>, PaymentRefused> {
-        // A settled amount written with other digits (19.9 for 19.90) is the same amount.
-        let same = |amount: &Amount| self.settled && amount.value() == self.amount.value();
+        // A fixed amount written with other digits (19.9 for 19.90) is the same amount.
+        let is_fixed = self.settled || self.asked.is_some();
+        let same = |amount: &Amount| is_fixed && amount.value() == self.amount.value();
         let status = changes.status.unwrap_or(self.status);
+        let asked = self.asked_after(status, changes.next_attempt_at)?;
         let next = Self {
             subscription_id: changes.subscription_id.unwrap_or(self.subscription_id),
             amount: changes.amount.filter(|amount| !same(amount)).unwrap_or(self.amount),
@@ -105,15 +141,16 @@ impl Payment {
             status,
             metadata: changes.metadata.or(self.metadata.clone()),
             settled: self.settled || status.is_settled(),
+            asked,
             ..self.clone()
         };
-        // A settled payment cannot change, so there is nothing to check: another currency is refused for
-        // that, not because the amount that stays has too many digits for it.
-        if !self.settled {
-            check(next.amount, next.currency)?;
+        // A fixed amount cannot change, so there is nothing to check: another currency is refused for that,
+        // not because the amount that stays has too many digits for it.
+        if !is_fixed {
+            check(next.amount, next.currency).map_err(Faults::from)?;
         }
         self.status.step(next.status)?;
-        if self.settled {
+        if is_fixed {
             let fields: Vec<_> = [
                 ("subscription_id", next.subscription_id != self.subscription_id),
                 ("amount", next.amount != self.amount),
@@ -123,10 +160,33 @@ impl Payment {
             .filter_map(|(field, differs)| differs.then_some(field))
             .collect();
             if !fields.is_empty() {
-                return Err(PaymentRefused::Settled { fields });
+                let of_period = self.asked.is_some();
+                return Err(if of_period {
+                    PaymentRefused::OfPeriod { fields }
+                } else {
+                    PaymentRefused::Settled { fields }
+                });
             }
         }
         Ok((next != *self).then(|| Self { updated_at: now, version: self.version.next(), ..next }))
+    }
+
+    /// The period and the attempts after a change of the status: only a failed payment has a next attempt.
+    fn asked_after(
+        &self,
+        status: PaymentStatus,
+        next_attempt_at: Field<Timestamp>,
+    ) -> Result<Option<Box<Asked>>, Faults> {
+        let failed = status == PaymentStatus::Failed;
+        let is_allowed = failed && self.asked.is_some();
+        if !(is_allowed || next_attempt_at.is_absent()) {
+            return Err(only_failed().into());
+        }
+        Ok(self.asked.clone().map(|mut asked| {
+            let current = asked.next_attempt_at.filter(|_| self.status == PaymentStatus::Failed);
+            asked.next_attempt_at = next_attempt_at.or(current).filter(|_| failed);
+            asked
+        }))
     }
 }
 
@@ -139,16 +199,12 @@ fn check_amount(amount: Amount) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks that the amount has no more digits after the point than its currency.
-fn check_digits(amount: Amount, currency: Currency) -> Result<(), Fault> {
-    let digits = currency.digits();
-    if amount.fraction_digits() > digits {
-        let message = format!("must have at most {digits} digits after the point in {currency}");
-        return Err(InvalidValue::new(FaultCode::OutOfRange, message).at("amount"));
-    }
-    Ok(())
+fn check(amount: Amount, currency: Currency) -> Result<(), Fault> {
+    check_amount(amount).and_then(|()| currency.check_digits(amount, "amount"))
 }
 
-fn check(amount: Amount, currency: Currency) -> Result<(), Faults> {
-    check_amount(amount).and_then(|()| check_digits(amount, currency)).map_err(Faults::from)
+/// The fault of a next attempt for a payment that gets none.
+fn only_failed() -> Fault {
+    let message = "is only for a payment that has a kind and failed";
+    InvalidValue::new(FaultCode::NotAllowedValue, message).at("next_attempt_at")
 }

@@ -29,6 +29,11 @@ impl CycleUnit {
             Self::Year => ('Y', 100),
         }
     }
+
+    /// The letter of the unit in ISO 8601.
+    pub(super) const fn letter(self) -> char {
+        self.letter_and_max().0
+    }
 }
 
 /// How often a plan is paid.
@@ -136,7 +141,7 @@ impl FromStr for BillingCycle {
 }
 
 /// Parses an ISO 8601 duration of one unit; `None` if the text has another form.
-fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
+pub(super) fn duration(text: &str) -> Option<Result<BillingCycle, InvalidValue>> {
     let rest = text.strip_prefix(['P', 'p'])?;
     let unit = [CycleUnit::Day, CycleUnit::Week, CycleUnit::Month, CycleUnit::Year]
         .into_iter()

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::{BillingCycle, Features, NodeQuota, Tier};
+use super::{BillingCycle, Features, NodeQuota, Span, Tier};
+use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::values::input::{Field, Fields, InputError, amount, boolean, string, whole_number};
 use crate::values::metadata::Metadata;
 use crate::values::text::{Description, ExternalId, Href, Name, Slug};
@@ -30,6 +31,10 @@ pub struct NewPlan {
     pub tier: Tier,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<Currency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_period: Option<Span>,
 }
 
 impl NewPlan {
@@ -49,6 +54,8 @@ impl NewPlan {
             most_popular: false,
             tier: Tier::default(),
             metadata: None,
+            currency: None,
+            trial_period: None,
         }
     }
 
@@ -77,6 +84,11 @@ impl NewPlan {
         let most_popular = fields.optional("most_popular", boolean).unwrap_or_default();
         let tier = fields.optional("tier", whole_number).unwrap_or_default();
         let metadata = fields.metadata().or(None);
+        let currency = fields.nullable("currency", string).or(None);
+        let trial_period = fields.nullable("trial_period", string).or(None);
+        if let Some(Err(fault)) = price.map(|price| check_price(price, currency)) {
+            fields.note(fault);
+        }
         let plan = (|| {
             let required = Self::new(name?, slug?, price?, billing_cycle?);
             Some(Self {
@@ -89,20 +101,30 @@ impl NewPlan {
                 most_popular,
                 tier,
                 metadata,
+                currency,
+                trial_period,
                 ..required
             })
         })();
         fields.finish(plan)
     }
 
-    /// Checks the length of the lists, which may be built in code, and which their types do not limit.
+    /// Checks the price against the currency, and the length of the lists, which may be built in code, and
+    /// which their types do not limit.
     pub(super) fn check(&self) -> Result<(), Faults> {
-        if self.variants.len() <= VARIANTS_MAX {
-            return Ok(());
+        let mut faults = Faults::default();
+        check_price(self.price, self.currency).unwrap_or_else(|fault| faults.push(fault));
+        if self.variants.len() > VARIANTS_MAX {
+            let message = format!("must have at most {VARIANTS_MAX} elements");
+            faults.push(InvalidValue::new(FaultCode::TooLong, message).at("variants"));
         }
-        let message = format!("must have at most {VARIANTS_MAX} elements");
-        Err(InvalidValue::new(FaultCode::TooLong, message).at("variants").into())
+        faults.into_result()
     }
+}
+
+/// Checks that the price has no more digits after the point than its currency.
+pub(super) fn check_price(price: Amount, currency: Option<Currency>) -> Result<(), Fault> {
+    currency.map_or(Ok(()), |currency| currency.check_digits(price, "price"))
 }
 
 /// The input that changes a plan. A field that is `None` or absent stays as it is.
@@ -119,6 +141,8 @@ pub struct PlanChanges {
     pub is_active: Option<bool>,
     /// Replaces all of [`Plan::metadata`](super::Plan::metadata).
     pub metadata: Field<Metadata>,
+    pub currency: Field<Currency>,
+    pub trial_period: Field<Span>,
 }
 
 impl PlanChanges {
@@ -135,7 +159,13 @@ impl PlanChanges {
             tier: fields.optional("tier", whole_number),
             is_active: fields.optional("is_active", boolean),
             metadata: fields.metadata(),
+            currency: fields.nullable("currency", string),
+            trial_period: fields.nullable("trial_period", string),
         };
+        let checked = changes.price.map(|price| check_price(price, changes.currency.or(None)));
+        if let Some(Err(fault)) = checked {
+            fields.note(fault);
+        }
         fields.finish(Some(changes))
     }
 }

@@ -4,6 +4,7 @@ mod billing_cycle;
 mod checkout;
 mod features;
 mod input;
+mod span;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,10 @@ pub use billing_cycle::{BillingCycle, CycleUnit};
 pub use checkout::{CheckoutHosts, CheckoutProvider};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
+pub use span::Span;
 
 use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
 use crate::values::decimal::{Amount, Bounded};
 use crate::values::faults::Faults;
 use crate::values::id::PlanId;
@@ -41,10 +44,16 @@ pub struct Plan {
     pub slug: Slug,
     /// The price of one billing cycle.
     pub price: Amount,
+    /// The currency of the price. Subscriptions to a plan that has one are billed by the clock.
+    #[serde(default)]
+    pub currency: Option<Currency>,
     /// The web page where the plan is sold or described.
     pub href: Option<Href>,
     /// How often the plan is paid.
     pub billing_cycle: BillingCycle,
+    /// The free trial at the start of a user's first subscription.
+    #[serde(default)]
+    pub trial_period: Option<Span>,
     /// A few paragraphs for people.
     pub description: Description,
     /// The number of nodes that the plan allows.
@@ -78,8 +87,10 @@ impl Plan {
             variants: new.variants,
             slug: new.slug,
             price: new.price,
+            currency: new.currency,
             href: new.href,
             billing_cycle: new.billing_cycle,
+            trial_period: new.trial_period,
             description: new.description,
             node_quota: new.node_quota,
             features: new.features,
@@ -94,9 +105,11 @@ impl Plan {
     }
 
     /// The plan after `changes`, or `None` if they change nothing.
-    pub fn change(&self, changes: PlanChanges, now: Timestamp) -> Option<Self> {
+    pub fn change(&self, changes: PlanChanges, now: Timestamp) -> Result<Option<Self>, Faults> {
         let next = Self {
             price: changes.price.unwrap_or(self.price),
+            currency: changes.currency.or(self.currency),
+            trial_period: changes.trial_period.or(self.trial_period),
             billing_cycle: changes.billing_cycle.unwrap_or(self.billing_cycle),
             description: changes.description.unwrap_or_else(|| self.description.clone()),
             node_quota: changes.node_quota.unwrap_or(self.node_quota),
@@ -107,6 +120,7 @@ impl Plan {
             metadata: changes.metadata.or(self.metadata.clone()),
             ..self.clone()
         };
-        (next != *self).then(|| Self { updated_at: now, version: self.version.next(), ..next })
+        input::check_price(next.price, next.currency)?;
+        Ok((next != *self).then(|| Self { updated_at: now, version: self.version.next(), ..next }))
     }
 }

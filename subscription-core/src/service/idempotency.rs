@@ -17,7 +17,7 @@ use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
 /// A create under an idempotency key, and the hash of its input.
-struct IdempotentRequest {
+pub(super) struct IdempotentRequest {
     key: IdempotencyKey,
     fingerprint: [u8; 32],
 }
@@ -37,7 +37,7 @@ impl IdempotentRequest {
 }
 
 /// The state of an idempotency key.
-enum IdempotencyLookup<T> {
+pub(super) enum IdempotencyLookup<T> {
     /// An earlier request with the same input created this record.
     Replay(Created<T>),
     /// The key was never used, or its last use has expired. Holds the version of the stored
@@ -75,8 +75,8 @@ impl SubscriptionService {
         .await
     }
 
-    /// Creates a record with its event, once for each idempotency key. `make` returns the record, and the
-    /// conditions under which it may be written.
+    /// Creates a record with its event, once for each idempotency key. `make` returns the record, and what is
+    /// committed with it.
     pub(super) async fn create<T, F>(
         &self,
         operation: Operation,
@@ -86,37 +86,58 @@ impl SubscriptionService {
     ) -> Result<Created<T>, Error>
     where
         T: ServiceRecord,
-        F: Future<Output = Result<(T, Vec<Guard>), Error>> + Send,
+        F: Future<Output = Result<(T, ChangeSet), Error>> + Send,
     {
-        let request = IdempotentRequest::new(operation, idempotency, input);
+        let request = Self::request(operation, idempotency, input);
         self.retrying(|| async {
             let request_version = match self.look_up(request.as_ref()).await? {
                 IdempotencyLookup::Replay(created) => return Ok(created),
                 IdempotencyLookup::New(version) => version,
             };
             let now = self.now();
-            let (record, mut guards) = make(now).await?;
+            let (record, mut with) = make(now).await?;
             let record = Arc::new(record);
-            let kept = request.as_ref().map(|IdempotentRequest { key, fingerprint }| {
-                if request_version != Version::NEW {
-                    guards.push(still_expired(key, now));
-                }
-                Record::from(IdempotencyRecord {
-                    key: key.clone(),
-                    version: request_version.next(),
-                    fingerprint: *fingerprint,
-                    result: Arc::clone(&record).into_result(),
-                    expires_at: now.saturating_add(self.parts.idempotency_kept),
-                })
-            });
-            let record = self.commit(record, Change::Created, guards, kept, now).await?;
+            self.keep(request.as_ref(), request_version, &record, &mut with, now);
+            let record = self.commit(record, Change::Created, with, now).await?;
             Ok(Created { record, replayed: false })
         })
         .await
     }
 
+    /// A request under its idempotency key, if it has one.
+    pub(super) fn request(
+        operation: Operation,
+        idempotency: Option<Idempotency>,
+        input: &impl Serialize,
+    ) -> Option<IdempotentRequest> {
+        IdempotentRequest::new(operation, idempotency, input)
+    }
+
+    /// Adds to a change set that the result of a request is stored under its idempotency key, whose stored
+    /// record has the version `found`.
+    pub(super) fn keep<T: ServiceRecord>(
+        &self,
+        request: Option<&IdempotentRequest>,
+        found: Version,
+        result: &Arc<T>,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) {
+        let Some(IdempotentRequest { key, fingerprint }) = request else { return };
+        if found != Version::NEW {
+            with.guards.push(still_expired(key, now));
+        }
+        with.writes.push(Record::from(IdempotencyRecord {
+            key: key.clone(),
+            version: found.next(),
+            fingerprint: *fingerprint,
+            result: Arc::clone(result).into_result(),
+            expires_at: now.saturating_add(self.parts.idempotency_kept),
+        }));
+    }
+
     /// Looks up the idempotency key of a request.
-    async fn look_up<T: ServiceRecord>(
+    pub(super) async fn look_up<T: ServiceRecord>(
         &self,
         request: Option<&IdempotentRequest>,
     ) -> Result<IdempotencyLookup<T>, Error> {

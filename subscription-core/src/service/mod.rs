@@ -6,9 +6,12 @@
 mod checkout;
 mod entitlement;
 mod idempotency;
+mod one_live;
+mod outcome;
 mod payments;
 mod plans;
 mod record;
+mod rules;
 mod subscriptions;
 mod turns;
 mod verbs;
@@ -19,7 +22,10 @@ use std::time::Duration;
 
 pub use self::checkout::CheckoutLink;
 pub use self::entitlement::{Entitlement, Grant};
+pub use self::one_live::OneLivePer;
 use self::record::ServiceRecord;
+pub(crate) use self::rules::by_caller;
+pub use self::rules::{Ask, CallerRules, Others, Outcome, Report, Reported, Rules, Step, StepKind};
 pub use self::turns::Pause;
 use self::turns::Turns;
 use crate::error::{Conflict, Error};
@@ -42,6 +48,7 @@ const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone)]
 pub struct SubscriptionService {
     parts: Arc<Parts>,
+    rules: Arc<dyn Rules>,
     actor: Actor,
 }
 
@@ -54,6 +61,7 @@ struct Parts {
     checks_users: bool,
     turns: Turns,
     pause: Option<Pause>,
+    one_live_per: Option<OneLivePer>,
 }
 
 /// Builds a [`SubscriptionService`].
@@ -87,6 +95,12 @@ impl ServiceBuilder {
         self
     }
 
+    /// Refuses a subscription of a user who has a live one already: to anything, or to the same product.
+    pub fn one_live_per(mut self, per: OneLivePer) -> Self {
+        self.0.one_live_per = Some(per);
+        self
+    }
+
     /// Sets the function that waits before a change is retried that lost several times to other processes:
     /// your runtime's timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Without it a change is retried
     /// at once, which is enough for one process.
@@ -97,7 +111,8 @@ impl ServiceBuilder {
 
     /// The service, ready for use.
     pub fn build(self) -> SubscriptionService {
-        SubscriptionService { parts: Arc::new(self.0), actor: Actor::Library }
+        let (parts, rules) = (Arc::new(self.0), Arc::new(CallerRules));
+        SubscriptionService { parts, rules, actor: Actor::Library }
     }
 }
 
@@ -127,6 +142,7 @@ impl SubscriptionService {
             checks_users: false,
             turns: Turns::default(),
             pause: None,
+            one_live_per: None,
         })
     }
 
@@ -134,7 +150,13 @@ impl SubscriptionService {
     /// services name [`Actor::Library`].
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
-        Self { parts: Arc::clone(&self.parts), actor }
+        Self { actor, ..self.clone() }
+    }
+
+    /// A clone of the service with other rules of billing.
+    #[must_use]
+    pub fn with_rules(&self, rules: impl Rules + 'static) -> Self {
+        Self { rules: Arc::new(rules), ..self.clone() }
     }
 
     /// The present moment by the service's clock.
@@ -200,6 +222,10 @@ impl SubscriptionService {
         &*self.parts.store
     }
 
+    pub(crate) fn rules(&self) -> &dyn Rules {
+        &*self.rules
+    }
+
     pub(crate) fn checks_users(&self) -> bool {
         self.parts.checks_users
     }
@@ -220,44 +246,52 @@ impl SubscriptionService {
         guards: Vec<Guard>,
         now: Timestamp,
     ) -> Result<Arc<T>, Error> {
-        self.commit(Arc::new(record), change, guards, None, now).await
+        let with = ChangeSet { guards, ..ChangeSet::default() };
+        self.commit(Arc::new(record), change, with, now).await
     }
 
-    async fn commit<T: ServiceRecord>(
+    /// Commits a record and its event, and `with` after them.
+    pub(crate) async fn commit<T: ServiceRecord>(
         &self,
         record: Arc<T>,
         change: Change,
-        guards: Vec<Guard>,
-        beside: Option<Record>,
+        with: ChangeSet,
         now: Timestamp,
     ) -> Result<Arc<T>, Error> {
-        let event = self.event(record.subject(), record.version(), change, now)?;
-        let written = Arc::clone(&record).into_record();
-        let writes = std::iter::once(written.clone()).chain(beside).collect();
-        let changes = ChangeSet { guards, writes, events: vec![event], ..ChangeSet::default() };
+        let changes = self.change_set(&record, change, with, now)?;
+        let taken = changes.writes.clone();
         match self.store().commit(changes).await {
             Ok(()) => Ok(record),
-            Err(StoreError::Taken(unique)) => Err(self.taken(unique, written).await?),
+            Err(StoreError::Taken(unique)) => Err(self.taken(unique, taken).await?),
             Err(error) => Err(Error::Store(error)),
         }
     }
 
-    /// Deletes a record, with its event.
+    /// The change set of a record and its event, and `with` after them.
+    pub(crate) fn change_set<T: ServiceRecord>(
+        &self,
+        record: &Arc<T>,
+        change: Change,
+        mut with: ChangeSet,
+        now: Timestamp,
+    ) -> Result<ChangeSet, Error> {
+        let event = self.event(record.subject(), record.version(), change, now)?;
+        with.writes.insert(0, Arc::clone(record).into_record());
+        with.events.insert(0, event);
+        Ok(with)
+    }
+
+    /// Deletes a record, with its event, and commits `with` after it.
     pub(crate) async fn commit_deleted<T: ServiceRecord>(
         &self,
         record: &T,
-        guards: Vec<Guard>,
+        mut with: ChangeSet,
     ) -> Result<(), Error> {
         let (subject, version) = (record.subject(), record.version());
         let event = self.event(subject.clone(), version.next(), Change::Deleted, self.now())?;
-        let delete = Delete { key: subject.into(), version };
-        let changes = ChangeSet {
-            guards,
-            deletes: vec![delete],
-            events: vec![event],
-            ..ChangeSet::default()
-        };
-        match self.store().commit(changes).await {
+        with.deletes.push(Delete { key: subject.into(), version });
+        with.events.insert(0, event);
+        match self.store().commit(with).await {
             Err(StoreError::PlanInUse(_)) => Err(Conflict::PlanInUse.into()),
             done => done.map_err(Error::Store),
         }
@@ -276,16 +310,20 @@ impl SubscriptionService {
     }
 
     /// The error for a value that another record has.
-    async fn taken(&self, unique: Unique, write: Record) -> Result<Error, Error> {
-        let mut holder = None;
-        for value in write.unique_values().filter(|value| value.rule() == unique) {
-            holder = self.store().find(value).await?.map(|record| record.key());
+    async fn taken(&self, unique: Unique, writes: Vec<Record>) -> Result<Error, Error> {
+        for write in &writes {
+            for value in write.unique_values().filter(|value| value.rule() == unique) {
+                let holder = self.store().find(value).await?.map(|record| record.key());
+                if let Some(holder) = holder.filter(|holder| *holder != write.key()) {
+                    return Ok(Conflict::Taken { unique, holder }.into());
+                }
+            }
         }
-        Ok(match holder.filter(|holder| *holder != write.key()) {
-            Some(holder) => Conflict::Taken { unique, holder }.into(),
-            // The other record was deleted meanwhile, or the record itself has the value: decide again.
-            None => Error::Store(StoreError::Conflict(write.key())),
-        })
+        // The other record was deleted meanwhile, or the record itself has the value: decide again.
+        let first = writes.first().map(Record::key);
+        Ok(first.map_or(Conflict::RequestInProgress.into(), |key| {
+            Error::Store(StoreError::Conflict(key))
+        }))
     }
 }
 

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Created, SubscriptionService, expect_version, found};
-use crate::error::Error;
-use crate::events::Change;
-use crate::payments::{NewPayment, Payment, PaymentChanges};
-use crate::store::{Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _};
-use crate::subscriptions::Subscription;
+use super::idempotency::IdempotencyLookup;
+use super::{Created, Others, Report, Reported, SubscriptionService, expect_version, found};
+use crate::error::{Conflict, Error};
+use crate::payments::{Asked, NewPayment, Payment, PaymentChanges, PaymentStatus};
+use crate::plans::BillingCycle;
+use crate::store::{
+    ChangeSet, Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _,
+};
+use crate::subscriptions::{Managed, ManagedBy, Subscription};
+use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::id::{PaymentId, SubscriptionId};
 use crate::values::version::Version;
@@ -28,11 +32,15 @@ impl SubscriptionService {
     ) -> Result<Created<Payment>, Error> {
         let new = &new;
         self.create(Operation::CreatePayment, idempotency.into(), new, |now| async move {
-            let guard = self.referenced_subscription(new.subscription_id).await;
+            let paid_for = self.referenced_subscription(new.subscription_id).await;
             let id = PaymentId::new(now, self.randomness())?;
-            let payment = Payment::create(new.clone(), id, now).map_err(Error::Invalid);
-            let (guard, payment) = Error::all_faults(guard, payment)?;
-            Ok((payment, vec![guard]))
+            let paid_for_cycle = paid_for.as_ref().map(|paid_for| paid_for.billing_cycle);
+            // Without a subscription the rest is checked all the same, to return all faults at once.
+            let cycle = paid_for_cycle.unwrap_or(BillingCycle::MONTHLY);
+            let payment = Payment::create(new.clone(), cycle, id, now).map_err(Error::Invalid);
+            let (paid_for, payment) = Error::all_faults(paid_for, payment)?;
+            let guards = vec![unchanged(&paid_for)];
+            Ok((payment, ChangeSet { guards, ..ChangeSet::default() }))
         })
         .await
     }
@@ -76,6 +84,9 @@ impl SubscriptionService {
     }
 
     /// Changes a payment if it is still at `version`; with `None`, at any version.
+    ///
+    /// A new status of a payment that pays for a period of a subscription managed by the clock is a report: the
+    /// rules of billing decide what follows for the subscription, which is written in the same commit.
     pub async fn update_payment_if(
         &self,
         id: PaymentId,
@@ -83,6 +94,20 @@ impl SubscriptionService {
         changes: PaymentChanges,
     ) -> Result<Arc<Payment>, Error> {
         let version = version.into();
+        let (payment, moved) = self.update_payment_and_subscription(id, version, changes).await?;
+        if let Some(moved) = moved {
+            self.take_due_steps(moved).await;
+        }
+        Ok(payment)
+    }
+
+    /// Changes a payment, and its subscription if the change is a report.
+    async fn update_payment_and_subscription(
+        &self,
+        id: PaymentId,
+        version: Option<Version>,
+        changes: PaymentChanges,
+    ) -> Result<(Arc<Payment>, Option<Arc<Subscription>>), Error> {
         self.retrying_on(Key::Payment(id), || async {
             let current = self.payment(id).await?;
             expect_version(&*current, version)?;
@@ -91,21 +116,111 @@ impl SubscriptionService {
             let next = current.change(changes.clone(), now).map_err(Error::from);
             let (guards, next) = match moved {
                 Some(id) => {
-                    let guard = self.referenced_subscription(id).await;
-                    let (guard, next) = Error::all_faults(guard, next)?;
-                    (vec![guard], next)
+                    let paid_for = self.referenced_subscription(id).await;
+                    let (paid_for, next) = Error::all_faults(paid_for, next)?;
+                    (vec![unchanged(&paid_for)], next)
                 }
                 None => (Vec::new(), next?),
             };
-            let Some(next) = next else { return Ok(current) };
-            let change = if next.status == current.status {
-                Change::Updated { fields: current.changed_fields(&next) }
-            } else {
-                Change::PaymentStatusChanged { from: current.status, to: next.status }
+            let Some(next) = next else { return Ok((current, None)) };
+            let is_report = next.asked.is_some()
+                && (next.status != current.status
+                    || next.next_attempt_at() != current.next_attempt_at());
+            let paid_for = if is_report { self.on_clock(&current).await? } else { None };
+            let Some(paid_for) = paid_for else {
+                let change = current.change_to(&next);
+                return Ok((self.commit_changed(next, change, guards, now).await?, None));
             };
-            self.commit_changed(next, change, guards, now).await
+            let next_attempt_at = changes.next_attempt_at;
+            let report = Report { before: &current, after: next, next_attempt_at };
+            self.commit_report(report, &paid_for, now).await
         })
         .await
+    }
+
+    /// Asks at once for a payment that failed; see `Billing::retry_payment`.
+    pub(crate) async fn retry_payment(
+        &self,
+        id: PaymentId,
+        version: Option<Version>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Created<Payment>, Error> {
+        let request = Self::request(Operation::RetryPayment, idempotency, &id);
+        self.retrying_on(Key::Payment(id), || async {
+            let kept = match self.look_up(request.as_ref()).await? {
+                IdempotencyLookup::Replay(created) => return Ok(created),
+                IdempotencyLookup::New(version) => version,
+            };
+            let current = self.payment(id).await?;
+            expect_version(&*current, version)?;
+            let now = self.now();
+            let paid_for = self.store().get_as::<Subscription>(&current.subscription_id).await?;
+            let by = paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
+            let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
+            let (Some(paid_for), Some(asked)) = (on_clock, &current.asked) else {
+                // Callers manage a payment that pays for no period, whoever manages its subscription.
+                let by = if by == ManagedBy::Provider { by } else { ManagedBy::Caller };
+                let managed = Managed { by, fields: Vec::new() };
+                return Err(Conflict::from(managed).into());
+            };
+            current.status.step(PaymentStatus::Pending).map_err(Conflict::from)?;
+            if current.status == PaymentStatus::Pending {
+                return Ok(Created { record: current, replayed: false });
+            }
+            let asked = Asked {
+                due_at: now,
+                attempt: asked.attempt.saturating_add(1),
+                next_attempt_at: None,
+                ..Asked::clone(asked)
+            };
+            let next = Arc::new(Payment {
+                status: PaymentStatus::Pending,
+                asked: Some(Box::new(asked)),
+                updated_at: now,
+                version: current.version.next(),
+                ..Payment::clone(&current)
+            });
+            let mut with = ChangeSet { guards: vec![unchanged(&paid_for)], ..ChangeSet::default() };
+            self.keep(request.as_ref(), kept, &next, &mut with, now);
+            let change = current.change_to(&next);
+            let record = self.commit(next, change, with, now).await?;
+            Ok(Created { record, replayed: false })
+        })
+        .await
+    }
+
+    /// The subscription of a payment that pays for a period, if the clock manages it.
+    async fn on_clock(&self, payment: &Payment) -> Result<Option<Arc<Subscription>>, Error> {
+        let found = self.store().get_as::<Subscription>(&payment.subscription_id).await?;
+        Ok(found.filter(|found| found.managed_by == ManagedBy::Clock))
+    }
+
+    /// Commits a report. The subscription is written or guarded, so that two reports never interleave.
+    async fn commit_report(
+        &self,
+        report: Report<'_>,
+        paid_for: &Subscription,
+        now: Timestamp,
+    ) -> Result<(Arc<Payment>, Option<Arc<Subscription>>), Error> {
+        let before = report.before;
+        let others = if report.after.status == PaymentStatus::Failed
+            || paid_for.past_due_since().is_some()
+        {
+            others(self.periods_of(paid_for.id).await?.iter().filter(|other| other.id != before.id))
+        } else {
+            Others::default()
+        };
+        let Reported { payment, subscription } = self.rules().report(report, paid_for, others, now);
+        let change = before.change_to(&payment);
+        let payment = Arc::new(payment);
+        let Some(outcome) = subscription else {
+            let with = ChangeSet { guards: vec![unchanged(paid_for)], ..ChangeSet::default() };
+            return Ok((self.commit(payment, change, with, now).await?, None));
+        };
+        let with = self.change_set(&payment, change, ChangeSet::default(), now)?;
+        let (subscription, change, with) = self.changes_of(outcome, with, now).await?;
+        let subscription = self.commit(subscription, change, with, now).await?;
+        Ok((payment, Some(subscription)))
     }
 
     /// Deletes a payment.
@@ -123,19 +238,39 @@ impl SubscriptionService {
         self.retrying_on(Key::Payment(id), || async {
             let payment = self.payment(id).await?;
             expect_version(&*payment, version)?;
-            self.commit_deleted(&*payment, Vec::new()).await
+            let under_way = payment.status == PaymentStatus::Processing && payment.asked.is_some();
+            if (payment.is_open() || under_way) && self.on_clock(&payment).await?.is_some() {
+                return Err(Conflict::PaymentOfPeriod { fields: Vec::new() }.into());
+            }
+            self.commit_deleted(&*payment, ChangeSet::default()).await
         })
         .await
     }
 
-    /// Checks that the subscription exists, and guards it until the commit.
-    async fn referenced_subscription(&self, id: SubscriptionId) -> Result<Guard, Error> {
+    /// Checks that the subscription exists.
+    async fn referenced_subscription(
+        &self,
+        id: SubscriptionId,
+    ) -> Result<Arc<Subscription>, Error> {
         let found = self.store().get_as::<Subscription>(&id).await?;
-        let found = found.ok_or_else(|| {
+        Ok(found.ok_or_else(|| {
             let message = "must be an existing subscription";
             let refused = InvalidValue::new(FaultCode::UnknownReference, message);
             Faults::from(refused.at("subscription_id"))
-        })?;
-        Ok(Guard::Unchanged { key: Key::Subscription(id), version: found.version })
+        })?)
     }
+}
+
+/// The other payments of a subscription, as the rules of billing ask for them.
+fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> Others {
+    payments.filter(|payment| payment.is_behind()).fold(Others::default(), |others, payment| {
+        let is_over =
+            payment.status == PaymentStatus::Failed && payment.next_attempt_at().is_none();
+        Others { behind: true, to_try: others.to_try || !is_over }
+    })
+}
+
+/// The guard that a subscription is not changed before the commit.
+fn unchanged(subscription: &Subscription) -> Guard {
+    Guard::Unchanged { key: Key::Subscription(subscription.id), version: subscription.version }
 }

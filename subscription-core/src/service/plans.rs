@@ -6,7 +6,9 @@ use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::events::Change;
 use crate::plans::{NewPlan, Plan, PlanChanges};
-use crate::store::{Guard, Idempotency, Operation, Page, PlanQuery, StoreExt as _, UniqueValue};
+use crate::store::{
+    ChangeSet, Guard, Idempotency, Operation, Page, PlanQuery, StoreExt as _, UniqueValue,
+};
 use crate::values::id::PlanId;
 use crate::values::text::Slug;
 use crate::values::version::Version;
@@ -27,7 +29,7 @@ impl SubscriptionService {
         let new = &new;
         self.create(Operation::CreatePlan, idempotency.into(), new, |now| async move {
             let id = PlanId::new(now, self.randomness())?;
-            Ok((Plan::create(new.clone(), id, now)?, Vec::new()))
+            Ok((Plan::create(new.clone(), id, now)?, ChangeSet::default()))
         })
         .await
     }
@@ -67,7 +69,7 @@ impl SubscriptionService {
             let plan = self.plan(slug).await?;
             expect_version(&*plan, version)?;
             let now = self.now();
-            match plan.change(changes.clone(), now) {
+            match plan.change(changes.clone(), now)? {
                 Some(next) => {
                     let change = Change::Updated { fields: plan.changed_fields(&next) };
                     self.commit_changed(next, change, Vec::new(), now).await
@@ -94,7 +96,8 @@ impl SubscriptionService {
         self.retrying_on(slug, || async {
             let plan = self.plan(slug).await?;
             expect_version(&*plan, version)?;
-            self.commit_deleted(&*plan, vec![Guard::PlanUnused(plan.id)]).await
+            let guards = vec![Guard::PlanUnused(plan.id)];
+            self.commit_deleted(&*plan, ChangeSet { guards, ..ChangeSet::default() }).await
         })
         .await
     }

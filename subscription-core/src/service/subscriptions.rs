@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::{Conflict, Error};
-use crate::events::Change;
 use crate::plans::{BillingCycle, Plan};
-use crate::store::{Guard, Idempotency, Key, Operation, Page, SubscriptionQuery};
-use crate::subscriptions::{NewSubscription, Subscription, SubscriptionChanges};
+use crate::store::{
+    ChangeSet, Guard, Idempotency, Key, Operation, Page, SubscriptionFilter, SubscriptionQuery,
+};
+use crate::subscriptions::{ManagedBy, NewSubscription, Subscription, SubscriptionChanges};
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::id::{PlanId, SubscriptionId, UserId};
@@ -33,18 +34,61 @@ impl SubscriptionService {
         idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Subscription>, Error> {
         let new = &new;
-        self.create(Operation::CreateSubscription, idempotency.into(), new, |now| async move {
-            let user = self.referenced_user(new.user_id).await;
-            let plan = self.referenced_plan(new.subscription_plan_id).await;
-            // Without a plan the rest is checked all the same, to return all faults at once.
-            let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
-            let id = SubscriptionId::new(now, self.randomness())?;
-            let made = Subscription::create(new.clone(), cycle, id, now);
-            let made = Error::all_faults(plan, made.map_err(Error::Invalid));
-            let (user, (plan, made)) = Error::all_faults(user, made)?;
-            Ok((made, user.into_iter().chain([open_for_new(&plan)?]).collect()))
-        })
-        .await
+        let made = self
+            .create(Operation::CreateSubscription, idempotency.into(), new, |now| async move {
+                let user = self.referenced_user(new.user_id).await;
+                let plan = self.referenced_plan(new.subscription_plan_id).await;
+                // Without a plan the rest is checked all the same, to return all faults at once.
+                let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
+                let id = SubscriptionId::new(now, self.randomness())?;
+                let new = match &plan {
+                    Ok(plan) => self.with_defaults_of(plan, new.clone(), now).await?,
+                    Err(_) => new.clone(),
+                };
+                let imported = new.status.is_some();
+                let made = Subscription::create(new, cycle, id, now);
+                let made = Error::all_faults(plan, made.map_err(Error::Invalid));
+                let (user, (plan, made)) = Error::all_faults(user, made)?;
+                let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
+                let mut with = ChangeSet { guards, ..ChangeSet::default() };
+                let mut outcome = self.rules().create(made, imported, &plan, now)?;
+                self.claim_live_key(&mut outcome.subscription, &plan, &mut with, now).await?;
+                let (made, _, with) = self.changes_of(outcome, with, now).await?;
+                Ok((Arc::unwrap_or_clone(made), with))
+            })
+            .await?;
+        if made.replayed {
+            return Ok(made);
+        }
+        Ok(Created { record: self.take_due_steps(made.record).await, replayed: false })
+    }
+
+    /// The input with its manager, and with the trial of the plan if it is the user's first subscription.
+    async fn with_defaults_of(
+        &self,
+        plan: &Plan,
+        mut new: NewSubscription,
+        now: Timestamp,
+    ) -> Result<NewSubscription, Error> {
+        let by_clock = self.rules().bills()
+            && plan.currency.is_some()
+            && new.external_subscription_id.is_none();
+        let default = if by_clock { ManagedBy::Clock } else { ManagedBy::Caller };
+        new.managed_by = new.managed_by.or(Some(default));
+        if let Some(trial) = plan.trial_period
+            && new.trial_ends_at.is_absent()
+            && new.status.is_none()
+            && self.has_no_subscription(new.user_id, now).await?
+        {
+            new.trial_ends_at = trial.after(new.starts_at.unwrap_or(now)).into();
+        }
+        Ok(new)
+    }
+
+    async fn has_no_subscription(&self, user: UserId, now: Timestamp) -> Result<bool, Error> {
+        let filter = SubscriptionFilter::default().with_user_id(user);
+        let query = SubscriptionQuery { filter, now, ..SubscriptionQuery::default() };
+        Ok(self.store().list_as::<Subscription>(query).await?.items.is_empty())
     }
 
     /// The subscription of an id.
@@ -86,7 +130,7 @@ impl SubscriptionService {
         changes: SubscriptionChanges,
     ) -> Result<Arc<Subscription>, Error> {
         let version = version.into();
-        self.retrying_on(Key::Subscription(id), || async {
+        let update = self.retrying_on(Key::Subscription(id), || async {
             let current = self.subscription(id).await?;
             expect_version(&*current, version)?;
             let now = self.now();
@@ -104,20 +148,19 @@ impl SubscriptionService {
             let next = current.change(changes.clone().with_cycle_of(new_plan), now);
             let next = next.map_err(Error::from);
             let (user, (plan, next)) = Error::all_faults(user, Error::all_faults(plan, next))?;
-            let plan = plan.as_deref().map(open_for_new).transpose()?;
-            let guards = user.into_iter().chain(plan).collect();
+            let open = plan.as_deref().map(open_for_new).transpose()?;
+            let guards = user.into_iter().chain(open).collect();
             let Some(next) = next else { return Ok(current) };
-            let change = if next.status == current.status {
-                Change::Updated { fields: current.changed_fields(&next) }
-            } else {
-                Change::SubscriptionStatusChanged { from: current.status, to: next.status }
-            };
-            self.commit_changed(next, change, guards, now).await
-        })
-        .await
+            let mut outcome = self.rules().change(&current, next, now)?;
+            let mut with = ChangeSet { guards, ..ChangeSet::default() };
+            self.move_live_key(&current, &mut outcome.subscription, &mut with, now).await?;
+            self.commit_outcome(outcome, with, now).await
+        });
+        let updated = update.await?;
+        Ok(self.take_due_steps(updated).await)
     }
 
-    /// Deletes a subscription; its payments stay.
+    /// Deletes a subscription; its payments stay. If the clock manages it, those that are open are canceled.
     pub async fn delete_subscription(&self, id: SubscriptionId) -> Result<(), Error> {
         self.delete_subscription_if(id, None::<Version>).await
     }
@@ -132,7 +175,11 @@ impl SubscriptionService {
         self.retrying_on(Key::Subscription(id), || async {
             let subscription = self.subscription(id).await?;
             expect_version(&*subscription, version)?;
-            self.commit_deleted(&*subscription, Vec::new()).await
+            let mut with = ChangeSet::default();
+            if subscription.managed_by == ManagedBy::Clock {
+                self.cancel_payments(id, &mut with, self.now()).await?;
+            }
+            self.commit_deleted(&*subscription, with).await
         })
         .await
     }

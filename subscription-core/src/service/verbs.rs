@@ -1,16 +1,23 @@
-//! Cancelling and resuming subscriptions.
+//! Cancelling, pausing and resuming subscriptions.
 
 use std::sync::Arc;
 
-use super::{SubscriptionService, found};
-use crate::error::Error;
-use crate::events::Change;
-use crate::store::Key;
-use crate::subscriptions::{Subscription, SubscriptionRefused};
-use crate::values::clock::Timestamp;
-use crate::values::id::{SubscriptionId, UserId};
+use serde::Serialize;
 
-type Verb = fn(&Subscription, Timestamp) -> Result<Option<Subscription>, SubscriptionRefused>;
+use super::idempotency::IdempotencyLookup;
+use super::{Created, SubscriptionService, expect_version, found};
+use crate::error::Error;
+use crate::store::{ChangeSet, Idempotency, Key, Operation};
+use crate::subscriptions::{Action, Subscription};
+use crate::values::id::{SubscriptionId, UserId};
+use crate::values::version::Version;
+
+/// A verb as the input of a request, for its fingerprint.
+#[derive(Serialize)]
+struct Request {
+    id: SubscriptionId,
+    action: Action,
+}
 
 /// # Verbs
 ///
@@ -20,49 +27,86 @@ impl SubscriptionService {
     /// Cancels a subscription at the end of its period: see [`Subscription::cancel`]. Cancelling it again
     /// changes nothing.
     pub async fn cancel(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
-        self.apply(id, None, Subscription::cancel).await
+        self.act(id, Action::Cancel(None)).await
     }
 
-    /// Cancels a subscription of this user.
-    pub async fn cancel_of(
-        &self,
-        user_id: UserId,
-        id: SubscriptionId,
-    ) -> Result<Arc<Subscription>, Error> {
-        self.apply(id, Some(user_id), Subscription::cancel).await
-    }
-
-    /// Undoes the cancellation of a subscription before it ends: see [`Subscription::resume`]. Resuming it
-    /// again changes nothing.
+    /// Undoes the cancellation of a subscription before it ends, or ends its pause: see
+    /// [`Subscription::resume`]. Resuming it again changes nothing.
     pub async fn resume(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
-        self.apply(id, None, Subscription::resume).await
+        self.act(id, Action::Resume).await
     }
 
-    /// Undoes the cancellation of a subscription of this user.
-    pub async fn resume_of(
+    /// Applies a verb to a subscription. Applying it again changes nothing.
+    pub async fn act(
+        &self,
+        id: SubscriptionId,
+        action: Action,
+    ) -> Result<Arc<Subscription>, Error> {
+        Ok(self.act_once(id, None::<Version>, action, None::<Idempotency>).await?.record)
+    }
+
+    /// Applies a verb to a subscription if it is still at `version`, once for each [`Idempotency`]; with
+    /// `None`, at any version, and each time.
+    pub async fn act_once(
+        &self,
+        id: SubscriptionId,
+        version: impl Into<Option<Version>> + Send,
+        action: Action,
+        idempotency: impl Into<Option<Idempotency>> + Send,
+    ) -> Result<Created<Subscription>, Error> {
+        self.apply(id, None, version.into(), action, idempotency.into()).await
+    }
+
+    /// Applies a verb to a subscription of this user.
+    pub async fn act_of(
         &self,
         user_id: UserId,
         id: SubscriptionId,
+        action: Action,
     ) -> Result<Arc<Subscription>, Error> {
-        self.apply(id, Some(user_id), Subscription::resume).await
+        Ok(self.apply(id, Some(user_id), None, action, None).await?.record)
+    }
+
+    /// True if the verb can be applied to the subscription now, and changes it.
+    pub fn allows(&self, subscription: &Subscription, action: Action) -> bool {
+        matches!(self.rules().act(subscription, action, self.now()), Ok(Some(_)))
     }
 
     async fn apply(
         &self,
         id: SubscriptionId,
         owner: Option<UserId>,
-        verb: Verb,
-    ) -> Result<Arc<Subscription>, Error> {
-        self.retrying_on(Key::Subscription(id), || async {
-            let current = self.subscription(id).await?;
-            let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
-            let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
-            let now = self.now();
-            let Some(next) = verb(&current, now)? else { return Ok(current) };
-            let (from, to) = (current.status, next.status);
-            let change = Change::SubscriptionStatusChanged { from, to };
-            self.commit_changed(next, change, Vec::new(), now).await
-        })
-        .await
+        version: Option<Version>,
+        action: Action,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Created<Subscription>, Error> {
+        let request = Request { id, action };
+        let request = Self::request(Operation::Act, idempotency, &request);
+        let applied = self
+            .retrying_on(Key::Subscription(id), || async {
+                let kept = match self.look_up(request.as_ref()).await? {
+                    IdempotencyLookup::Replay(created) => return Ok(created),
+                    IdempotencyLookup::New(version) => version,
+                };
+                let current = self.subscription(id).await?;
+                let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
+                let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
+                expect_version(&*current, version)?;
+                let now = self.now();
+                let acted = self.rules().act(&current, action, now)?;
+                let Some(outcome) = acted else {
+                    return Ok(Created { record: current, replayed: false });
+                };
+                let (record, change, mut with) =
+                    self.changes_of(outcome, ChangeSet::default(), now).await?;
+                self.keep(request.as_ref(), kept, &record, &mut with, now);
+                let record = self.commit(record, change, with, now).await?;
+                Ok(Created { record, replayed: false })
+            })
+            .await?;
+        if applied.replayed {
+            return Ok(applied);
+        }
+        Ok(Created { record: self.take_due_steps(applied.record).await, replayed: false })
     }
 }

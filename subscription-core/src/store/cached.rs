@@ -118,6 +118,27 @@ impl CacheInvalidator {
         self.put(record.key(), record.version(), Some(record.clone()));
     }
 
+    /// Removes the records that a change set will change, and returns those that it writes. Until the outcome
+    /// is known, they are read from the store, even if the caller stops waiting: a reader that saw one record
+    /// of the set there must not get an older one from the cache.
+    fn forget_changed(&self, changes: &ChangeSet) -> Vec<Record> {
+        for delete in &changes.deletes {
+            self.forget(&delete.key, delete.version.next());
+        }
+        let written = changes.writes.iter().filter(|record| is_cached(&record.key()));
+        written.inspect(|record| self.forget(&record.key(), record.version())).cloned().collect()
+    }
+
+    /// Stores the written records of a commit that was accepted.
+    fn committed(&self, written: &[Record], outcome: &Result<(), StoreError>) {
+        match outcome {
+            Ok(()) => written.iter().for_each(|record| self.put_record(record)),
+            // The change was decided on a record from the cache: the next attempt must read it from the store.
+            Err(StoreError::Conflict(key)) => self.read_again(key),
+            Err(_) => {}
+        }
+    }
+
     /// Removes a record from the cache, but not its version.
     fn read_again(&self, key: &Key) {
         if is_cached(key) {
@@ -173,25 +194,18 @@ impl<S: Store> Store for CachedStore<S> {
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        let written = changes.writes.iter().filter(|record| is_cached(&record.key()));
-        let written: Vec<_> = written.cloned().collect();
-        let deleted = changes.deletes.iter().filter(|delete| is_cached(&delete.key));
-        let deleted: Vec<_> = deleted.cloned().collect();
-        // Until the outcome is known, the records are read from the store, even if the caller stops waiting:
-        // a reader that saw one record of the set there must not get an older one from the cache.
-        for record in &written {
-            self.cache.forget(&record.key(), record.version());
-        }
-        for delete in &deleted {
-            self.cache.forget(&delete.key, delete.version.next());
-        }
+        let written = self.cache.forget_changed(&changes);
         let outcome = self.inner.commit(changes).await;
-        match &outcome {
-            Ok(()) => written.iter().for_each(|record| self.cache.put_record(record)),
-            // The change was decided on a record from the cache: the next attempt must read it from the store.
-            Err(StoreError::Conflict(key)) => self.cache.read_again(key),
-            Err(_) => {}
-        }
+        self.cache.committed(&written, &outcome);
         outcome
+    }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let written: Vec<_> = sets.iter().map(|set| self.cache.forget_changed(set)).collect();
+        let outcomes = self.inner.commit_each(sets).await;
+        for (written, outcome) in written.iter().zip(&outcomes) {
+            self.cache.committed(written, outcome);
+        }
+        outcomes
     }
 }

@@ -14,6 +14,10 @@ pub enum Unique {
     ExternalSubscription,
     /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id), where set.
     ExternalPayment,
+    /// The subscription and the [claimed period](crate::payments::Payment::claimed_period) of a payment.
+    PaymentPeriod,
+    /// [`Subscription::live_key`](crate::subscriptions::Subscription::live_key), where set.
+    LiveSubscription,
     /// [`User::identity`](crate::accounts::User::identity).
     UserIdentity,
     /// [`User::email`](crate::accounts::User::email), by its [key](crate::Email::key).
@@ -26,6 +30,8 @@ impl fmt::Display for Unique {
             Self::PlanSlug => "slug",
             Self::ExternalSubscription => "external_subscription_id",
             Self::ExternalPayment => "external_payment_id",
+            Self::PaymentPeriod => "period",
+            Self::LiveSubscription => "live subscription",
             Self::UserIdentity => "identity",
             Self::UserEmail => "email",
         })

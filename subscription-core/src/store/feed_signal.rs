@@ -51,10 +51,27 @@ impl<S: Store, F: Fn() + Send + Sync> Store for FeedSignal<S, F> {
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         let writes_events = !changes.events.is_empty();
         let outcome = self.inner.commit(changes).await;
-        // A commit whose outcome is unknown may have been taken.
-        if writes_events && matches!(outcome, Ok(()) | Err(StoreError::Unavailable(_))) {
+        if writes_events && may_be_taken(&outcome) {
             (self.signal)();
         }
         outcome
     }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let write_events: Vec<_> = sets.iter().map(|changes| !changes.events.is_empty()).collect();
+        let outcomes = self.inner.commit_each(sets).await;
+        if write_events
+            .iter()
+            .zip(&outcomes)
+            .any(|(writes, outcome)| *writes && may_be_taken(outcome))
+        {
+            (self.signal)();
+        }
+        outcomes
+    }
+}
+
+/// True if the events of a commit may be in the feed; also of one whose outcome is unknown.
+const fn may_be_taken(outcome: &Result<(), StoreError>) -> bool {
+    matches!(outcome, Ok(()) | Err(StoreError::Unavailable(_)))
 }

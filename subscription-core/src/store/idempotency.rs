@@ -64,6 +64,10 @@ named_enum! {
         CreateSubscription = "create_subscription",
         /// Creates a payment.
         CreatePayment = "create_payment",
+        /// Applies a verb to a subscription.
+        Act = "act",
+        /// Asks again for a payment that failed.
+        RetryPayment = "retry_payment",
     }
 }
 

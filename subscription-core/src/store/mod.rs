@@ -11,6 +11,7 @@ mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod document;
+mod due;
 mod error;
 mod event_query;
 mod feed_signal;
@@ -32,11 +33,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::payments::Payment;
+use crate::subscriptions::Subscription;
+
 pub use cached::{CacheInvalidator, CachedStore};
 pub use change_set::{ChangeSet, Delete, Guard};
 pub use document::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
 };
+pub use due::{DuePayments, DueSubscriptions};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use event_query::{EventPage, EventQuery};
 pub use feed_signal::FeedSignal;
@@ -54,13 +59,13 @@ pub use timed::{StoreCall, StoreMeter, TimedStore};
 pub use user_query::{EmailKey, EmailPrefix, UserFilter, UserQuery};
 
 #[cfg(feature = "postgres")]
-pub use sql::postgres::{PostgresOptions, PostgresStore};
+pub use sql::postgres::{LeaderLock, PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::{SqlStore, error::OpenError};
 
-/// Stores records: four reads and one write.
+/// Stores records: four reads, and one write for one change set or for many.
 ///
 /// [`StoreExt`] has the same reads for one kind of record.
 ///
@@ -92,8 +97,9 @@ pub use sql::{SqlStore, error::OpenError};
 ///   its record was deleted begins at the first version again.
 /// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
-///   slug to a new one. (The service never passes a value between two records that one set writes;
-///   what happens then is up to the store.)
+///   slug to a new one. A set may also pass a live key or a period from a record that it writes without it to
+///   another. (The service passes no other value between two records that one set writes; what happens
+///   then is up to the store.)
 /// - The service checks references between records, by guards. A store accepts a payment for a subscription
 ///   that it does not have.
 /// - A guard is checked against the records stored before the set, not against records that the set itself
@@ -105,6 +111,9 @@ pub use sql::{SqlStore, error::OpenError};
 ///   writes, so a store whose file is gone, whose disk is full or that is read-only refuses it, as it
 ///   would any other set, with [`StoreError::Unavailable`].
 /// - [`StoreError::Unavailable`] is the only error after which a set may have been applied.
+/// - [`commit_each`](Store::commit_each) returns a result for each set, in their order, and leaves the records
+///   and the events that commits of one set after the other leave: a set is judged by what the sets before
+///   it have written, and a refused set does not affect the others.
 ///
 /// # Lists
 ///
@@ -143,6 +152,18 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Applies all of a change set or none of it.
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError>;
+
+    /// Commits each set alone, in order: each is accepted or refused by itself.
+    ///
+    /// A store that can share a transaction or a round trip among the sets overrides this method. A store
+    /// that wraps another one forwards it.
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let mut outcomes = Vec::with_capacity(sets.len());
+        for changes in sets {
+            outcomes.push(self.commit(changes).await);
+        }
+        outcomes
+    }
 }
 
 /// Reads of one [`Kind`] of record, for every [`Store`].
@@ -170,18 +191,37 @@ pub trait StoreExt: Store {
         query: K::Query,
     ) -> impl Future<Output = Result<Page<Arc<K>>, StoreError>> + Send {
         let query = K::query(query);
-        async move {
-            let Page { items, next } = self.list(&query).await?;
-            let items = items.into_iter().map(K::expect).collect::<Result<_, _>>()?;
-            Ok(Page { items, next })
-        }
+        async move { expect_page(self.list(&query).await?) }
     }
+
+    /// A page of the subscriptions that are due.
+    fn due_subscriptions(
+        &self,
+        query: DueSubscriptions,
+    ) -> impl Future<Output = Result<Page<Arc<Subscription>>, StoreError>> + Send {
+        async move { expect_page(self.list(&Query::DueSubscriptions(query)).await?) }
+    }
+
+    /// A page of the payments that are due.
+    fn due_payments(
+        &self,
+        query: DuePayments,
+    ) -> impl Future<Output = Result<Page<Arc<Payment>>, StoreError>> + Send {
+        async move { expect_page(self.list(&Query::DuePayments(query)).await?) }
+    }
+}
+
+/// The page, whose records must all be of one kind.
+fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> {
+    let items = page.items.into_iter().map(K::expect).collect::<Result<_, _>>()?;
+    Ok(Page { items, next: page.next })
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
 /// The future that a method of [`Store`] returns.
-type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+type Pending<'a, T> = Outcome<'a, Result<T, StoreError>>;
+type Outcome<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A pointer to a store is a store. A call returns the future of the store itself, not one around it.
 macro_rules! pointers_to_stores {
@@ -229,6 +269,17 @@ macro_rules! pointers_to_stores {
                 Self: 'f,
             {
                 (**self).commit(changes)
+            }
+
+            fn commit_each<'a, 'f>(
+                &'a self,
+                sets: Vec<ChangeSet>,
+            ) -> Outcome<'f, Vec<Result<(), StoreError>>>
+            where
+                'a: 'f,
+                Self: 'f,
+            {
+                (**self).commit_each(sets)
             }
         }
     )+};

@@ -90,6 +90,8 @@ pub enum SortKey {
     RenewsAt(Timestamp),
     /// A subscription without a renewal, sorted after all that have one.
     NeverRenews,
+    /// When a subscription or a payment is due.
+    DueAt(Timestamp),
     /// A user's e-mail address, by its [key](crate::Email::key).
     Email(EmailKey),
     /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::document::{Document, DocumentKey, DocumentQuery};
+use super::due::{DuePayments, DueSubscriptions};
 use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::query::{ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery};
@@ -14,6 +15,7 @@ use crate::events::Subject;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
+use crate::values::clock::Timestamp;
 use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::values::text::{Email, ExternalId, Slug};
 use crate::values::version::Version;
@@ -39,11 +41,17 @@ impl Record {
             Self::Plan(plan) => [Some(UniqueValue::PlanSlug(&plan.slug)), None],
             Self::Subscription(subscription) => {
                 let id = subscription.external_subscription_id.as_ref();
-                [id.map(UniqueValue::ExternalSubscription), None]
+                let live = subscription.live_key.as_deref();
+                [id.map(UniqueValue::ExternalSubscription), live.map(UniqueValue::LiveKey)]
             }
             Self::Payment(payment) => {
                 let id = payment.external_payment_id.as_ref();
-                [id.map(UniqueValue::ExternalPayment), None]
+                let period = payment.claimed_period();
+                let of = payment.subscription_id;
+                [
+                    id.map(UniqueValue::ExternalPayment),
+                    period.map(|start| UniqueValue::PaymentPeriod(of, start)),
+                ]
             }
             Self::User(user) => [
                 Some(UniqueValue::UserIdentity(&user.identity)),
@@ -112,6 +120,10 @@ macro_rules! kinds {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Query {
             $($(#[$doc])* $variant($query),)+
+            /// Subscriptions that are due, by `next_action_at`.
+            DueSubscriptions(DueSubscriptions),
+            /// Payments that are due, by [`Payment::action_at`].
+            DuePayments(DuePayments),
         }
 
         $(impl From<$record> for Record {
@@ -171,6 +183,10 @@ pub enum UniqueValue<'a> {
     ExternalSubscription(&'a ExternalId),
     /// [`Payment::external_payment_id`].
     ExternalPayment(&'a ExternalId),
+    /// [`Subscription::live_key`].
+    LiveKey(&'a str),
+    /// [`Payment::subscription_id`] and [`Payment::claimed_period`].
+    PaymentPeriod(SubscriptionId, Timestamp),
     /// [`User::identity`].
     UserIdentity(&'a IdentityKey),
     /// [`User::email`], compared by its [key](Email::key).
@@ -184,6 +200,8 @@ impl UniqueValue<'_> {
             Self::PlanSlug(_) => Unique::PlanSlug,
             Self::ExternalSubscription(_) => Unique::ExternalSubscription,
             Self::ExternalPayment(_) => Unique::ExternalPayment,
+            Self::LiveKey(_) => Unique::LiveSubscription,
+            Self::PaymentPeriod(..) => Unique::PaymentPeriod,
             Self::UserIdentity(_) => Unique::UserIdentity,
             Self::UserEmail(_) => Unique::UserEmail,
         }

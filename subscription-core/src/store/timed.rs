@@ -14,7 +14,9 @@ use crate::values::as_text::named_enum;
 
 /// Receives the measurements of a [`TimedStore`].
 pub trait StoreMeter: Send + Sync + fmt::Debug {
-    /// Receives a call that returned after `took`, with its error if it failed or was refused.
+    /// Receives a call that returned after `took`, with its error if it failed or was refused. Of a call of
+    /// [`commit_each`](Store::commit_each) this is the error of a set that failed, or else of one that was
+    /// refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
 
     /// Receives the numbers of sessions that a commit opened and revoked.
@@ -31,10 +33,14 @@ named_enum! {
         Plans = "plans",
         Subscription = "subscription",
         SubscriptionByExternalId = "subscription_by_external_id",
+        SubscriptionByLiveKey = "subscription_by_live_key",
         Subscriptions = "subscriptions",
+        DueSubscriptions = "due_subscriptions",
         Payment = "payment",
         PaymentByExternalId = "payment_by_external_id",
+        PaymentByPeriod = "payment_by_period",
         Payments = "payments",
+        DuePayments = "due_payments",
         User = "user",
         UserByIdentity = "user_by_identity",
         UserByEmail = "user_by_email",
@@ -52,6 +58,7 @@ named_enum! {
         Documents = "documents",
         Events = "events",
         Commit = "commit",
+        CommitEach = "commit_each",
     }
 }
 
@@ -74,6 +81,8 @@ impl StoreCall {
             UniqueValue::PlanSlug(_) => Self::PlanBySlug,
             UniqueValue::ExternalSubscription(_) => Self::SubscriptionByExternalId,
             UniqueValue::ExternalPayment(_) => Self::PaymentByExternalId,
+            UniqueValue::LiveKey(_) => Self::SubscriptionByLiveKey,
+            UniqueValue::PaymentPeriod(..) => Self::PaymentByPeriod,
             UniqueValue::UserIdentity(_) => Self::UserByIdentity,
             UniqueValue::UserEmail(_) => Self::UserByEmail,
         }
@@ -92,6 +101,8 @@ impl StoreCall {
             Query::Client(_) => Self::Clients,
             Query::Idempotency(_) => Self::ExpiredIdempotency,
             Query::Document(_) => Self::Documents,
+            Query::DueSubscriptions(_) => Self::DueSubscriptions,
+            Query::DuePayments(_) => Self::DuePayments,
         }
     }
 }
@@ -142,17 +153,40 @@ impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        let (mut opened, mut revoked) = (0, 0);
-        for event in &changes.events {
-            if let Subject::Session(_) = event.subject {
-                opened += u64::from(event.change == Change::Created);
-                revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
-            }
-        }
+        let (opened, revoked) = sessions(&changes);
         let done = self.timed(StoreCall::Commit, self.inner.commit(changes)).await;
         if done.is_ok() {
             self.meter.sessions(opened, revoked);
         }
         done
     }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let sessions: Vec<_> = sets.iter().map(sessions).collect();
+        let begun = Instant::now();
+        let done = self.inner.commit_each(sets).await;
+        let mut errors = done.iter().filter_map(|outcome| outcome.as_ref().err());
+        let refusal = errors.clone().next();
+        let failed =
+            |error: &&_| matches!(error, StoreError::Unavailable(_) | StoreError::Damaged(_));
+        self.meter.called(StoreCall::CommitEach, begun.elapsed(), errors.find(failed).or(refusal));
+        for ((opened, revoked), _) in
+            sessions.into_iter().zip(&done).filter(|(_, done)| done.is_ok())
+        {
+            self.meter.sessions(opened, revoked);
+        }
+        done
+    }
+}
+
+/// The numbers of sessions that a change set opens and revokes.
+fn sessions(changes: &ChangeSet) -> (u64, u64) {
+    let (mut opened, mut revoked) = (0, 0);
+    for event in &changes.events {
+        if let Subject::Session(_) = event.subject {
+            opened += u64::from(event.change == Change::Created);
+            revoked += u64::from(matches!(event.change, Change::Revoked { .. }));
+        }
+    }
+    (opened, revoked)
 }

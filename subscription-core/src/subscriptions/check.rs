@@ -1,6 +1,7 @@
 //! The rules between the fields of a stored subscription.
 
-use super::{Subscription, before_start};
+use super::SubscriptionStatus::Expired;
+use super::{ManagedBy, Subscription, before_start};
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 impl Subscription {
@@ -19,7 +20,28 @@ impl Subscription {
             let message = "must not be true: it is blocked";
             faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("is_active"));
         }
+        self.billing_faults(&mut faults);
+        self.clock_faults(&mut faults);
         faults.into_result()
+    }
+
+    /// Adds the faults of a subscription that the clock cannot bill, or would look at without managing it.
+    fn clock_faults(&self, faults: &mut Faults) {
+        let by_clock = self.managed_by == ManagedBy::Clock;
+        let lacks = |missing: bool| missing && by_clock && self.status != Expired;
+        for (field, is_missing) in
+            [("price", self.price().is_none()), ("currency", self.currency().is_none())]
+        {
+            if lacks(is_missing) {
+                let message = "must be set: the clock manages the subscription";
+                faults.push(InvalidValue::new(FaultCode::Required, message).at(field));
+            }
+        }
+        if self.next_action_at().is_some() && !by_clock {
+            let message = format!("must be null: managed_by is {}", self.managed_by);
+            let fault = InvalidValue::new(FaultCode::NotAllowedValue, message);
+            faults.push(fault.at("next_action_at"));
+        }
     }
 
     /// True if a subscription with this status always has an end.

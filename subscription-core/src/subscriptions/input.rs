@@ -2,11 +2,16 @@
 
 use serde::Serialize;
 
-use super::{SubscriptionStatus, before_start};
+use super::billing::trial_before_start;
+use super::{ManagedBy, Quantity, SubscriptionStatus, before_start};
 use crate::plans::{BillingCycle, Plan};
+use crate::values::as_text::must_be_one_of;
 use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::faults::InvalidValue;
 use crate::values::id::{PlanId, UserId};
-use crate::values::input::{Field, Fields, InputError, boolean, string};
+use crate::values::input::{Field, Fields, InputError, amount, boolean, string};
 use crate::values::metadata::Metadata;
 use crate::values::text::ExternalId;
 
@@ -31,6 +36,25 @@ pub struct NewSubscription {
     pub ends_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+    /// Who manages the subscription. If `None`, it is the caller if there is an `external_subscription_id`;
+    /// else the clock if the plan has a currency and the service bills; else the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_by: Option<ManagedBy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<Quantity>,
+    /// The price of one unit; if `None` and the clock manages the subscription, that of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Amount>,
+    /// The currency; if `None` and the clock manages the subscription, that of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<Currency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credit: Option<Amount>,
+    /// The end of the trial. If absent, the plan's trial of the user's first subscription; null: no trial.
+    #[serde(skip_serializing_if = "Field::is_absent")]
+    pub trial_ends_at: Field<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes_at: Option<Timestamp>,
 }
 
 impl NewSubscription {
@@ -47,6 +71,13 @@ impl NewSubscription {
             starts_at: None,
             ends_at: None,
             metadata: None,
+            managed_by: None,
+            quantity: None,
+            price: None,
+            currency: None,
+            credit: None,
+            trial_ends_at: Field::Absent,
+            resumes_at: None,
         }
     }
 
@@ -63,6 +94,15 @@ impl NewSubscription {
         let starts_at = fields.optional("starts_at", string);
         let ends_at = fields.nullable("ends_at", string).or(None);
         let metadata = fields.metadata().or(None);
+        let managed_by = fields.optional("managed_by", managed_by);
+        let quantity = fields.optional("quantity", str::parse);
+        let price = fields.nullable("price", amount).or(None);
+        let currency = fields.nullable("currency", string).or(None);
+        let credit = fields.nullable("credit", amount).or(None);
+        let trial_ends_at = fields.nullable("trial_ends_at", string);
+        let resumes_at = fields.nullable("resumes_at", string).or(None);
+        note_digits(&mut fields, currency, price, credit);
+        note_trial(&mut fields, starts_at, trial_ends_at.or(None));
         note_misplaced(&mut fields, starts_at, renews_at.or(None), ends_at);
         let subscription = user_id.zip(subscription_plan_id).map(|(user_id, plan_id)| Self {
             external_subscription_id,
@@ -73,6 +113,13 @@ impl NewSubscription {
             starts_at,
             ends_at,
             metadata,
+            managed_by,
+            quantity,
+            price,
+            currency,
+            credit,
+            trial_ends_at,
+            resumes_at,
             ..Self::new(user_id, plan_id)
         });
         fields.finish(subscription)
@@ -98,6 +145,14 @@ pub struct SubscriptionChanges {
     pub ends_at: Field<Timestamp>,
     /// Replaces all of [`Subscription::metadata`](super::Subscription::metadata).
     pub metadata: Field<Metadata>,
+    /// Who manages the subscription from now on.
+    pub managed_by: Option<ManagedBy>,
+    pub quantity: Option<Quantity>,
+    pub price: Field<Amount>,
+    pub currency: Field<Currency>,
+    pub credit: Option<Amount>,
+    pub trial_ends_at: Field<Timestamp>,
+    pub resumes_at: Field<Timestamp>,
 }
 
 impl SubscriptionChanges {
@@ -127,10 +182,65 @@ impl SubscriptionChanges {
             starts_at: fields.optional("starts_at", string),
             ends_at: fields.nullable("ends_at", string),
             metadata: fields.metadata(),
+            managed_by: fields.optional("managed_by", managed_by),
+            quantity: fields.optional("quantity", str::parse),
+            price: fields.nullable("price", amount),
+            currency: fields.nullable("currency", string),
+            // A subscription without credit shows null.
+            credit: match fields.nullable("credit", amount) {
+                Field::Absent => None,
+                credit @ (Field::Null | Field::Value(_)) => {
+                    Some(credit.or(None).unwrap_or_default())
+                }
+            },
+            trial_ends_at: fields.nullable("trial_ends_at", string),
+            resumes_at: fields.nullable("resumes_at", string),
         };
+        let (price, currency) = (changes.price.or(None), changes.currency.or(None));
+        note_digits(&mut fields, currency, price, changes.credit);
+        note_trial(&mut fields, changes.starts_at, changes.trial_ends_at.or(None));
         let (renews_at, ends_at) = (changes.renews_at.or(None), changes.ends_at.or(None));
         note_misplaced(&mut fields, changes.starts_at, renews_at, ends_at);
         fields.finish(Some(changes))
+    }
+}
+
+/// Parses who is to manage a subscription: not a provider, whose state is observed and not sent.
+fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
+    match string(json)? {
+        ManagedBy::Provider => Err(must_be_one_of(
+            [ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str),
+        )),
+        by @ (ManagedBy::Caller | ManagedBy::Clock) => Ok(by),
+    }
+}
+
+/// Adds the faults of amounts that have too many digits for the currency, if the input alone shows them.
+fn note_digits(
+    fields: &mut Fields<'_>,
+    currency: Option<Currency>,
+    price: Option<Amount>,
+    credit: Option<Amount>,
+) {
+    for (field, amount) in [("price", price), ("credit", credit)] {
+        if let Some((currency, amount)) = currency.zip(amount)
+            && let Err(fault) = currency.check_digits(amount, field)
+        {
+            fields.note(fault);
+        }
+    }
+}
+
+/// Adds the fault of a trial that ends before the start, if the input alone shows it.
+fn note_trial(
+    fields: &mut Fields<'_>,
+    starts_at: Option<Timestamp>,
+    trial_ends_at: Option<Timestamp>,
+) {
+    if let Some((starts_at, ends_at)) = starts_at.zip(trial_ends_at)
+        && ends_at <= starts_at
+    {
+        fields.note(trial_before_start());
     }
 }
 

@@ -38,7 +38,7 @@ static TABLE: [Row<SubscriptionStatus>; 8] = [
     row(Active, "active", &[], &[PastDue, Paused, Cancelled, Expired]),
     row(PastDue, "past_due", &["overdue"], &[Active, Unpaid, Paused, Cancelled, Expired]),
     row(Unpaid, "unpaid", &["suspended"], &[Active, Cancelled, Expired]),
-    row(Paused, "paused", &[], &[Active, PastDue, Cancelled, Expired]),
+    row(Paused, "paused", &[], &[OnTrial, Active, PastDue, Cancelled, Expired]),
     row(Cancelled, "cancelled", &["canceled", "non_renewing"], &[Active, OnTrial, Expired]),
     row(Expired, "expired", &["ended", "terminated", "completed", "inactive"], &[]),
 ];
@@ -54,17 +54,22 @@ impl SubscriptionStatus {
         }
     }
 
-    /// Checks the transition to another state at `now`, for a subscription that ends at `ends_at`.
+    /// Checks the transition to another state at `now`, for a subscription that ends at `ends_at` and whose trial
+    /// ends at `trial_ends_at`.
     ///
-    /// To stay in the same state is always allowed. A cancelled subscription is resumed only before its end.
+    /// To stay in the same state is always allowed. A cancelled subscription is resumed only before its end, and
+    /// a paused one goes on with its trial only before the end of that.
     pub fn step(
         self,
         to: Self,
         ends_at: Option<Timestamp>,
+        trial_ends_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), InvalidTransition> {
-        let comes_back_too_late = |next: Self| {
-            self == Cancelled && next != Expired && ends_at.is_some_and(|at| at <= now)
+        let comes_back_too_late = |next: Self| match self {
+            Cancelled => next != Expired && ends_at.is_some_and(|at| at <= now),
+            Paused => next == OnTrial && trial_ends_at.is_none_or(|at| at <= now),
+            Pending | OnTrial | Active | PastDue | Unpaid | Expired => false,
         };
         let allowed = || self.next().iter().copied().filter(|next| !comes_back_too_late(*next));
         if self == to || allowed().any(|next| next == to) {

@@ -1,6 +1,7 @@
 //! Subscriptions: the plan that a user has, its status, and its start and end.
 
 mod access;
+mod billing;
 mod check;
 mod input;
 mod lifecycle;
@@ -12,9 +13,12 @@ use serde::Deserialize;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
+pub use billing::{BillingState, Managed, ManagedBy, Quantity, ScheduledChange};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use period::{Period, Schedule};
+pub use shown::ShownChange;
+pub use verbs::{Action, CancelInput, Effective, PauseInput};
 
 use crate::plans::BillingCycle;
 use crate::values::clock::Timestamp;
@@ -28,7 +32,8 @@ use crate::values::version::Version;
 
 /// The subscription of a user to a plan.
 ///
-/// Its JSON is the one that the API returns. It lacks `anchor_at`, so a store must not store this JSON.
+/// Its JSON is the one that the API returns. It lacks `anchor_at`, and `billing` is not read back from it, so a
+/// store must not store this JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subscription {
     /// The subscription's id, which never changes.
@@ -65,6 +70,18 @@ pub struct Subscription {
     /// The moment from which periods are counted, if it is not `starts_at`.
     #[serde(skip)]
     pub anchor_at: Option<Timestamp>,
+    /// Who moves the subscription from status to status and from period to period.
+    #[serde(default)]
+    pub managed_by: ManagedBy,
+    /// The number of units that it pays for.
+    #[serde(default)]
+    pub quantity: Quantity,
+    /// Its price and the moments at which its billing acts, where one of them is set.
+    #[serde(skip)]
+    pub billing: Option<Box<BillingState>>,
+    /// The text that no other subscription may have, where a user may have only one live subscription.
+    #[serde(skip)]
+    pub live_key: Option<Box<str>>,
 }
 
 /// The reason why a subscription cannot be created or changed.
@@ -76,6 +93,9 @@ pub enum SubscriptionRefused {
     /// The lifecycle does not allow the transition.
     #[error(transparent)]
     Transition(#[from] InvalidTransition),
+    /// The clock or a provider manages these fields.
+    #[error(transparent)]
+    Managed(#[from] Managed),
 }
 
 impl Subscription {
@@ -88,17 +108,34 @@ impl Subscription {
     ) -> Result<Self, Faults> {
         let billing_cycle = new.billing_cycle.unwrap_or(plan_cycle);
         let starts_at = new.starts_at.unwrap_or(now);
-        let by_start = if starts_at > now { Pending } else { Active };
-        let first_renewal = new.renews_at.is_absent();
+        let trial_ends_at = new.trial_ends_at.or(None);
+        let by_start = match trial_ends_at {
+            _ if starts_at > now => Pending,
+            Some(_) => OnTrial,
+            None => Active,
+        };
+        let status = new.status.unwrap_or(by_start);
+        let trial = trial_ends_at.filter(|_| matches!(status, Pending | OnTrial));
+        let first_renewal = new.renews_at.is_absent() && trial.is_none();
+        let billing = BillingState {
+            price: new.price,
+            currency: new.currency,
+            credit: new.credit.unwrap_or_default(),
+            trial_ends_at,
+            resumes_at: new.resumes_at,
+            ..BillingState::default()
+        };
         let mut made = Self {
             id,
             user_id: new.user_id,
             subscription_plan_id: new.subscription_plan_id,
             external_subscription_id: new.external_subscription_id,
             billing_cycle,
-            status: new.status.unwrap_or(by_start),
+            status,
             is_active: false,
-            renews_at: new.renews_at.or(Schedule::new(starts_at, billing_cycle).start_of(1)),
+            renews_at: new
+                .renews_at
+                .or_else(|| trial.or_else(|| Schedule::new(starts_at, billing_cycle).start_of(1))),
             starts_at,
             ends_at: new.ends_at,
             metadata: new.metadata,
@@ -107,6 +144,10 @@ impl Subscription {
             version: Version::FIRST,
             blocked: false,
             anchor_at: None,
+            managed_by: new.managed_by.unwrap_or_default(),
+            quantity: new.quantity.unwrap_or_default(),
+            billing: billing.kept(),
+            live_key: None,
         };
         made.set_end_by_status(now);
         // A renewal that was computed from the start is the start of a period.
@@ -114,6 +155,7 @@ impl Subscription {
             made.set_anchor();
         }
         let mut faults = made.misplaced(false);
+        made.billing_faults(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         // The caller has not read the record and sends nothing back, so `false` is meant, also before the start.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
@@ -121,15 +163,25 @@ impl Subscription {
         Ok(made)
     }
 
-    /// The subscription, expired at `now` from any status; `None` if it is expired already. For accounts that
-    /// are deleted.
+    /// The subscription, expired at `now` from any status, and left to its caller; `None` if it is expired
+    /// already. For accounts that are deleted.
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
         if self.status == Expired {
             return None;
         }
         let (updated_at, version) = (now.max(self.updated_at), self.version.next());
-        let status = Expired;
-        let mut expired = Self { status, is_active: false, updated_at, version, ..self.clone() };
+        let mut expired = Self {
+            status: Expired,
+            is_active: false,
+            managed_by: ManagedBy::Caller,
+            live_key: None,
+            updated_at,
+            version,
+            ..self.clone()
+        };
+        if let Some(billing) = &mut expired.billing {
+            billing.stop();
+        }
         expired.set_end_by_status(now);
         Some(expired)
     }
@@ -145,11 +197,13 @@ impl Subscription {
         now: Timestamp,
     ) -> Result<Option<Self>, SubscriptionRefused> {
         let current = self.as_of(now);
+        current.check_managed(&changes)?;
         let status = changes.status.unwrap_or(current.status);
         let stepped = status != current.status;
         let comes_back = stepped && current.status == Cancelled && status != Expired;
         let only_start = changes.ends_at.is_absent() && changes.renews_at.is_absent();
         let ends_again = current.ends_again(&changes, now);
+        let billing = current.changed_billing(&changes);
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
         let mut next = Self {
             user_id: changes.user_id.unwrap_or(current.user_id),
@@ -170,6 +224,9 @@ impl Subscription {
                 changes.ends_at.or(current.ends_at.filter(|_| !comes_back))
             },
             metadata: changes.metadata.or(current.metadata.clone()),
+            managed_by: changes.managed_by.unwrap_or(current.managed_by),
+            quantity: changes.quantity.unwrap_or(current.quantity),
+            billing,
             // With a new start, periods are counted from the start again.
             anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
             ..current.clone()
@@ -183,12 +240,14 @@ impl Subscription {
         }
         next.set_anchor();
         let mut faults = next.misplaced(only_start);
+        next.billing_faults(&mut faults);
         if let Some(fault) = ends_again {
             faults.push(fault);
         }
         next.set_access(changes.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         faults.into_result()?;
-        current.status.step(status, current.ends_at, now.max(self.updated_at))?;
+        let trial_ends_at = next.trial_ends_at();
+        current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
             // Never before the last write: access is not decided for a time before it.
             updated_at: now.max(self.updated_at),

@@ -8,7 +8,7 @@
 
 use chrono::{DateTime, Datelike, Months, TimeDelta, Utc};
 
-use crate::plans::{BillingCycle, CycleUnit};
+use crate::plans::{BillingCycle, CycleUnit, Span};
 use crate::values::clock::Timestamp;
 
 /// The periods of a subscription: those of a billing cycle, counted from an anchor.
@@ -144,5 +144,17 @@ impl Schedule {
         }
         let before = number.checked_sub(1)?;
         Some((before, self.start_of(before)?))
+    }
+}
+
+impl Span {
+    /// The moment that lies one span after `at`; `None` beyond the year 9999.
+    pub fn after(self, at: Timestamp) -> Option<Timestamp> {
+        Schedule::new(at, self.cycle()).moved(1)
+    }
+
+    /// The moment that lies one span before `at`; `None` before the year 1.
+    pub fn before(self, at: Timestamp) -> Option<Timestamp> {
+        Schedule::new(at, self.cycle()).moved(-1)
     }
 }

@@ -3,13 +3,21 @@
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use super::{Subscription, SubscriptionStatus};
+use super::{Quantity, ScheduledChange, Subscription, SubscriptionStatus};
+use crate::plans::BillingCycle;
 use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::id::PlanId;
 
 impl Subscription {
     /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it
     /// is the start of the trial. `None` if the subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
+        if let Some(start) = self.billing.as_ref().and_then(|billing| billing.current_period_start)
+        {
+            return Some(start);
+        }
         let renews_at = self.renews_at?;
         let on_trial = self.status == SubscriptionStatus::OnTrial;
         let start = if on_trial { None } else { self.schedule().last_before(renews_at) };
@@ -24,12 +32,17 @@ impl Subscription {
 
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Subscription", 17)?;
+        let mut fields = serializer.serialize_struct("Subscription", 27)?;
         fields.serialize_field("id", &self.id)?;
         fields.serialize_field("user_id", &self.user_id)?;
         fields.serialize_field("subscription_plan_id", &self.subscription_plan_id)?;
         fields.serialize_field("external_subscription_id", &self.external_subscription_id)?;
         fields.serialize_field("billing_cycle", &self.billing_cycle)?;
+        fields.serialize_field("managed_by", &self.managed_by)?;
+        fields.serialize_field("quantity", &self.quantity)?;
+        fields.serialize_field("price", &self.price())?;
+        fields.serialize_field("currency", &self.currency())?;
+        fields.serialize_field("credit", &self.credit())?;
         fields.serialize_field("status", &self.status)?;
         fields.serialize_field("is_active", &self.is_active)?;
         fields.serialize_field("blocked", &self.blocked)?;
@@ -38,10 +51,66 @@ impl Serialize for Subscription {
         fields.serialize_field("ends_at", &self.ends_at)?;
         fields.serialize_field("current_period_start", &self.current_period_start())?;
         fields.serialize_field("current_period_end", &self.current_period_end())?;
+        fields.serialize_field("trial_ends_at", &self.trial_ends_at())?;
+        fields.serialize_field("resumes_at", &self.resumes_at())?;
+        fields.serialize_field("past_due_since", &self.past_due_since())?;
+        fields.serialize_field("next_action_at", &self.next_action_at())?;
+        fields.serialize_field("scheduled_change", &self.shown_change())?;
         fields.serialize_field("metadata", &self.metadata)?;
         fields.serialize_field("created_at", &self.created_at)?;
         fields.serialize_field("updated_at", &self.updated_at)?;
         fields.serialize_field("version", &self.version)?;
         fields.end()
+    }
+}
+
+/// A scheduled change as its JSON shows it, with the moment at which it happens.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub struct ShownChange(Shown);
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+enum Shown {
+    ChangePlan {
+        action: &'static str,
+        effective_at: Option<Timestamp>,
+        subscription_plan_id: PlanId,
+        billing_cycle: BillingCycle,
+        price: Amount,
+        currency: Currency,
+        quantity: Quantity,
+    },
+    Pause {
+        action: &'static str,
+        effective_at: Option<Timestamp>,
+        resumes_at: Option<Timestamp>,
+    },
+}
+
+impl Subscription {
+    /// The scheduled change as it is shown.
+    pub fn shown_change(&self) -> Option<ShownChange> {
+        let effective_at = self.renews_at;
+        Some(ShownChange(match self.scheduled_change()? {
+            ScheduledChange::ChangePlan {
+                subscription_plan_id,
+                billing_cycle,
+                price,
+                currency,
+                quantity,
+            } => Shown::ChangePlan {
+                action: "change_plan",
+                effective_at,
+                subscription_plan_id,
+                billing_cycle,
+                price,
+                currency,
+                quantity,
+            },
+            ScheduledChange::Pause { resumes_at } => {
+                Shown::Pause { action: "pause", effective_at, resumes_at }
+            }
+        }))
     }
 }

@@ -50,6 +50,11 @@ impl Timestamp {
         self.0
     }
 
+    /// The time from `earlier` until this moment; 0 if that is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
     /// The moment `span` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn saturating_add(self, span: Duration) -> Self {

@@ -25,7 +25,7 @@ use crate::values::faults::{FaultCode, InvalidValue};
 /// assert_eq!(serde_json::to_string(&price)?, "0.10");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Amount(Decimal);
 
 impl Amount {
@@ -43,6 +43,19 @@ impl Amount {
     /// The number of digits after the point, with zeros at the end.
     pub const fn fraction_digits(self) -> u32 {
         self.0.scale()
+    }
+
+    /// The amount times a number; `None` if it has too many digits for an amount.
+    pub fn times(self, number: u32) -> Option<Self> {
+        self.0.checked_mul(number.into())?.try_into().ok()
+    }
+
+    /// The amount with at least this many digits after the point, if it has room for them.
+    #[must_use]
+    pub fn with_digits(self, digits: u32) -> Self {
+        let mut value = self.0;
+        value.rescale(digits.max(value.scale()));
+        Self::try_from(value).unwrap_or(self)
     }
 }
 

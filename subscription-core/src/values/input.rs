@@ -64,6 +64,11 @@ impl<T> Field<T> {
         matches!(self, Self::Absent)
     }
 
+    /// The field's value, or that of `absent` if it is absent.
+    pub fn or_else(self, absent: impl FnOnce() -> Option<T>) -> Option<T> {
+        if self.is_absent() { absent() } else { self.or(None) }
+    }
+
     /// The field's new value, given its `current` one.
     pub fn or(self, current: Option<T>) -> Option<T> {
         match self {
@@ -105,14 +110,15 @@ const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 type Parse<'a, T> = fn(&'a str) -> Result<T, InvalidValue>;
 
 /// The fields of a JSON object. Each is read once, and the fields left over are unknown.
-pub(crate) struct Fields<'a> {
+#[derive(Debug)]
+pub struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
     faults: Faults,
 }
 
 impl<'a> Fields<'a> {
     /// Reads a text that is one JSON object and nothing else.
-    pub(crate) fn parse(json: &'a [u8]) -> Result<Self, InputError> {
+    pub fn parse(json: &'a [u8]) -> Result<Self, InputError> {
         if json.trim_ascii_start().first() != Some(&b'{') {
             serde_json::from_slice::<&RawValue>(json).map_err(MalformedJson::from)?;
             let refused = InvalidValue::new(FaultCode::WrongType, "must be a JSON object");
@@ -122,18 +128,23 @@ impl<'a> Fields<'a> {
         Ok(Self { untaken, faults: Faults::default() })
     }
 
+    /// True if a field is there and has not been read yet.
+    pub fn has(&self, name: &str) -> bool {
+        self.untaken.iter().any(|(field, _)| field == name)
+    }
+
     /// Reads a field that is required; if it is absent, a fault is recorded.
-    pub(crate) fn required<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
-        let faults_before = self.faults.iter().len();
+    pub fn required<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
+        let faults_before = self.faults();
         let value = self.optional(name, parse);
-        if value.is_none() && self.faults.iter().len() == faults_before {
+        if value.is_none() && self.faults() == faults_before {
             self.note(InvalidValue::new(FaultCode::Required, "is required").at(name));
         }
         value
     }
 
     /// Reads a field that may be absent, but not null.
-    pub(crate) fn optional<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
+    pub fn optional<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Option<T> {
         match self.nullable(name, parse) {
             Field::Absent => None,
             Field::Value(value) => Some(value),
@@ -146,7 +157,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a field that may be absent or null. If it cannot be parsed, a fault is recorded.
-    pub(crate) fn nullable<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Field<T> {
+    pub fn nullable<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Field<T> {
         let Some(nth) = self.untaken.iter().position(|(field, _)| field == name) else {
             return Field::Absent;
         };
@@ -164,7 +175,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a list of at most `max` texts that may be absent, and records a fault for each invalid element.
-    pub(crate) fn list<T: FromStr<Err = InvalidValue>>(
+    pub fn list<T: FromStr<Err = InvalidValue>>(
         &mut self,
         name: &'static str,
         max: usize,
@@ -183,13 +194,18 @@ impl<'a> Fields<'a> {
         Some(read.collect())
     }
 
+    /// The number of faults so far.
+    pub(crate) fn faults(&self) -> usize {
+        self.faults.iter().len()
+    }
+
     /// Records a fault.
-    pub(crate) fn note(&mut self, fault: Fault) {
+    pub fn note(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
 
     /// Returns the value, if no field has a fault and no field is left over.
-    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
+    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
         for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_REPORTED_MAX) {
             let refused =
                 InvalidValue::new(FaultCode::UnknownField, "is not a field of this input");
@@ -238,7 +254,7 @@ fn wrong_type(expected: &'static str) -> InvalidValue {
 }
 
 /// Parses the text in a JSON string as a `T`.
-pub(crate) fn string<T: FromStr<Err = InvalidValue>>(json: &str) -> Result<T, InvalidValue> {
+pub fn string<T: FromStr<Err = InvalidValue>>(json: &str) -> Result<T, InvalidValue> {
     text(json)?.parse()
 }
 

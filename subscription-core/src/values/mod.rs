@@ -2,6 +2,7 @@
 
 pub(crate) mod as_text;
 pub(crate) mod clock;
+pub(crate) mod currency;
 pub(crate) mod decimal;
 pub(crate) mod faults;
 pub(crate) mod id;

@@ -56,7 +56,7 @@ impl Api {
         }
         request_head::check(&head.uri, head.version, &head.headers)?;
         let segments = request_head::segments(head.uri.path())?;
-        let found = routes::find(&head.method, &segments, self.surface, &state.self_service);
+        let found = routes::find(&head.method, &segments, self.surface, state.served());
         // A loopback route checks for names of this machine below. The operators' listener checks no
         // names, unless every client is accepted.
         let checks_host =

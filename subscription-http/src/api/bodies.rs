@@ -1,15 +1,18 @@
-//! The bodies of responses that are not records: users, sessions, tokens, and what people see of their
-//! subscriptions.
+//! The bodies of responses that are not records: users, sessions, tokens, what people see of their
+//! subscriptions, and timelines.
 
 use std::net::IpAddr;
 
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use subscription_core::auth::{Session, SignedIn, User};
+use subscription_core::billing::Upcoming;
 use subscription_core::plans::{NodeQuota, Tier};
+use subscription_core::subscriptions::ShownChange;
 use subscription_core::{
-    Amount, BillingCycle, Description, Email, Features, Name, Plan, SessionId, Slug, Subscription,
-    SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId, Version,
+    Amount, BillingCycle, Currency, Description, Email, Features, Name, PaymentKind, Plan,
+    Quantity, SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus, Text,
+    Timestamp, UserId, Version,
 };
 
 use super::self_service::SelfService;
@@ -146,6 +149,12 @@ pub(crate) struct MySubscription<'a> {
     ends_at: Option<Timestamp>,
     current_period_start: Option<Timestamp>,
     current_period_end: Option<Timestamp>,
+    quantity: Quantity,
+    price: Option<Amount>,
+    currency: Option<Currency>,
+    trial_ends_at: Option<Timestamp>,
+    resumes_at: Option<Timestamp>,
+    scheduled_change: Option<ShownChange>,
     plan: MyPlan<'a>,
     actions: Vec<SelfService>,
 }
@@ -179,6 +188,12 @@ impl<'a> MySubscription<'a> {
             ends_at: subscription.ends_at,
             current_period_start: subscription.current_period_start(),
             current_period_end: subscription.current_period_end(),
+            quantity: subscription.quantity,
+            price: subscription.price(),
+            currency: subscription.currency(),
+            trial_ends_at: subscription.trial_ends_at(),
+            resumes_at: subscription.resumes_at(),
+            scheduled_change: subscription.shown_change(),
             plan: MyPlan {
                 slug: &plan.slug,
                 name: &plan.name,
@@ -191,5 +206,50 @@ impl<'a> MySubscription<'a> {
             },
             actions,
         }
+    }
+}
+
+/// The steps that a subscription will take.
+#[derive(Serialize)]
+pub(crate) struct TimelineBody {
+    data: Vec<UpcomingBody>,
+    has_more: bool,
+}
+
+#[derive(Serialize)]
+struct UpcomingBody {
+    at: Timestamp,
+    step: StepKind,
+    status: SubscriptionStatus,
+    ask: Option<AskBody>,
+}
+
+/// A payment that will be asked for: fields of the payment.
+#[derive(Serialize)]
+struct AskBody {
+    kind: PaymentKind,
+    period_start: Timestamp,
+    period_end: Option<Timestamp>,
+    amount: Amount,
+    currency: Currency,
+    due_at: Timestamp,
+}
+
+impl TimelineBody {
+    pub(crate) fn new(steps: &[Upcoming], has_more: bool) -> Self {
+        let data = steps.iter().map(|upcoming| UpcomingBody {
+            at: upcoming.at,
+            step: upcoming.step,
+            status: upcoming.status,
+            ask: upcoming.ask.as_ref().map(|ask| AskBody {
+                kind: ask.kind,
+                period_start: ask.period_start,
+                period_end: ask.period_end,
+                amount: ask.amount,
+                currency: ask.currency,
+                due_at: ask.due_at,
+            }),
+        });
+        Self { data: data.collect(), has_more }
     }
 }

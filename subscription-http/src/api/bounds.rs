@@ -1,5 +1,7 @@
 //! The largest sizes of a request, from which error texts and the OpenAPI document are made.
 
+use subscription_core::Quantity;
+
 /// The largest body in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 65_536;
 
@@ -18,7 +20,20 @@ pub(crate) const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 /// The characters of a `user-agent` that are stored with a session.
 pub(crate) const USER_AGENT_CHARS_MAX: usize = 512;
 
-/// Replaces the names of bounds in double braces by their numbers.
+/// The years of the future that a timeline shows at most.
+pub(crate) const TIMELINE_YEARS_MAX: u32 = 10;
+
+/// The most patterns of a request for events.
+pub(crate) const EVENT_TYPES_MAX: usize = 50;
+
+/// The longest wait for an event, in seconds.
+pub(crate) const EVENT_WAIT_SECONDS_MAX: u64 = 25;
+
+/// The most ids of a list of users.
+pub(crate) const USER_IDS_MAX: usize = 50;
+
+/// Replaces the names of bounds in double braces by their numbers, and a string that is such a name and no
+/// more by the number itself.
 pub(crate) fn fill(text: &str) -> String {
     let numbers = [
         ("{{body_bytes}}", grouped(BODY_BYTES_MAX)),
@@ -27,12 +42,20 @@ pub(crate) fn fill(text: &str) -> String {
         ("{{client_id_chars}}", grouped(CLIENT_ID_CHARS_MAX)),
         ("{{idempotency_key_chars}}", grouped(IDEMPOTENCY_KEY_CHARS_MAX)),
         ("{{user_agent_chars}}", grouped(USER_AGENT_CHARS_MAX)),
+        ("{{quantity_max}}", grouped(Quantity::MAX)),
+        ("{{timeline_years}}", grouped(TIMELINE_YEARS_MAX)),
+        ("{{event_types}}", grouped(EVENT_TYPES_MAX)),
+        ("{{event_wait_seconds}}", EVENT_WAIT_SECONDS_MAX.to_string()),
+        ("{{user_ids}}", grouped(USER_IDS_MAX)),
     ];
-    numbers.into_iter().fold(text.to_owned(), |text, (name, number)| text.replace(name, &number))
+    numbers.into_iter().fold(text.to_owned(), |text, (name, number)| {
+        text.replace(&format!("\"{name}\""), &number).replace(name, &number)
+    })
 }
 
 /// A number with a comma before every three digits.
-fn grouped(number: usize) -> String {
+fn grouped(number: impl TryInto<u64>) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
     let (thousands, rest) = (number / 1_000, number % 1_000);
     if thousands == 0 { rest.to_string() } else { format!("{},{rest:03}", grouped(thousands)) }
 }
@@ -46,7 +69,8 @@ mod tests {
     #[test]
     fn numbers_are_filled_in_with_commas() {
         assert_eq!(fill("{{body_bytes}} and {{head_kib}} of {id}"), "65,536 and 16 of {id}");
-        assert_eq!(grouped(1_002_003), "1,002,003");
+        assert_eq!(fill(r#"{"maxItems": "{{user_ids}}"}"#), r#"{"maxItems": 50}"#);
+        assert_eq!(grouped(1_002_003_u32), "1,002,003");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use subscription_core::store::Key;
-use subscription_core::{Conflict, Error, ErrorKind, Faults, InvalidTransition, Unauthenticated};
+use subscription_core::{
+    Conflict, Error, ErrorKind, Faults, InvalidTransition, Managed, Unauthenticated,
+};
 
 use super::bounds;
 use super::rate::RateStatus;
@@ -304,6 +306,9 @@ fn members(error: &Error) -> Map<String, Value> {
             json!({ "holder": id })
         }
         Error::Conflict(Conflict::PaymentSettled { fields }) => json!({ "fields": fields }),
+        Error::Conflict(
+            Conflict::PaymentOfPeriod { fields } | Conflict::Managed(Managed { fields, .. }),
+        ) if !fields.is_empty() => json!({ "fields": fields }),
         Error::Stale { current, .. } => json!({ "current_version": current }),
         _ => Value::Null,
     };

@@ -22,6 +22,7 @@ pub(crate) mod routes;
 pub(crate) mod self_service;
 pub(crate) mod state;
 pub(crate) mod timeout;
+pub(crate) mod turned_clock;
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -125,6 +125,20 @@ impl Query {
         value.map_err(|_| wrong(name, "must be true or false"))
     }
 
+    /// A parameter that is one of these names.
+    pub(crate) fn one_of<T: Copy>(
+        &self,
+        name: &str,
+        values: &[(&str, T)],
+    ) -> Result<Option<T>, ApiError> {
+        let Some(text) = self.value(name) else { return Ok(None) };
+        let value = values.iter().find(|(other, _)| *other == text);
+        value.map(|(_, value)| Some(*value)).ok_or_else(|| {
+            let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+            wrong(name, format!("must be {}", names.join(" or ")))
+        })
+    }
+
     /// A parameter that is a whole number from 0 to `most`.
     pub(crate) fn number(&self, name: &str, most: u64) -> Result<Option<u64>, ApiError> {
         let Some(text) = self.value(name) else { return Ok(None) };

@@ -18,20 +18,22 @@ use super::rate::RouteLimit;
 use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
-    authentication, documents, entitlement, events, me, operations, payments, plans, subscriptions,
-    users,
+    authentication, billing, clock, documents, entitlement, events, me, operations, payments,
+    plans, subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 11] = [
+pub(crate) static AREAS: [&Area; 13] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
     &payments::AREA,
+    &billing::AREA,
     &users::AREA,
     &entitlement::AREA,
     &me::AREA,
     &events::AREA,
+    &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,
@@ -61,6 +63,23 @@ impl Area {
     pub(crate) const fn new(path: &'static str, routes: &'static [Route]) -> Self {
         Self { path, routes, is_private: false, any_host: false, for_operators: false }
     }
+}
+
+/// The settings that routes depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served<'a> {
+    /// The changes that people may make to their own subscriptions.
+    pub(crate) self_service: &'a [SelfService],
+    /// The service bills.
+    pub(crate) billing: bool,
+    /// The clock can be turned.
+    pub(crate) clock: bool,
+}
+
+impl Served<'_> {
+    /// Every route is served.
+    pub(crate) const ALL: Self =
+        Self { self_service: &SelfService::ALL, billing: true, clock: true };
 }
 
 /// True if responses to a path must not be cached.
@@ -99,6 +118,7 @@ pub(crate) type Handler = fn(Box<Call>) -> Answer;
 
 /// One route.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing of the route alone")]
 pub(crate) struct Route {
     /// A reference, because a `Method` has a destructor, which no `static` may run.
     pub(crate) method: &'static Method,
@@ -112,6 +132,10 @@ pub(crate) struct Route {
     pub(crate) body_is_optional: bool,
     /// The route is served only where people may make this change themselves.
     pub(crate) self_service: Option<SelfService>,
+    /// The route is served only where the service bills.
+    pub(crate) needs_billing: bool,
+    /// The route is served only where the clock can be turned.
+    pub(crate) needs_clock: bool,
     /// The rate limit of the route itself.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
@@ -142,14 +166,18 @@ impl Route {
             body_bytes_max,
             body_is_optional: false,
             self_service: None,
+            needs_billing: false,
+            needs_clock: false,
             limit: None,
             handler,
         }
     }
 
-    /// True if the route is served where people may make these changes themselves.
-    pub(crate) fn is_served(&self, self_service: &[SelfService]) -> bool {
-        self.self_service.is_none_or(|needed| self_service.contains(&needed))
+    /// True if the route is served with these settings.
+    pub(crate) fn is_served(&self, with: Served<'_>) -> bool {
+        self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
+            && (with.billing || !self.needs_billing)
+            && (with.clock || !self.needs_clock)
     }
 
     /// True if requests to this route carry an access token.
@@ -182,7 +210,7 @@ pub(crate) const fn post_empty(pattern: &'static str, needs: Needs, handler: Han
     Route::new(POST, pattern, needs, None, handler)
 }
 
-/// A `POST` without a body, or with an empty JSON object.
+/// A `POST` whose JSON body may be left out.
 pub(crate) const fn post_optional(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
     Route { body_is_optional: true, ..post(pattern, needs, handler) }
 }
@@ -219,13 +247,13 @@ pub(crate) fn find(
     method: &Method,
     segments: &[Cow<'_, str>],
     surface: Surface,
-    self_service: &[SelfService],
+    with: Served<'_>,
 ) -> Found {
     // HEAD is answered as GET, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let shown = || {
         let areas = AREAS.iter().filter(|area| surface == Surface::Whole || area.for_operators);
-        areas.flat_map(|area| area.routes).filter(|route| route.is_served(self_service))
+        areas.flat_map(|area| area.routes).filter(|route| route.is_served(with))
     };
     for route in shown().filter(|route| route.method == wanted) {
         if let Some(variable) = matches(route.pattern, segments) {
@@ -263,7 +291,7 @@ mod tests {
 
     fn find(method: &Method, path: &str) -> Found {
         let segments: Vec<_> = path.split('/').skip(1).map(Cow::from).collect();
-        super::find(method, &segments, Surface::Whole, &SelfService::ALL)
+        super::find(method, &segments, Surface::Whole, Served::ALL)
     }
 
     #[test]

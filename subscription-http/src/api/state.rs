@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
+use subscription_core::billing::Billing;
 use subscription_core::{CheckoutHosts, Clock, SubscriptionService};
 
 use super::clients::Clients;
@@ -16,10 +17,11 @@ use super::json_cache::JsonCaches;
 use super::long_polls::{EventSignal, LongPolls};
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
+use super::routes::Served;
 use super::self_service::SelfService;
+use super::turned_clock::TurnedClock;
 use super::{Api, Surface};
-use crate::metrics::Metrics;
-use crate::metrics::StoreMetrics;
+use crate::metrics::{ClockMetrics, Metrics, StoreMetrics};
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +63,8 @@ pub(crate) struct State {
     pub(crate) json_caches: JsonCaches,
     /// In the order of the enum, each once.
     pub(crate) self_service: Vec<SelfService>,
+    pub(crate) billing: Option<Billing>,
+    pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
 }
@@ -69,6 +73,15 @@ impl State {
     /// True for a proxy whose `x-forwarded-for` is believed.
     pub(crate) fn trusts(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.trusted_proxies.contains(&ip)
+    }
+
+    /// The settings that routes depend on.
+    pub(crate) fn served(&self) -> Served<'_> {
+        Served {
+            self_service: &self.self_service,
+            billing: self.billing.is_some(),
+            clock: self.turned_clock.is_some(),
+        }
     }
 }
 
@@ -98,6 +111,8 @@ impl ApiBuilder {
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
+            billing: None,
+            turned_clock: None,
             checkout_hosts: CheckoutHosts::default(),
             long_polls,
         })
@@ -153,6 +168,21 @@ impl ApiBuilder {
         self
     }
 
+    /// Bills subscriptions that the clock manages, through [`Billing::service`], which replaces the service of
+    /// the builder. Without this, callers manage every subscription, and the routes of billing do not exist.
+    pub fn billing(mut self, billing: Billing) -> Self {
+        self.0.service = billing.service().clone();
+        self.0.billing = Some(billing);
+        self
+    }
+
+    /// Serves `/clock`, where every caller can turn this clock; for development only. Without this the routes
+    /// do not exist. Give the same clock to the service.
+    pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
+        self.0.turned_clock = Some(Arc::new(clock));
+        self
+    }
+
     /// Makes checkout links at these hosts as their payment provider expects them.
     pub fn checkout_hosts(mut self, hosts: CheckoutHosts) -> Self {
         self.0.checkout_hosts = hosts;
@@ -162,6 +192,12 @@ impl ApiBuilder {
     /// Shows the counters of a [`TimedStore`](subscription_core::store::TimedStore) at `/metrics`.
     pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
         self.0.metrics = self.0.metrics.with_store(metrics);
+        self
+    }
+
+    /// Shows the numbers of background work at `/metrics`.
+    pub fn clock_metrics(mut self, metrics: &ClockMetrics) -> Self {
+        self.0.metrics = self.0.metrics.with_clock(metrics);
         self
     }
 

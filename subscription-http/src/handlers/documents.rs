@@ -53,7 +53,7 @@ async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn openapi(call: Box<Call>) -> Result<Reply, ApiError> {
-    prepared(&call, "application/json", openapi::document(&call.state.self_service))
+    prepared(&call, "application/json", openapi::document(call.state.served()))
 }
 
 async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {

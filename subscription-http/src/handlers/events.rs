@@ -9,6 +9,7 @@ use subscription_core::events::{Actor, RecordedEvent, Subject, TypePattern};
 use subscription_core::store::{EventPage, EventQuery};
 use subscription_core::{EventId, Timestamp, Version};
 
+use crate::api::bounds::{EVENT_TYPES_MAX, EVENT_WAIT_SECONDS_MAX};
 use crate::api::call::Call;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;
@@ -18,10 +19,6 @@ pub(crate) static AREA: Area =
     Area::new("/events", &[list("/events", scope(EventsRead), |call| Box::pin(read(call)))]);
 
 const PARAMETERS: [&str; 5] = ["after", "limit", "type", "subject_id", "wait"];
-/// The most patterns of one request.
-const TYPES_MAX: usize = 50;
-/// The longest wait for an event, in seconds.
-const WAIT_MAX: u64 = 25;
 
 #[derive(Serialize)]
 struct Shown<'p> {
@@ -48,7 +45,7 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &["type"])?;
     let after = query.number("after", i64::MAX.unsigned_abs())?;
-    let wait = Duration::from_secs(query.number("wait", WAIT_MAX)?.unwrap_or(0));
+    let wait = Duration::from_secs(query.number("wait", EVENT_WAIT_SECONDS_MAX)?.unwrap_or(0));
     let asked = EventQuery::after(after.unwrap_or(0), query.limit()?)
         // The ids of all kinds of records are written alike.
         .with_subject(query.read::<EventId>("subject_id")?.map(EventId::uuid))
@@ -62,7 +59,7 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
 
 /// The types that are asked for. Events of users, sessions and clients need a scope of their own.
 fn types(call: &Call) -> Result<Vec<TypePattern>, ApiError> {
-    let mut types: Vec<TypePattern> = call.query.read_few("type", TYPES_MAX)?;
+    let mut types: Vec<TypePattern> = call.query.read_few("type", EVENT_TYPES_MAX)?;
     let client = call.client()?;
     if types.iter().any(TypePattern::is_of_accounts) {
         client.require(UsersRead)?;

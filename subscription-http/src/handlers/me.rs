@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
-use subscription_core::{Error, NoInput, Plan, Slug, Subscription, UserId};
+use subscription_core::{Action, Error, NoInput, Plan, Slug, Subscription, UserId};
 
 use super::entitlement;
 use crate::api::bodies::{MySubscription, PageBody};
@@ -80,14 +80,13 @@ async fn plan_of(call: &Call, subscription: &Subscription) -> Result<Option<Arc<
 
 /// A subscription, with the changes that its user may make now.
 fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MySubscription<'a> {
-    let now = call.service().now();
     let mut actions = call.state.self_service.clone();
-    actions.retain(|action| {
-        let change = match action {
-            SelfService::Cancel => subscription.cancel(now),
-            SelfService::Resume => subscription.resume(now),
+    actions.retain(|change| {
+        let action = match change {
+            SelfService::Cancel => Action::Cancel(None),
+            SelfService::Resume => Action::Uncancel,
         };
-        matches!(change, Ok(Some(_)))
+        call.service().allows(subscription, action)
     });
     MySubscription::new(subscription, plan, actions)
 }
@@ -100,24 +99,19 @@ async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
-    call.input(NoInput::from_json)?;
-    let changed = call.service().cancel_of(user(&call).await?, call.path("id")?).await;
-    changed_one(&call, changed).await
+    act(&call, Action::Cancel(None)).await
 }
 
 async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
-    call.input(NoInput::from_json)?;
-    let changed = call.service().resume_of(user(&call).await?, call.path("id")?).await;
-    changed_one(&call, changed).await
+    act(&call, Action::Uncancel).await
 }
 
-/// A subscription after its change. What is not the caller's is refused in the same bytes as what does not
-/// exist.
-async fn changed_one(
-    call: &Call,
-    changed: Result<Arc<Subscription>, Error>,
-) -> Result<Reply, ApiError> {
-    let changed = match changed {
+/// Applies a verb to a subscription of the caller. What is not the caller's is refused in the same bytes as what
+/// does not exist.
+async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
+    let user_id = user(call).await?;
+    let changed = match call.service().act_of(user_id, call.path("id")?, action).await {
         Err(Error::NotFound { .. }) => return Err(Refusal::NotFound.into()),
         changed => changed?,
     };

@@ -1,6 +1,8 @@
 //! The routes and handlers of each area. No handler holds a rule of the domain.
 
 pub(crate) mod authentication;
+pub(crate) mod billing;
+pub(crate) mod clock;
 pub(crate) mod documents;
 pub(crate) mod entitlement;
 pub(crate) mod events;

@@ -9,6 +9,7 @@ use subscription_core::events::Actor;
 use subscription_core::store::UserFilter;
 
 use crate::api::bodies::{AccountBody, SessionBody, UserBody};
+use crate::api::bounds::USER_IDS_MAX;
 use crate::api::call::Call;
 use crate::api::error::ApiError;
 use crate::api::query::Query;
@@ -32,9 +33,6 @@ pub(crate) static AREA: Area = Area {
 
 const FILTERS: [&str; 3] = ["email", "email_starts_with", "id"];
 
-/// The largest number of ids of a list.
-const IDS_MAX: usize = 50;
-
 fn filter(query: &Query) -> Result<UserFilter, ApiError> {
     query.expect_one_of(&FILTERS)?;
     if let Some(email) = query.read("email")? {
@@ -43,7 +41,7 @@ fn filter(query: &Query) -> Result<UserFilter, ApiError> {
     if let Some(prefix) = query.read("email_starts_with")? {
         return Ok(UserFilter::EmailPrefix(prefix));
     }
-    let ids = query.read_few("id", IDS_MAX)?;
+    let ids = query.read_few("id", USER_IDS_MAX)?;
     Ok(if ids.is_empty() { UserFilter::All } else { UserFilter::Ids(ids) })
 }
 

@@ -1,5 +1,6 @@
 //! The metrics of `/metrics`: requests by route and status, their durations, and refusals.
 
+mod clock;
 mod store;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::routes::{self, Route};
+pub use clock::ClockMetrics;
 pub use store::StoreMetrics;
 
 /// The metrics of one [`Api`](crate::Api).
@@ -97,6 +99,12 @@ impl Metrics {
     /// Adds the metrics of a store.
     pub(crate) fn with_store(mut self, store: &StoreMetrics) -> Self {
         store.register(&mut self.registry);
+        self
+    }
+
+    /// Adds the metrics of background work.
+    pub(crate) fn with_clock(mut self, clock: &ClockMetrics) -> Self {
+        clock.register(&mut self.registry);
         self
     }
 

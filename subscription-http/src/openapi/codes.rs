@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// The codes by status, as in the contract.
-pub(super) static CODES: [Code; 48] = [
+pub(super) static CODES: [Code; 55] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),
     (
@@ -48,6 +48,21 @@ pub(super) static CODES: [Code; 48] = [
     (409, "plan_inactive", "The plan takes no new subscriptions."),
     (409, "invalid_transition", "The lifecycle does not allow the step."),
     (409, "payment_settled", "Money has changed hands: the fields are fixed."),
+    (
+        409,
+        "managed_by_clock",
+        "The clock sets these fields: use cancel, pause or resume, or set managed_by to caller.",
+    ),
+    (409, "managed_by_provider", "A payment provider manages the subscription."),
+    (409, "managed_by_caller", "Callers manage the subscription: set managed_by to clock first."),
+    (409, "already_subscribed", "The user has a live subscription already; holder is its id."),
+    (409, "payment_open", "A payment of the subscription has failed and is not paid yet."),
+    (
+        409,
+        "payment_of_period",
+        "The payment is for a period: its fields are fixed, and no other is made for the period.",
+    ),
+    (409, "change_scheduled", "Another change of the subscription is scheduled."),
     (409, "idempotency_in_progress", "A request with this key is under way: try again."),
     (410, "events_forgotten", "Events that were not read are deleted: read the records anew."),
     (412, "precondition_failed", "The record is no longer at the version of If-Match."),

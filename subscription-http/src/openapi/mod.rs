@@ -19,13 +19,15 @@ use subscription_core::auth::Scope;
 use self::codes::CODES;
 use self::operations::{Area, Operation, areas};
 use crate::api::bounds;
-use crate::api::routes::{self, Needs, Route};
+use crate::api::routes::{self, Needs, Route, Served};
 use crate::api::self_service::SelfService;
 
 pub(crate) use self::text::Prepared;
 
-/// A document for each set of changes that people may make themselves.
-static DOCUMENTS: [OnceLock<Prepared>; 4] = [const { OnceLock::new() }; 4];
+/// A document for each set of changes that people may make themselves, without billing and with it, without
+/// `/clock` and with it.
+static DOCUMENTS: [[[OnceLock<Prepared>; 4]; 2]; 2] =
+    [const { [const { [const { OnceLock::new() }; 4] }; 2] }; 2];
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
 ///
@@ -35,26 +37,28 @@ static DOCUMENTS: [OnceLock<Prepared>; 4] = [const { OnceLock::new() }; 4];
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn openapi_json() -> &'static str {
-    openapi_json_for(&SelfService::ALL)
+    document(Served::ALL).text()
 }
 
-/// The OpenAPI 3.1 document of an [`Api`](crate::Api) where people may make these changes to their own
-/// subscriptions.
-pub fn openapi_json_for(self_service: &[SelfService]) -> &'static str {
-    document(self_service).text()
+/// The OpenAPI 3.1 document of an [`Api`](crate::Api) that bills, where people may make these changes to their
+/// own subscriptions, and where the clock can be turned or not.
+pub fn openapi_json_for(self_service: &[SelfService], clock: bool) -> &'static str {
+    document(Served { self_service, clock, ..Served::ALL }).text()
 }
 
 /// The document, ready to be sent.
-pub(crate) fn document(self_service: &[SelfService]) -> &'static Prepared {
-    let [none, cancel, resume, both] = &DOCUMENTS;
-    let may = |change| self_service.contains(&change);
+pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
+    let [without_billing, with_billing] = &DOCUMENTS;
+    let [without_clock, with_clock] = if with.billing { with_billing } else { without_billing };
+    let [none, cancel, resume, both] = if with.clock { with_clock } else { without_clock };
+    let may = |change| with.self_service.contains(&change);
     let document = match (may(SelfService::Cancel), may(SelfService::Resume)) {
         (false, false) => none,
         (true, false) => cancel,
         (false, true) => resume,
         (true, true) => both,
     };
-    document.get_or_init(|| Prepared::new(compose(self_service)))
+    document.get_or_init(|| Prepared::new(compose(with)))
 }
 
 /// The document, with its members in the order in which people read them.
@@ -70,7 +74,7 @@ struct Document<'a> {
     codes: Vec<Value>,
 }
 
-fn compose(self_service: &[SelfService]) -> String {
+fn compose(with: Served<'_>) -> String {
     let components =
         serde_json::from_str(include_str!("components.json")).unwrap_or(RawValue::NULL);
     let areas = areas();
@@ -88,8 +92,8 @@ fn compose(self_service: &[SelfService]) -> String {
             { "url": ".", "description": "Where this document came from." },
             { "url": "http://127.0.0.1:8080", "description": "The server at its default address." },
         ]),
-        tags: areas.iter().map(tag).collect(),
-        paths: paths(&areas, self_service),
+        tags: areas.iter().filter(|area| is_served(area, with)).map(tag).collect(),
+        paths: paths(&areas, with),
         components,
         codes: CODES.iter().map(code).collect(),
     };
@@ -106,9 +110,14 @@ fn described(areas: &[Area]) -> impl Iterator<Item = (&Area, &Operation, &'stati
     })
 }
 
-fn paths(areas: &[Area], self_service: &[SelfService]) -> text::Ordered<text::Ordered<Value>> {
+/// True if an operation of the area is served.
+fn is_served(area: &Area, with: Served<'_>) -> bool {
+    described(std::slice::from_ref(area)).any(|(_, _, route)| route.is_served(with))
+}
+
+fn paths(areas: &[Area], with: Served<'_>) -> text::Ordered<text::Ordered<Value>> {
     let mut paths = text::Ordered::<text::Ordered<Value>>::default();
-    let served = described(areas).filter(|(_, _, route)| route.is_served(self_service));
+    let served = described(areas).filter(|(_, _, route)| route.is_served(with));
     for (area, operation, route) in served {
         let methods = paths.entry(route.pattern);
         *methods.entry(&route.method.as_str().to_ascii_lowercase()) =

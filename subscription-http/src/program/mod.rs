@@ -1,15 +1,21 @@
 //! The program: its commands, and the command line that they are read from.
 
+mod billing;
+mod billing_pause;
 mod clients;
 mod demo;
 mod events;
+mod jobs;
 mod keys;
+mod leader;
 mod log;
 mod open;
+mod process_clock;
 mod serve;
 mod settings;
 mod signals;
 mod transfer;
+mod upkeep;
 
 use std::fmt;
 use std::io::Write as _;
@@ -17,12 +23,14 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use self::billing_pause::BillingCommand;
 use self::clients::ClientCommand;
 use self::demo::Demo;
 use self::events::EventsCommand;
 use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
+use self::settings::ClockKind;
 pub(crate) use self::settings::Settings;
 
 /// A server for plans, subscriptions and payments over HTTP.
@@ -63,12 +71,20 @@ enum Command {
     Import {
         /// The exported file.
         file: PathBuf,
+        /// Move to another database: go on with the billing, and with a clock that was turned, as they were.
+        /// Without this the billing is paused until `billing resume`.
+        #[arg(long)]
+        as_is: bool,
     },
+    /// Resume the billing, which an import pauses, or look at it.
+    #[command(subcommand)]
+    Billing(BillingCommand),
     /// Print the events of a running server, one JSON object a line.
     Events(EventsCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. The routes of --self-service are in it only where it is set.
+    /// Print the OpenAPI document. The routes of --self-service and of --clock manual are in it only where they
+    /// are set.
     Openapi,
 }
 
@@ -140,11 +156,13 @@ impl Program {
             Command::Client(command) => clients::run(command, &settings).await,
             Command::Key(KeyCommand::Rotate) => rotate(&settings),
             Command::Export { file } => transfer::export(&settings, &file).await,
-            Command::Import { file } => transfer::import(&settings, &file).await,
+            Command::Import { file, as_is } => transfer::import(&settings, &file, as_is).await,
+            Command::Billing(command) => billing_pause::run(command, &settings).await,
             Command::Events(command) => events::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                print(subscription_http::openapi_json_for(&settings.self_service));
+                let has_clock = settings.clock == ClockKind::Manual;
+                print(subscription_http::openapi_json_for(&settings.self_service, has_clock));
                 Ok(())
             }
         }

@@ -1,18 +1,20 @@
-//! Serves requests until a signal stops it, and deletes expired records meanwhile.
+//! Serves requests until a signal stops it, and does the background work meanwhile.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
-use subscription_core::auth::Authentication;
-use subscription_core::{Error, SubscriptionService};
-use subscription_http::{Api, Limits, Server};
+use subscription_core::Clock as _;
+use subscription_http::{Api, ClockMetrics, Limits, Server};
 
+use super::billing::BillingJob;
+use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
 use super::open::Ready;
+use super::process_clock::ClockControl;
 use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
+use super::upkeep::Upkeep;
 use super::{Failure, print};
 
 /// Open files reserved for everything but connections from callers and to the database.
@@ -22,10 +24,14 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, service, auth, keys, listener, metrics_listener } =
+    let Ready { opened, billing, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
-    let forgotten = Arc::new(AtomicU64::new(0));
+    let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
+    let service = billing.service().clone();
+    let store = Arc::clone(&opened.store);
+    let billing_job = BillingJob::new(billing.clone(), store, clock_metrics.clone());
     let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
+        .billing(billing)
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
         .self_service(&settings.self_service)
@@ -33,10 +39,19 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         .rate_limits(&settings.rate_limits())
         .store_metrics(&opened.metrics)
         .event_signal(&opened.event_signal)
-        .forgotten_events(Arc::clone(&forgotten))
+        .forgotten_events(Arc::clone(&forgotten_events))
+        .clock_metrics(&clock_metrics)
         .lost_log_lines(log.lost());
     if settings.mode == Mode::Development {
         api = api.believe_every_client();
+    }
+    if let Some(clock) = &opened.process_clock {
+        tracing::warn!(now = %clock.now(), "the clock is manual: POST /clock/advance turns it");
+        api = api.turned_clock(ClockControl::new(
+            Arc::clone(clock),
+            billing_job.clone(),
+            billing_job.turn(),
+        ));
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
@@ -48,25 +63,29 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!(address = %metrics.address()?, "metrics are served");
     }
     print(&format!("listening on http://{}", server.address()?));
-    let events = OldEvents { kept: settings.keep_events.0, forgotten };
-    let deleting = tokio::spawn(delete_expired(service, auth, events));
-    let (stopping, mut stopped) = tokio::sync::watch::channel(());
-    let stop = async {
+    let events_kept = settings.keep_events.0;
+    let upkeep = Arc::new(Upkeep { service, auth, events_kept, forgotten_events });
+    let (jobs, clock): (Vec<Arc<dyn Job>>, _) =
+        (vec![upkeep, Arc::new(billing_job)], opened.clock());
+    let background = BackgroundWork { jobs, clock, metrics: clock_metrics };
+    let (stopping, stop) = Stop::new();
+    let (leader, stop_jobs) = (opened.leader(), stop.clone());
+    let background = tokio::spawn(async move { background.run(&*leader, &stop_jobs).await });
+    let stopped = async {
         signals.recv().await;
         tracing::info!("stopping: waiting for requests in flight");
         drop(stopping);
     };
     let serve_metrics = async {
         if let Some(metrics) = metrics {
-            // Nothing is ever sent: `changed` returns when the sender is dropped.
-            metrics.run(async { stopped.changed().await.unwrap_or_default() }).await;
+            metrics.run(async { stop.wait().await }).await;
         }
     };
-    let (finished, ()) = tokio::join!(server.run(stop), serve_metrics);
+    let (finished, ()) = tokio::join!(server.run(stopped), serve_metrics);
     if !finished {
         tracing::warn!("stop timed out: requests in flight were cut off");
     }
-    deleting.abort();
+    background.await.ok();
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -109,55 +128,4 @@ fn log_start(settings: &Settings) -> Result<(), Failure> {
         tracing::warn!("the database is in memory: all records are lost when the process ends");
     }
     Ok(())
-}
-
-/// Finishes account deletions that were interrupted, and deletes sessions that ended long ago, expired
-/// idempotency records and old events: at the start, and every minute.
-async fn delete_expired(service: SubscriptionService, auth: Authentication, events: OldEvents) {
-    let mut turn = tokio::time::interval(Duration::from_mins(1));
-    loop {
-        turn.tick().await;
-        let accounts = auth.finish_deletions().await;
-        let sessions = auth.forget_ended_sessions().await;
-        let requests = service.forget_expired_idempotency().await;
-        let events = events.delete(&service).await;
-        match (accounts, sessions, requests, events) {
-            (Ok(0), Ok(0), Ok(0), Ok(0)) => {}
-            (Ok(accounts), Ok(sessions), Ok(requests), Ok(events)) => {
-                tracing::debug!(accounts, sessions, requests, events, "expired records deleted");
-            }
-            (Err(error), _, _, _)
-            | (_, Err(error), _, _)
-            | (_, _, Err(error), _)
-            | (_, _, _, Err(error)) => {
-                tracing::warn!(%error, "expired records could not be deleted");
-            }
-        }
-    }
-}
-
-/// The retention of events.
-struct OldEvents {
-    /// How long they are kept; `None` is for ever.
-    kept: Option<Duration>,
-    /// The number of deleted events, for `/metrics`.
-    forgotten: Arc<AtomicU64>,
-}
-
-impl OldEvents {
-    /// Deletes all that are too old, a batch in each commit.
-    async fn delete(&self, service: &SubscriptionService) -> Result<u64, Error> {
-        let (Some(kept), mut deleted) = (self.kept, 0) else { return Ok(0) };
-        let before = service.now().saturating_sub(kept);
-        loop {
-            let batch = service.forget_events_before(before).await? as u64;
-            if batch == 0 {
-                return Ok(deleted);
-            }
-            deleted += batch;
-            if self.forgotten.fetch_add(batch, Ordering::Relaxed) == 0 {
-                tracing::warn!(%before, "events before this time are deleted, as --keep-events says");
-            }
-        }
-    }
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
 use super::open::Opened;
 use super::settings::{Database, Settings};
-use super::{Failure, print};
+use super::{Failure, billing_pause, print, process_clock};
 
 /// Writes all records to a file that does not exist yet.
 pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failure> {
@@ -47,8 +47,8 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// Reads an exported file into an empty database.
-pub(crate) async fn import(settings: &Settings, path: &Path) -> Result<(), Failure> {
+/// Reads an exported file into an empty database, and pauses its billing unless the file is taken as it is.
+pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Result<(), Failure> {
     let failure =
         |error: std::io::Error| Failure(format!("cannot read {}: {error}", path.display()));
     let file = File::open(path).map_err(failure)?;
@@ -63,10 +63,35 @@ pub(crate) async fn import(settings: &Settings, path: &Path) -> Result<(), Failu
         })
         .await;
     bar.finish_and_clear();
+    let finished = match imported {
+        Ok(_) if !as_is => pause(&opened).await,
+        _ => Ok(false),
+    };
     opened.close().await;
     let records = imported?.total();
     print(&format!("read {records} records into {:?}", settings.database()?));
+    if as_is {
+        return Ok(());
+    }
+    if finished? {
+        print("the clock of the exported database was turned: here it is the machine's again");
+    }
+    print("billing is paused: check the records, then run subscription-http billing resume");
     Ok(())
+}
+
+/// Pauses the billing, and deletes the offset of a clock that was turned; true if there was one.
+async fn pause(opened: &Opened) -> Result<bool, Failure> {
+    let paused = billing_pause::begin(&opened.store, opened.clock().now()).await;
+    paused.map_err(|error| {
+        let error = Failure::from(error);
+        Failure(format!("the records are imported, but billing is not paused: {error}"))
+    })?;
+    let turned = process_clock::document(&opened.store).await?;
+    if let Some(turned) = &turned {
+        billing_pause::remove(&opened.store, turned).await?;
+    }
+    Ok(turned.is_some())
 }
 
 async fn open(settings: &Settings) -> Result<Opened, Failure> {

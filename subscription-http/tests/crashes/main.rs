@@ -8,10 +8,12 @@
 
 mod audit;
 mod backup;
+mod billing;
 mod deletions;
 mod http;
 mod instances;
 mod kills;
+mod leaders;
 mod ledger;
 mod load;
 mod outages;
@@ -26,17 +28,35 @@ fn main() {
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
     let groups = [
-        (None, vec![kills::trials(), stops::trials(), backup::trials(), deletions::trials()]),
+        (
+            None,
+            vec![
+                kills::trials(),
+                stops::trials(),
+                backup::trials(),
+                deletions::trials(),
+                billing::trials(),
+            ],
+        ),
         (
             no_server,
             vec![
                 kills::trials_with_postgres(),
                 deletions::trials_with_postgres(),
                 instances::trials(),
+                leaders::trials(),
+                billing::trials_with_postgres(),
                 stops::trials_with_postgres(),
             ],
         ),
-        (no_binaries, vec![outages::trials()]),
+        (
+            no_binaries,
+            vec![
+                outages::trials(),
+                leaders::trials_with_a_server_of_their_own(),
+                billing::trials_with_a_server_of_their_own(),
+            ],
+        ),
     ];
     needs::run(groups, place::stop)
 }

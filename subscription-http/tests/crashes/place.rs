@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-fn blocking<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn blocking<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(1).enable_all().build().unwrap().block_on(work)
 }

@@ -92,8 +92,12 @@ impl Running {
 
     /// Asks it to end.
     pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
         // The shell's own `kill`: not every machine has the program.
-        let script = format!("kill -s TERM {}", self.child.id());
+        let script = format!("kill -s {name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     }
 

@@ -210,7 +210,7 @@ fn everything_moves_from_one_file_to_another_and_back_the_same() {
 
     let told = said(command_in(&here).args(["export", &file(&here, "all.jsonl")]));
     assert!(told.starts_with("wrote 2 records"), "{told}");
-    said(command_in(&there).args(["import", &file(&here, "all.jsonl")]));
+    said(command_in(&there).args(["import", "--as-is", &file(&here, "all.jsonl")]));
     said(command_in(&there).args(["export", &file(&there, "again.jsonl")]));
 
     let text = |name: String| std::fs::read_to_string(name).unwrap();

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails panics")]
 
+mod billing;
+mod clock;
 mod commands;
 mod demo;
 mod events;

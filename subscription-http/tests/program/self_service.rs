@@ -38,11 +38,18 @@ fn people_may_change_what_a_flag_a_variable_or_the_file_lists_and_nothing_by_def
 #[test]
 fn the_command_prints_the_document_of_its_settings() {
     let (none, _) = run(command_in(&folder()).arg("openapi"));
-    let (both, _) = run(command_in(&folder()).args(["openapi", "--self-service", "cancel,resume"]));
+    let (both, _) = run(command_in(&folder()).args([
+        "openapi",
+        "--self-service",
+        "cancel,resume",
+        "--clock",
+        "manual",
+    ]));
 
     let text = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
     let (none, both) = (text(none), text(both));
     assert!(none.contains("/me/entitlement") && !none.contains("/me/subscriptions/{id}"), "{none}");
+    assert!(!none.contains("/clock/advance"), "{none}");
     assert_eq!(both.trim_end(), subscription_http::openapi_json());
 }
 

@@ -21,6 +21,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_plan_changed_by_one_is_new_on_the_other_at_once,
         a_plan_deleted_by_one_is_gone_from_the_other_at_once,
         without_the_channel_a_plan_is_new_after_the_lag,
+        one_of_several_holds_the_lock_of_the_leader_until_its_connection_ends,
+        a_holder_that_falls_silent_loses_the_lock,
     ]
 }
 
@@ -134,4 +136,41 @@ async fn without_the_channel_a_plan_is_new_after_the_lag() {
         other.store.get_as::<Plan>(&first.id).await.unwrap().as_deref() == Some(&second)
     })
     .await;
+}
+
+async fn opened(schema: &str) -> PostgresStore {
+    PostgresOptions::url(shared()).unwrap().schema(schema).open().await.unwrap()
+}
+
+async fn one_of_several_holds_the_lock_of_the_leader_until_its_connection_ends() {
+    let schema = fresh_schema(shared()).await;
+    let (first, second) = (opened(&schema).await, opened(&schema).await);
+    let elsewhere = opened(&fresh_schema(shared()).await).await;
+    let (leader, follower) = (first.leader_lock(), second.leader_lock());
+
+    assert!(leader.holds().await.is_some());
+    assert!(leader.holds().await.is_some(), "it still does");
+    assert!(follower.holds().await.is_none());
+    assert!(elsewhere.leader_lock().holds().await.is_some(), "another schema, another lock");
+
+    drop(leader);
+    let begun = Instant::now();
+    while follower.holds().await.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the lock is not free");
+    }
+}
+
+async fn a_holder_that_falls_silent_loses_the_lock() {
+    let schema = fresh_schema(shared()).await;
+    let (first, second) = (opened(&schema).await, opened(&schema).await);
+    let (silent, follower) = (first.leader_lock(), second.leader_lock());
+    assert!(silent.holds().await.is_some());
+
+    let begun = Instant::now();
+    while follower.holds().await.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the lock is not free");
+    }
+
+    assert!(silent.holds().await.is_none(), "its session has ended");
+    assert!(silent.holds().await.is_none(), "and the lock is another's");
 }

@@ -2,10 +2,12 @@
 
 mod abandoned;
 mod explained;
+mod groups;
 mod index_costs;
 mod instances;
 mod limits;
 mod outages;
+mod shared_reads;
 
 use subscription_core::store::{PostgresOptions, PostgresStore};
 use test_support::cluster::{Shared, fresh_schema};
@@ -34,8 +36,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut all = conformance("postgres", fresh);
     all.extend(lives::trials("postgres", fresh));
     all.extend(abandoned::trials());
+    all.extend(groups::trials());
     all.extend(instances::trials());
     all.extend(limits::trials());
+    all.extend(shared_reads::trials());
     all
 }
 

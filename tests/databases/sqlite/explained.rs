@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
 use subscription_core::store::{
-    EmailKey, Position, SessionQuery, SortKey, Store as _, StoreExt as _, UserFilter, UserQuery,
+    DuePayments, DueSubscriptions, EmailKey, Position, Query, SessionQuery, SortKey, Store as _,
+    StoreExt as _, UniqueValue, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
-use subscription_core::Timestamp;
 use subscription_core::store::{
     EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
+use subscription_core::{PaymentStatus, Timestamp};
 use test_support::million::{
     COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
 };
@@ -35,6 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
         users_and_their_sessions_are_found_by_an_index,
         events_of_a_record_are_found_by_an_index,
+        what_is_due_is_found_by_an_index,
     ]
 }
 
@@ -295,6 +297,52 @@ async fn events_of_a_record_are_found_by_an_index() {
         store.events(&query).await.unwrap();
         let plan = plan(&mut outsider, &overheard.last()).await;
 
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
+    }
+}
+
+async fn what_is_due_is_found_by_an_index() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+    let (until, nobody) = (Timestamp::MAX, uuid::Uuid::max());
+    let further = Position { key: SortKey::DueAt(Timestamp::MIN), id: nobody };
+    let subscriptions = DueSubscriptions::until(until);
+    let payments = DuePayments::until(PaymentStatus::Failed, until);
+
+    let mut statements = Vec::new();
+    for query in [
+        Query::DueSubscriptions(subscriptions.clone()),
+        Query::DueSubscriptions(subscriptions.with_after(further.clone())),
+        Query::DuePayments(payments.clone()),
+        Query::DuePayments(payments.with_after(further)),
+        Query::DuePayments(DuePayments::until(PaymentStatus::Pending, until)),
+    ] {
+        store.list(&query).await.unwrap();
+        statements.push(overheard.last());
+    }
+    store.find(UniqueValue::LiveKey("key")).await.unwrap();
+    statements.push(overheard.last());
+    store.find(UniqueValue::PaymentPeriod(nobody.into(), until)).await.unwrap();
+    statements.push(overheard.last());
+
+    let indexes = [
+        "subscriptions_due (next_action_at<?)",
+        "subscriptions_due ((next_action_at,id)>(?,?) AND next_action_at<?)",
+        "payments_to_retry (next_attempt_at<?)",
+        "payments_to_retry ((next_attempt_at,id)>(?,?) AND next_attempt_at<?)",
+        "payments_to_collect (status=? AND due_at<?)",
+        "subscriptions_live (live_key=?)",
+        "payments_period (subscription_id=? AND whole_period=?)",
+    ];
+    for (statement, index) in statements.iter().zip(indexes) {
+        let plan = plan(&mut outsider, statement).await;
         assert_eq!(plan.len(), 1, "{plan:?}");
         assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
     }

@@ -99,6 +99,9 @@ fn with(file: &str, edits: &[(usize, &str, Value)]) -> String {
     })
 }
 
+/// What a payment asks for, for a period with this start and `END` for its end.
+const ASKED: &str = r#"{"kind":"renewal","period_start":"2025-01-31T00:00:00Z","period_end":"END","due_at":"2025-01-31T00:00:00Z","attempt":1,"next_attempt_at":null,"retries":0,"value":1,"cycle":"monthly"}"#;
+
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
 
 async fn all_at_once(store: &impl Movable) {
@@ -149,6 +152,7 @@ type Edit = (usize, &'static str, Value);
 fn of_subscriptions() -> Vec<Case> {
     let (early, start) = (json!("1970-01-01T00:00:00Z"), json!("2025-01-31T00:00:00Z"));
     let line = SUBSCRIPTION;
+    let (credit, due) = (r#"{"credit":1}"#, r#"{"next_action_at":"2025-01-31T00:00:00Z"}"#);
     vec![
         (
             vec![(line, "starts_at", start.clone()), (line, "renews_at", early.clone())],
@@ -166,6 +170,22 @@ fn of_subscriptions() -> Vec<Case> {
         (
             vec![(line, "is_active", json!(true)), (line, "blocked", json!(true))],
             "line 3: is_active must not be true: it is blocked",
+        ),
+        (
+            vec![(line, "managed_by", json!("clock")), (line, "billing", json!(null))],
+            "line 3: price must be set: the clock manages the subscription",
+        ),
+        (
+            vec![(line, "managed_by", json!("clock")), (line, "billing", json!(credit))],
+            "line 3: currency must be set: the clock manages the subscription",
+        ),
+        (
+            vec![(line, "managed_by", json!("provider")), (line, "billing", json!(due))],
+            "line 3: next_action_at must be null: managed_by is provider",
+        ),
+        (
+            vec![(line, "billing", json!("{"))],
+            "line 3: EOF while parsing an object at line 1 column 1",
         ),
     ]
 }
@@ -186,6 +206,10 @@ fn of_payments() -> Vec<Case> {
             "line 4: settled must be true: it is succeeded",
         ),
         (vec![(line, "version", json!(0))], "line 4: version must be 1 at least"),
+        (
+            vec![(line, "asked", json!(ASKED.replace("END", "2025-01-31T00:00:00Z")))],
+            "line 4: period_end must be after period_start",
+        ),
     ]
 }
 
@@ -284,16 +308,29 @@ async fn one_value_twice(store: &impl Movable) {
     let home = sqlite::fresh().await;
     Household::new().fill(&home, 2).await;
     let file = String::from_utf8(home.moved_out().await).unwrap();
-    let file = with(&file, &[(2, "slug", json!("same")), (3, "slug", json!("same"))]);
     let empty = store.moved_out().await;
+    let asked = ASKED.replace("END", "2025-02-28T00:00:00Z");
+    let period =
+        [("subscription_id", json!(NOBODY)), ("status", json!("pending")), ("asked", json!(asked))];
+    for (lines, edits, named) in [
+        ([2, 3], vec![("slug", json!("same"))], "slug"),
+        ([4, 5], vec![("live_key", json!("same"))], "live"),
+        ([6, 7], period.to_vec(), "period"),
+    ] {
+        let edit = |line| edits.iter().map(move |(field, value)| (line, *field, value.clone()));
+        let edits: Vec<_> = lines.into_iter().flat_map(edit).collect();
+        let file = with(&file, &edits);
 
-    let refused = store.move_in(file.as_bytes()).await.unwrap_err();
+        let refused = store.move_in(file.as_bytes()).await.unwrap_err();
 
-    let faults = faults(&refused);
-    assert_eq!(faults.len(), 1, "{faults:?}");
-    assert!(faults[0].starts_with("one of lines 2 to 3: "), "{faults:?}");
-    assert!(faults[0].contains("slug"), "{faults:?}");
-    assert_eq!(store.moved_out().await, empty);
+        let faults = faults(&refused);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        let [first, last] = lines;
+        let place = format!("one of lines {first} to {last}: ");
+        assert!(faults[0].starts_with(&place), "{faults:?}");
+        assert!(faults[0].contains(named), "{faults:?}");
+        assert_eq!(store.moved_out().await, empty);
+    }
 }
 
 async fn two_records_with_one_value_of_what_is_unique_are_refused() {

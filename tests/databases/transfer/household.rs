@@ -9,13 +9,15 @@ use subscription_core::auth::{
     Scope, Session, User,
 };
 use subscription_core::events::{Actor, Change, Event, Subject};
+use subscription_core::payments::{Asked, PaymentKind};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
     IdempotencyResult, Operation, Record,
 };
+use subscription_core::subscriptions::{BillingState, ManagedBy, Quantity, ScheduledChange};
 use subscription_core::{
-    BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId,
+    Amount, BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId,
     Randomness as _, SeededRandomness, SessionId, Store, Subscription, SubscriptionId,
     SubscriptionStatus, Timestamp, UserId, Version,
 };
@@ -162,6 +164,8 @@ impl Household {
         plan.tier = self.pick([0, 10_000]).try_into().unwrap();
         plan.is_active = self.chance();
         plan.metadata = self.metadata();
+        plan.currency = self.maybe(|| parsed("EUR")).filter(|_| plan.price.value().scale() <= 2);
+        plan.trial_period = self.maybe(|| parsed(self.pick(["P14D", "P1M"])));
         (plan.created_at, plan.updated_at) = (self.time(), self.time());
         plan
     }
@@ -171,6 +175,7 @@ impl Household {
         let (starts_at, blocked) = (self.time(), self.chance());
         let not_before = |time: Timestamp| time.max(starts_at);
         let is_over = matches!(status, SubscriptionStatus::Cancelled | SubscriptionStatus::Expired);
+        let managed_by = self.pick(ManagedBy::ALL);
         Subscription {
             id: SubscriptionId::new(self.time(), &self.random).unwrap(),
             user_id: user.id,
@@ -188,7 +193,47 @@ impl Household {
             version: Version::FIRST,
             blocked,
             anchor_at: self.maybe(|| self.time()),
+            managed_by,
+            quantity: Quantity::new(self.pick([1, 1_000_000])).unwrap(),
+            billing: self.billing(managed_by, starts_at, plan),
+            live_key: self.maybe(|| format!("{} é", self.made).into()),
         }
+    }
+
+    /// The clock always has one.
+    fn billing(
+        &self,
+        managed_by: ManagedBy,
+        starts_at: Timestamp,
+        plan: &Plan,
+    ) -> Option<Box<BillingState>> {
+        let by_clock = managed_by == ManagedBy::Clock;
+        let (price, currency) = self.pick([("0", "EUR"), ("19.90", "EUR"), ("1.000", "KWD")]);
+        let (price, currency) = (parsed(price), parsed(currency));
+        let scheduled = ScheduledChange::ChangePlan {
+            subscription_plan_id: plan.id,
+            billing_cycle: plan.billing_cycle,
+            price,
+            currency,
+            quantity: Quantity::ONE,
+        };
+        let pause = ScheduledChange::Pause { resumes_at: self.maybe(|| self.time()) };
+        let state = BillingState {
+            price: Some(price),
+            currency: Some(currency),
+            credit: price,
+            trial_ends_at: self.maybe(|| self.time()).filter(|end| *end > starts_at),
+            resumes_at: self.maybe(|| self.time()),
+            current_period_start: self.maybe(|| self.time()),
+            past_due_since: self.maybe(|| self.time()),
+            next_action_at: by_clock.then(|| self.time()),
+            scheduled_change: self.pick([None, Some(scheduled), Some(pause)]),
+            period_value: parsed("0.10"),
+            dunning_ended_at: self.maybe(|| self.time()),
+            lapses_at: self.maybe(|| self.time()),
+            reminded_for: self.maybe(|| self.time()),
+        };
+        (by_clock || self.chance()).then(|| Box::new(state))
     }
 
     fn payment(&self, subscription: &Subscription) -> Payment {
@@ -206,6 +251,23 @@ impl Household {
             updated_at: self.time(),
             version: Version::FIRST,
             settled: status.is_settled() || self.chance(),
+            asked: self.maybe(|| Box::new(self.asked(status, parsed(amount)))),
+        }
+    }
+
+    fn asked(&self, status: PaymentStatus, value: Amount) -> Asked {
+        let period_start = self.time();
+        let failed = status == PaymentStatus::Failed;
+        Asked {
+            kind: self.pick(PaymentKind::ALL),
+            period_start,
+            period_end: self.maybe(|| self.time()).filter(|end| *end > period_start),
+            due_at: self.time(),
+            attempt: self.pick([1, u32::MAX]),
+            next_attempt_at: self.maybe(|| self.time()).filter(|_| failed),
+            retries: self.pick([0, 15]),
+            value,
+            cycle: self.pick([BillingCycle::MONTHLY, BillingCycle::ONE_TIME]),
         }
     }
 

@@ -7,8 +7,12 @@ use subscription_http::RateLimits;
 
 use super::documented::operations;
 use super::rates::limited;
-use super::world::{Answer, HttpWorld, Person, WEB, payment_body, plan_body, text};
+use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_body, text};
 use super::written::{Snapshots, exchange, name_of};
+
+/// The ends of the paths of billing.
+const BILLING: [&str; 6] =
+    ["/cancel", "/resume", "/pause", "/scheduled-change", "/timeline", "/retry"];
 
 /// Answers of one endpoint, each with what it shows.
 type Shown = Vec<(&'static str, Answer)>;
@@ -44,6 +48,12 @@ async fn answers_of(route: &str) -> Option<Shown> {
     let (_, path) = route.split_once(' ')?;
     match path.split('/').nth(1)? {
         _ if path.ends_with("/checkout-link") => about_access(&world, route).await,
+        "due-payments" => about_billing(&world, route).await,
+        "subscriptions" | "subscription-payments"
+            if BILLING.iter().any(|end| path.ends_with(end)) =>
+        {
+            about_billing(&world, route).await
+        }
         "authentication" => about_people(&world, route).await,
         "subscription-plans" => about_plans(&world, route).await,
         "subscriptions" => about_subscriptions(&world, route).await,
@@ -51,8 +61,23 @@ async fn answers_of(route: &str) -> Option<Shown> {
         "users" if !path.ends_with("entitlement") => about_users(&world, route).await,
         "users" | "me" => about_access(&world, route).await,
         "events" => Some(about_events(&world).await),
+        "clock" => Some(about_the_clock(&world, route).await),
         _ => about_the_service(&world, route).await,
     }
+}
+
+async fn about_the_clock(world: &HttpWorld, route: &str) -> Shown {
+    if route == "GET /clock" {
+        return vec![(
+            "The time that the clock shows.",
+            world.call("GET", "/clock", &[], "").await,
+        )];
+    }
+    let advance = |body: &'static str| world.call("POST", "/clock/advance", &[], body);
+    vec![
+        ("To a moment.", advance(r#"{"to":"2025-02-01T00:00:00Z"}"#).await),
+        ("By a month.", advance(r#"{"by":"P1M","payments":"succeed"}"#).await),
+    ]
 }
 
 async fn about_people(world: &HttpWorld, route: &str) -> Option<Shown> {
@@ -188,6 +213,70 @@ async fn about_payments(world: &HttpWorld, route: &str) -> Option<Shown> {
             changed(world, &path, r#"{"status":"succeeded","external_payment_id":"pay_1"}"#).await
         }
         "DELETE /subscription-payments/{payment_id}" => deleted(world, &path).await,
+        _ => return None,
+    })
+}
+
+async fn about_billing(world: &HttpWorld, route: &str) -> Option<Shown> {
+    let held = world.on_clock("ann", &json!({})).await;
+    let path = path_of(&held);
+    let post = async |path: &str, headers: &[(&str, &str)], body: &str| {
+        world.server("POST", path, headers, body).await
+    };
+    let (cancel, pause) = (format!("{path}/cancel"), format!("{path}/pause"));
+    let resume = format!("{path}/resume");
+    let now = r#"{"effective":"now"}"#;
+    Some(match route {
+        "POST /subscriptions/{id}/cancel" => vec![
+            ("It ends with its period.", post(&cancel, &UNCHANGED, "").await),
+            ("It ends at once.", post(&cancel, &KEY, now).await),
+            ("The same request again.", post(&cancel, &KEY, now).await),
+        ],
+        "POST /subscriptions/{id}/resume" => {
+            post(&cancel, &[], "").await;
+            vec![
+                ("The cancellation is undone.", post(&resume, &[], "").await),
+                ("Again: nothing changes.", post(&resume, &[], "{}").await),
+            ]
+        }
+        "POST /subscriptions/{id}/pause" => {
+            let until = r#"{"resumes_at":"2025-04-01T00:00:00Z"}"#;
+            vec![
+                ("It pauses when its period ends.", post(&pause, &[], until).await),
+                ("It pauses at once.", post(&pause, &[], now).await),
+            ]
+        }
+        "DELETE /subscriptions/{id}/scheduled-change" => {
+            post(&pause, &[], "").await;
+            let path = format!("{path}/scheduled-change");
+            vec![("The pause is dropped.", world.server("DELETE", &path, &[], "").await)]
+        }
+        "GET /subscriptions/{id}/timeline" => {
+            let path = format!("{path}/timeline");
+            let query = "?after=2025-02-26T00:00:00Z&until=2025-04-30T00:00:00Z&limit=2";
+            let part = world.server("GET", &format!("{path}{query}"), &[], "").await;
+            let pause_until = r#"{"resumes_at":"2025-04-01T00:00:00Z"}"#;
+            post(&pause, &[], pause_until).await;
+            let short = format!("{path}?until=2025-04-15T00:00:00Z");
+            vec![
+                ("Steps of some time, and more to come.", part),
+                ("A pause and its end.", world.server("GET", &short, &[], "").await),
+            ]
+        }
+        "GET /due-payments" => {
+            world.auth.clock.advance(Duration::from_mins(5));
+            world.on_clock("ben", &json!({})).await;
+            listed(world, "/due-payments?before=2025-02-01T00:00:00Z&limit=1").await
+        }
+        "POST /subscription-payments/{payment_id}/retry" => {
+            let failed = world.report(&held, "failed").await;
+            world.auth.clock.advance(Duration::from_mins(5));
+            let path = format!("/subscription-payments/{}/retry", text(&failed["id"]));
+            vec![
+                ("It is asked for again.", post(&path, &KEY, "").await),
+                ("The same request again.", post(&path, &KEY, "").await),
+            ]
+        }
         _ => return None,
     })
 }

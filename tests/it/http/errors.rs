@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
+use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::{ManagedBy, Subscription};
 use subscription_http::{Quota, RateLimits};
 
 use super::documented::DOCUMENT;
@@ -11,11 +13,11 @@ use super::moods::{
     DAMAGED, HANGS, KEY_RACES, Never, PANICS, RECORD_RACES, UNAVAILABLE, moody, without_provider,
 };
 use super::rates::limited;
-use super::world::{Answer, HttpWorld, WEB, plan_body, problem, text};
+use super::world::{Answer, HttpWorld, WEB, path_of, plan_body, problem, text};
 use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 48] = [
+pub(super) const CODES: [(u16, &str); 55] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -51,6 +53,13 @@ pub(super) const CODES: [(u16, &str); 48] = [
     (409, "plan_inactive"),
     (409, "invalid_transition"),
     (409, "payment_settled"),
+    (409, "managed_by_clock"),
+    (409, "managed_by_provider"),
+    (409, "managed_by_caller"),
+    (409, "already_subscribed"),
+    (409, "payment_open"),
+    (409, "payment_of_period"),
+    (409, "change_scheduled"),
     (409, "idempotency_in_progress"),
     (410, "events_forgotten"),
     (412, "precondition_failed"),
@@ -70,6 +79,7 @@ const PLANS: &str = "/subscription-plans";
 const WEB_ONLY: [(&str, &str); 1] = [("client-id", WEB)];
 
 /// An answer of this code; `None` if there is no case for it.
+#[expect(clippy::too_many_lines, reason = "an arm for each code")]
 async fn answer_of(code: &str) -> Option<Answer> {
     let world = HttpWorld::new().await;
     let plan = plan_body("pro").to_string();
@@ -129,6 +139,20 @@ async fn answer_of(code: &str) -> Option<Answer> {
         }
         "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition"
         | "payment_settled" => about_records(&world, code).await,
+        "managed_by_clock"
+        | "managed_by_provider"
+        | "managed_by_caller"
+        | "payment_open"
+        | "payment_of_period"
+        | "change_scheduled" => about_billing(&world, code).await,
+        "already_subscribed" => {
+            let held = world.subscription("ann", &json!({})).await;
+            let world = world.with_one_live();
+            let body = json!({
+                "user_id": held["user_id"], "subscription_plan_id": held["subscription_plan_id"],
+            });
+            world.server("POST", "/subscriptions", &[], body.to_string()).await
+        }
         _ => return about_people(&world, code).await,
     })
 }
@@ -159,6 +183,55 @@ async fn about_records(world: &HttpWorld, code: &str) -> Answer {
             world.server("POST", "/subscription-payments", &[], body.to_string()).await
         }
     }
+}
+
+async fn about_billing(world: &HttpWorld, code: &str) -> Answer {
+    let held = world.on_clock("ann", &json!({})).await;
+    let path = path_of(&held);
+    let post = async |verb: &str, body: &str| {
+        world.server("POST", &format!("{path}/{verb}"), &[], body).await
+    };
+    match code {
+        "managed_by_clock" => {
+            world.server("PUT", &path, &[], r#"{"status":"paused","quantity":2}"#).await
+        }
+        "managed_by_provider" => {
+            world.rewrite(&held, |held| held.managed_by = ManagedBy::Provider).await;
+            post("cancel", "").await
+        }
+        "managed_by_caller" => {
+            world.server("PUT", &path, &[], r#"{"managed_by":"caller"}"#).await;
+            post("pause", r#"{"effective":"period_end"}"#).await
+        }
+        "payment_open" => {
+            world.report(&held, "failed").await;
+            post("cancel", r#"{"effective":"period_end"}"#).await;
+            post("resume", "").await
+        }
+        "change_scheduled" => {
+            world.rewrite(&held, plan_change).await;
+            post("pause", "").await
+        }
+        _ => {
+            let mut body = super::world::payment_body(&held);
+            body["kind"] = json!("initial");
+            body["period_start"] = held["starts_at"].clone();
+            world.server("POST", "/subscription-payments", &[], body.to_string()).await
+        }
+    }
+}
+
+/// Schedules a change of the plan, which no request does yet.
+fn plan_change(held: &mut Subscription) {
+    let (subscription_plan_id, quantity) = (held.subscription_plan_id, held.quantity);
+    let billing = held.billing.as_mut().unwrap();
+    billing.scheduled_change = Some(ScheduledChange::ChangePlan {
+        subscription_plan_id,
+        billing_cycle: held.billing_cycle,
+        price: billing.price.unwrap(),
+        currency: billing.currency.unwrap(),
+        quantity,
+    });
 }
 
 async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {

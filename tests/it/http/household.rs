@@ -9,7 +9,7 @@ use subscription_core::store::CachedStore;
 use subscription_http::Timeouts;
 use test_support::spy_store::{CallCounts, SpyStore};
 
-use super::world::{Answer, HttpWorld, Person, WEB, payment_body, plan_body, text};
+use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_body, text};
 use crate::auth::world::AuthWorld;
 
 /// A world with Ann, who has a subscription with a payment, and Ben, who has none.
@@ -20,6 +20,9 @@ pub(super) struct Household {
     pub(super) ben: Person,
     subscription: String,
     payment: String,
+    /// A subscription of Cat that the clock manages, with a scheduled pause, and its payment, which failed.
+    on_clock: String,
+    failed: String,
     plan: String,
 }
 
@@ -33,16 +36,27 @@ impl Household {
         let (ann, ben) = (world.sign_in("ann").await, world.sign_up("ben").await);
         let plan = text(&world.plan("pro").await["id"]);
         let subscription = text(&payment["subscription_id"]);
-        Self { world, store, ann, ben, subscription, payment: text(&payment["id"]), plan }
+        let on_clock = world.on_clock("cat", &json!({})).await;
+        world.server("POST", &format!("{}/pause", path_of(&on_clock)), &[], "").await;
+        let failed = text(&world.report(&on_clock, "failed").await["id"]);
+        let (on_clock, payment) = (text(&on_clock["id"]), text(&payment["id"]));
+        Self { world, store, ann, ben, subscription, payment, on_clock, failed, plan }
     }
 
-    /// The path of a pattern, with the ids of Ann's records and the parameters that it must have.
+    /// The path of a pattern, with the ids of Ann's records, or of Cat's where the clock must manage them, and
+    /// the parameters that it must have.
     pub(super) fn path(&self, pattern: &str) -> String {
+        let by_clock = ["/timeline", "/scheduled-change", "/retry"];
+        let (subscription, payment) = if by_clock.iter().any(|end| pattern.ends_with(end)) {
+            (&self.on_clock, &self.failed)
+        } else {
+            (&self.subscription, &self.payment)
+        };
         let ids = [
             ("{auth_id}", &self.ann.id),
             ("{user_id}", &self.ann.id),
-            ("{id}", &self.subscription),
-            ("{payment_id}", &self.payment),
+            ("{id}", subscription),
+            ("{payment_id}", payment),
         ];
         let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
         path.replace("{slug}", "pro") + &self.query(pattern)
@@ -62,7 +76,7 @@ impl Household {
         let subscription = json!({ "id": self.subscription });
         match route {
             "POST /authentication/sign-in" => self.world.proof("ann", |_| {}),
-            "POST /authentication/sign-up" => self.world.proof("cat", |_| {}),
+            "POST /authentication/sign-up" => self.world.proof("dan", |_| {}),
             "POST /authentication/refresh-token" => {
                 let own = self.session(credential.unwrap_or(WEB), "ann").await;
                 let token = own.map_or_else(|| self.ann.refresh_token.clone(), |t| t.refresh_token);
@@ -73,6 +87,7 @@ impl Household {
                 json!({ "user_id": self.ann.id, "subscription_plan_id": self.plan }).to_string()
             }
             "POST /subscription-payments" => payment_body(&subscription).to_string(),
+            "POST /clock/advance" => json!({ "by": "PT1S" }).to_string(),
             _ => "{}".into(),
         }
     }

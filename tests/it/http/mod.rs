@@ -3,7 +3,10 @@
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
 mod authentication;
+mod billing;
+mod billing_fields;
 mod checkout;
+mod clock;
 mod conditions;
 mod cors;
 mod deletions;
@@ -30,5 +33,6 @@ mod request_heads;
 mod routes;
 mod subscriptions;
 mod users;
+mod verbs;
 pub(crate) mod world;
 mod written;

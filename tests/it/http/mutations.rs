@@ -11,7 +11,7 @@ use serde_json::json;
 use test_support::rng::Rng;
 use test_support::seed;
 
-use super::world::{Answer, HttpWorld, WEB, payment_body, plan_body, text};
+use super::world::{Answer, HttpWorld, WEB, path_of, payment_body, plan_body, text};
 
 /// After so many a world is made anew: some of them delete what others need.
 const A_WORLD: u64 = 100;
@@ -137,6 +137,7 @@ impl Parts {
 }
 
 /// A good request of each endpoint, and of each way to ask for a list.
+#[expect(clippy::too_many_lines, reason = "a request for each route")]
 async fn good(world: &HttpWorld) -> Vec<Parts> {
     let person = world.sign_up("ada").await;
     world.plan("unused").await;
@@ -154,6 +155,15 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
         "user_id": person.id, "subscription_plan_id": other["subscription_plan_id"],
         "external_subscription_id": "sub_2", "billing_cycle": "P18M", "status": "on_trial",
         "is_active": true, "renews_at": "2025-02-14T00:00:00+01:00", "ends_at": null,
+    });
+    let by_clock = world.on_clock("fay", &json!({})).await;
+    let failed = text(&world.report(&by_clock, "failed").await["id"]);
+    let by_clock = world.on_clock("gus", &json!({})).await;
+    let billed_at = path_of(&by_clock);
+    let billed = json!({
+        "user_id": person.id, "subscription_plan_id": by_clock["subscription_plan_id"],
+        "quantity": 2, "price": "5.00", "currency": "usd", "credit": 1, "managed_by": "clock",
+        "trial_ends_at": "2025-02-14T00:00:00Z",
     });
     let refresh = json!({ "refresh_token": person.refresh_token });
     let list = format!(
@@ -192,6 +202,20 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
         server("POST", "/subscription-payments".into()).body(payment_body(&other).to_string()),
         server("PUT", format!("/subscription-payments/{payment}")).body(r#"{"status": "paid"}"#),
         server("DELETE", format!("/subscription-payments/{payment}")),
+        server("POST", "/subscriptions".into()).body(billed.to_string()),
+        server("PUT", billed_at.clone())
+            .body(r#"{"price": "0.10", "quantity": 3, "credit": null, "metadata": {"a": "b"}}"#),
+        server("POST", format!("{billed_at}/pause"))
+            .header("idempotency-key", "k-1")
+            .body(r#"{"effective": "period_end", "resumes_at": "2025-04-01T00:00:00Z"}"#),
+        server("POST", format!("{billed_at}/cancel")).body(r#"{"effective": "now"}"#),
+        server("POST", format!("{billed_at}/resume")).header("if-match", "*"),
+        server(
+            "GET",
+            format!("{billed_at}/timeline?after=2025-02-01T00:00:00Z&until=2026-01-01T00:00:00Z"),
+        ),
+        server("GET", "/due-payments?before=2025-12-31T00:00:00%2B01:00&limit=1".into()),
+        server("POST", format!("/subscription-payments/{failed}/retry")).body("{}"),
     ]
 }
 

@@ -13,7 +13,7 @@ const OURS: [&str; 5] = ["id", "created_at", "updated_at", "version", "is_admin"
 
 fn shown(id: &str, price: &str, updated_at: &str, version: u32) -> String {
     format!(
-        r#"{{"id":"{id}","name":"Pro","product_id":"prod_1","variants":["v1","v2"],"slug":"pro","price":{price},"href":"https://example.com/pro","billing_cycle":"yearly","description":"a\nb","node_quota":5,"features":"x, y","most_popular":true,"tier":2,"is_active":true,"metadata":null,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"{updated_at}","version":{version}}}"#
+        r#"{{"id":"{id}","name":"Pro","product_id":"prod_1","variants":["v1","v2"],"slug":"pro","price":{price},"currency":null,"href":"https://example.com/pro","billing_cycle":"yearly","trial_period":null,"description":"a\nb","node_quota":5,"features":"x, y","most_popular":true,"tier":2,"is_active":true,"metadata":null,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"{updated_at}","version":{version}}}"#
     )
 }
 
@@ -71,7 +71,7 @@ async fn only_the_required_fields_make_a_plan_with_the_defaults() {
         "name": "Pro", "slug": "small", "price": 19.99, "billing_cycle": "monthly",
         "product_id": null, "variants": [], "href": null, "description": "", "node_quota": 0,
         "features": "", "most_popular": false, "tier": 0, "is_active": true, "version": 1,
-        "metadata": null,
+        "currency": null, "trial_period": null, "metadata": null,
         "created_at": "2025-01-31T00:00:00.000000Z", "updated_at": "2025-01-31T00:00:00.000000Z",
     });
     expected["id"] = made["id"].clone();

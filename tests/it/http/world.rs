@@ -4,14 +4,22 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt as _, Full};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
-use subscription_core::{CheckoutHosts, CheckoutProvider, MemoryStore, Store, SubscriptionService};
-use subscription_http::{Api, RateLimits, SelfService, Timeouts};
+use subscription_core::billing::{Billing, Policy};
+use subscription_core::store::{ChangeSet, Record, StoreExt as _};
+use subscription_core::{
+    CheckoutHosts, CheckoutProvider, Clock as _, Error, ManualClock, MemoryStore, OneLivePer,
+    SeededRandomness, Store, Subscription, SubscriptionService, Timestamp,
+};
+use subscription_http::{
+    Advanced, Api, PaymentReports, RateLimits, SelfService, Timeouts, TurnedClock,
+};
 use test_support::logs;
 use test_support::service_world::of;
 
@@ -28,6 +36,24 @@ pub(crate) struct HttpWorld {
     pub(crate) auth: AuthWorld,
     /// The credential of a client with every scope but `assert-ip`.
     pub(crate) server: String,
+    pub(crate) billing: Billing,
+}
+
+/// The world's clock, which callers can turn; nothing falls due by it.
+#[derive(Debug)]
+struct WorldClock(ManualClock);
+
+#[async_trait]
+impl TurnedClock for WorldClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
+        self.0.set(to);
+        // So that a test sees what was asked for.
+        Ok(Advanced { now: to, steps: payments as u64, done: true })
+    }
 }
 
 /// The request of an answer.
@@ -74,13 +100,16 @@ impl HttpWorld {
     /// With limits that count by the world's own clock.
     pub(crate) async fn limited(auth: AuthWorld, timeouts: Timeouts, limits: &RateLimits) -> Self {
         let key = secret(CURSOR_KEY);
+        let billing = Billing::new(auth.service.clone(), Policy::default());
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
+            .billing(billing.clone())
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
+            .turned_clock(WorldClock(auth.clock.clone()))
             .build();
-        let mut world = Self { api, auth, server: String::new() };
+        let mut world = Self { api, auth, server: String::new(), billing };
         world.client(WEB, ClientKind::Public, Scope::is_public).await;
         world.server = world
             .client("server", ClientKind::Confidential, |scope| scope != Scope::AssertIp)
@@ -125,6 +154,34 @@ impl HttpWorld {
         let service = service.clock(self.auth.clock.clone()).build();
         let api = Api::builder(service, self.auth.auth.clone(), secret(CURSOR_KEY)).build();
         Self { api, ..self }
+    }
+
+    /// The same store where a user may have one live subscription.
+    pub(crate) fn with_one_live(self) -> Self {
+        let service = SubscriptionService::builder(Arc::clone(&self.auth.store));
+        let service = service
+            .clock(self.auth.clock.clone())
+            .randomness(SeededRandomness::new(2))
+            .one_live_per(OneLivePer::User)
+            .build();
+        let api = Api::builder(service, self.auth.auth.clone(), secret(CURSOR_KEY)).build();
+        Self { api, ..self }
+    }
+
+    /// Changes a stored subscription in ways that no request has, and gives it.
+    pub(crate) async fn rewrite(
+        &self,
+        subscription: &Value,
+        change: impl FnOnce(&mut Subscription),
+    ) -> Value {
+        let id = of(&text(&subscription["id"]));
+        let stored = self.auth.store.get_as::<Subscription>(&id).await.unwrap().unwrap();
+        let mut next = Subscription { version: stored.version.next(), ..(*stored).clone() };
+        change(&mut next);
+        let writes = vec![Record::from(next)];
+        let set = ChangeSet { writes, ..ChangeSet::default() };
+        self.auth.store.commit(set).await.unwrap();
+        self.server("GET", &path_of(subscription), &[], "").await.json()
     }
 
     /// Makes a client for the pages of some origins.
@@ -275,6 +332,33 @@ impl HttpWorld {
         self.made("/subscriptions", &body).await
     }
 
+    /// A subscription of a new user that the clock bills for 19.99 USD a month, with what `more` adds.
+    pub(crate) async fn on_clock(&self, name: &str, more: &Value) -> Value {
+        let mut plan = plan_body(&format!("of-{name}"));
+        plan["currency"] = json!("USD");
+        let plan = self.made("/subscription-plans", &plan).await;
+        let user = self.sign_up(name).await.id;
+        let mut body = json!({ "user_id": user, "subscription_plan_id": plan["id"] });
+        add(&mut body, more);
+        self.made("/subscriptions", &body).await
+    }
+
+    /// The newest payment of a subscription.
+    pub(crate) async fn newest_payment(&self, subscription: &Value) -> Value {
+        let path = format!("{}/payments", path_of(subscription));
+        self.server("GET", &path, &[], "").await.json()["data"][0].clone()
+    }
+
+    /// Reports the status of the newest payment of a subscription, and gives the payment.
+    pub(crate) async fn report(&self, subscription: &Value, status: &str) -> Value {
+        let payment = self.newest_payment(subscription).await;
+        let path = format!("/subscription-payments/{}", text(&payment["id"]));
+        let body = json!({ "status": status }).to_string();
+        let reported = self.server("PUT", &path, &[], body).await;
+        assert_eq!(reported.status, 200, "{reported:?}");
+        reported.json()
+    }
+
     /// A payment of 19.99 USD for a new subscription, with what `more` adds.
     pub(crate) async fn payment(&self, name: &str, more: &Value) -> Value {
         let subscription = self.subscription(name, &json!({})).await;
@@ -337,6 +421,11 @@ impl Answer {
 /// The text of a JSON string.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+/// The path of a subscription.
+pub(crate) fn path_of(subscription: &Value) -> String {
+    format!("/subscriptions/{}", text(&subscription["id"]))
 }
 
 pub(crate) fn plan_body(slug: &str) -> Value {

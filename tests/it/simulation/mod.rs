@@ -6,6 +6,7 @@
 //!     SUBSCRIPTION_TEST_SEED=7 SUBSCRIPTION_TEST_STEPS=20000 cargo test --test it simulation
 
 mod accounts;
+mod billing;
 mod regressions;
 
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod faulty;
+mod forwarding;
 mod verdicts;
 
 mod memory {

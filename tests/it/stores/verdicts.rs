@@ -10,6 +10,9 @@ use super::faulty::FaultyStore;
 
 const WORKER: &str = "faulty store";
 
+/// How often a fault may pass a case that is about it.
+const CHANCES: usize = 5;
+
 /// Faults, and the cases that are there to find them.
 const TABLE: &[(Fault, &[&str])] = &[
     (
@@ -79,6 +82,36 @@ const TABLE: &[(Fault, &[&str])] = &[
         ],
     ),
     (
+        SwallowsTaken(Unique::PaymentPeriod),
+        &[
+            "a_value_that_another_record_has_is_refused_to_a_new_one",
+            "a_period_is_free_once_its_payment_is_canceled",
+            "of_racing_records_with_one_value_exactly_one_is_made",
+        ],
+    ),
+    (
+        SwallowsTaken(Unique::LiveSubscription),
+        &[
+            "a_value_that_another_record_has_is_refused_to_a_new_one",
+            "of_racing_records_with_one_value_exactly_one_is_made",
+        ],
+    ),
+    (KeepsPeriodsOfCanceledPayments, &["a_period_is_free_once_its_payment_is_canceled"]),
+    (
+        ListsTheDueTooLate,
+        &[
+            "subscriptions_that_are_due_are_listed_the_longest_due_first",
+            "payments_that_are_due_are_listed_by_status_the_longest_due_first",
+        ],
+    ),
+    (
+        ListsDuePaymentsOfEveryStatus,
+        &[
+            "payments_that_are_due_are_listed_by_status_the_longest_due_first",
+            "a_changed_record_is_due_when_it_is_now",
+        ],
+    ),
+    (
         SwallowsTaken(Unique::UserIdentity),
         &["a_value_that_another_record_has_is_refused_to_a_new_one"],
     ),
@@ -139,6 +172,19 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (SplitsLargeSets, &["a_set_of_more_than_a_thousand_records_is_refused"]),
     (
+        RefusesTheSetsAfterARefusedOne,
+        &["a_stale_set_does_not_affect_the_others", "a_refused_set_does_not_affect_the_others"],
+    ),
+    (JudgesAllSetsByTheFirstState, &["a_set_is_judged_after_the_sets_before_it"]),
+    (
+        LeaksRefusedSetsIntoOthers,
+        &["a_stale_set_does_not_affect_the_others", "a_refused_set_does_not_affect_the_others"],
+    ),
+    (
+        CommitsTheLastSetFirst,
+        &["every_set_of_a_call_is_taken_in_its_order", "sets_of_any_form_are_taken_in_one_call"],
+    ),
+    (
         TakesTheLastOfTwoWrites,
         &[
             "a_set_that_names_a_record_twice_is_refused",
@@ -173,6 +219,8 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (LosesBlocked, &["every_field_of_a_subscription_reads_back"]),
     (LosesSettled, &["every_field_of_a_payment_reads_back"]),
+    (LosesBilling, &["every_field_of_a_subscription_reads_back"]),
+    (LosesWhatIsAsked, &["every_field_of_a_payment_reads_back"]),
     (
         SortsTheKeysOfMetadata,
         &["every_field_of_a_subscription_reads_back", "metadata_is_replaced_whole_and_cleared"],
@@ -300,6 +348,7 @@ const TABLE: &[(Fault, &[&str])] = &[
         &[
             "of_racing_writes_of_one_version_exactly_one_wins",
             "no_increment_is_lost_if_the_refused_try_again",
+            "of_racing_calls_one_writes_each_record",
         ],
     ),
     (ChecksGuardsBeforeLocking, &["of_two_sets_that_guard_each_others_record_one_wins"]),
@@ -344,9 +393,16 @@ fn a_store_without_a_fault_fails_no_case() {
 #[test]
 fn every_fault_fails_the_cases_that_are_about_it() {
     for (fault, about_it) in TABLE {
-        let failed = failed_cases(Some(*fault), |case| about_it.contains(&case));
+        let mut passed = about_it.to_vec();
+        // Whether a race comes about is a matter of chance.
+        for _ in 0..CHANCES {
+            let failed = failed_cases(Some(*fault), |case| passed.contains(&case));
+            passed.retain(|case| !failed.contains(case));
+            if passed.is_empty() {
+                break;
+            }
+        }
 
-        let passed: Vec<_> = about_it.iter().filter(|case| !failed.contains(case)).collect();
         assert!(!about_it.is_empty() && passed.is_empty(), "{fault:?} passes {passed:?}");
     }
 }

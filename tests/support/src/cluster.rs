@@ -132,6 +132,11 @@ impl Cluster {
         self.end("keep\n");
     }
 
+    /// A program that comes with the server, such as `pgbench`.
+    pub fn program(name: &str) -> PathBuf {
+        binaries().map_or_else(|_| name.into(), |folder| folder.join(name))
+    }
+
     pub fn url(&self) -> String {
         format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
     }

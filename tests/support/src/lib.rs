@@ -10,6 +10,7 @@
 )]
 #![expect(missing_docs, missing_debug_implementations, reason = "used by tests alone")]
 
+pub mod billing;
 pub mod cluster;
 pub mod http2_frames;
 pub mod logs;

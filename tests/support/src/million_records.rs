@@ -7,6 +7,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, Delete, Key, Record, SqliteOptions, SqliteStore};
+use subscription_core::subscriptions::{ManagedBy, Quantity};
 use subscription_core::{
     BillingCycle, EventId, PlanId, Store, Subscription, SubscriptionId, SubscriptionStatus,
     Timestamp, UserId, Version,
@@ -72,6 +73,10 @@ pub fn subscription(nth: u64) -> Subscription {
         version: Version::FIRST,
         blocked: nth.is_multiple_of(97),
         anchor_at: None,
+        managed_by: ManagedBy::Caller,
+        quantity: Quantity::ONE,
+        billing: None,
+        live_key: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! One seed for all that tests leave to chance, and how much of it there is.
 //!
 //! `SUBSCRIPTION_TEST_SEED=n` repeats what a failing test has printed; `SUBSCRIPTION_TEST_STEPS=n` makes
-//! it longer or shorter.
+//! it longer or shorter, and `SUBSCRIPTION_TEST_SEEDS=n` tries so many seeds.
 
 #![expect(clippy::print_stdout, reason = "a failing test shows its seed")]
 
@@ -26,10 +26,9 @@ pub fn rng(test: &str) -> Rng {
 
 /// The seed to repeat alone, or so many that are the same in each run and one that nobody has tried yet.
 pub fn seeds(fixed: u64) -> Vec<u64> {
-    let seeds: Vec<_> = match asked_for() {
-        Some(seed) => vec![seed],
-        None => (1..=fixed).chain([fresh()]).collect(),
-    };
+    let fixed = number("SUBSCRIPTION_TEST_SEEDS").unwrap_or(fixed);
+    let several = || (1..=fixed).chain([fresh()]).collect();
+    let seeds: Vec<_> = asked_for().map_or_else(several, |seed| vec![seed]);
     let last = seeds.last().copied().unwrap_or_default();
     println!("the last seed is SUBSCRIPTION_TEST_SEED={last}");
     seeds

@@ -115,6 +115,31 @@ impl<T: Spy> Store for SpyStore<T> {
         };
         self.observed(Call::Commit, commit, |()| 0).await
     }
+
+    /// The spy observes each set as a commit.
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let (mut outcomes, mut passed) = (Vec::new(), Vec::new());
+        for changes in sets {
+            self.spy.before(Call::Commit).await;
+            let failure = self.spy.fails(Call::Commit);
+            if failure.is_none() {
+                let ChangeSet { writes, deletes, events, .. } = &changes;
+                self.spy.written(writes.len() + deletes.len() + events.len());
+                passed.push(changes);
+            }
+            outcomes.push(failure.map_or(Ok(()), Err));
+        }
+        let committed = self.store.commit_each(passed).await;
+        for (outcome, committed) in outcomes.iter_mut().filter(|it| it.is_ok()).zip(committed) {
+            self.spy.after(Call::Commit).await;
+            *outcome = if self.spy.loses_result(Call::Commit) {
+                Err(StoreError::Unavailable("the result was lost".into()))
+            } else {
+                committed
+            };
+        }
+        outcomes
+    }
 }
 
 /// Counts calls, and the records that they read and write.

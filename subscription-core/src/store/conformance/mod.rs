@@ -18,6 +18,8 @@
 pub mod accounts;
 pub mod atomicity;
 pub mod documents;
+pub mod due_lists;
+pub mod each;
 pub mod events;
 pub mod guards;
 pub mod idempotency;
@@ -103,6 +105,14 @@ macro_rules! store_conformance {
                 all_parts_of_a_change_set_are_taken_together,
                 a_refused_change_set_leaves_nothing_behind,
             }
+            each on "current_thread" {
+                every_set_of_a_call_is_taken_in_its_order,
+                sets_of_any_form_are_taken_in_one_call,
+                a_stale_set_does_not_affect_the_others,
+                a_refused_set_does_not_affect_the_others,
+                a_set_is_judged_after_the_sets_before_it,
+                empty_and_bad_sets_of_a_call_are_judged_alone,
+            }
             uniqueness on "current_thread" {
                 a_value_that_another_record_has_is_refused_to_a_new_one,
                 a_value_that_another_record_has_is_refused_to_a_change,
@@ -114,6 +124,10 @@ macro_rules! store_conformance {
                 a_record_keeps_its_value_when_it_is_changed,
                 having_no_external_id_is_not_unique,
                 external_ids_that_differ_in_a_byte_are_different,
+                a_period_is_free_once_its_payment_is_canceled,
+                a_period_is_that_of_its_subscription,
+                a_proration_has_no_period_of_its_own,
+                a_set_may_pass_a_live_key_or_a_period_on,
             }
             limits on "current_thread" {
                 a_set_of_a_thousand_records_is_taken,
@@ -142,6 +156,12 @@ macro_rules! store_conformance {
                 payments_are_listed_by_their_subscription,
                 payments_outlive_their_subscription,
                 a_changed_payment_is_listed_by_what_it_is_now,
+            }
+            due_lists on "current_thread" {
+                subscriptions_that_are_due_are_listed_the_longest_due_first,
+                payments_that_are_due_are_listed_by_status_the_longest_due_first,
+                a_changed_record_is_due_when_it_is_now,
+                a_walk_along_what_is_due_misses_nothing_that_waits,
             }
             user_lists on "current_thread" {
                 users_are_listed_by_every_filter_in_its_order,
@@ -212,6 +232,7 @@ macro_rules! store_conformance {
                 of_two_sets_that_guard_each_others_record_one_wins,
                 no_subscription_is_left_without_its_plan,
                 no_subscription_is_left_to_a_deleted_user,
+                of_racing_calls_one_writes_each_record,
                 no_page_shows_a_part_of_a_commit,
                 what_was_committed_together_is_seen_together,
                 a_reader_that_follows_the_feed_misses_no_event,

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
+use super::each::every_event;
 use super::records::{
-    account, answer, at_version, event, one_of_each, parsed, payment, plan, subscription,
+    account, answer, asked_payment, at_version, event, one_of_each, parsed, payment, plan,
+    subscription,
 };
 use super::steps::{
     assert_conflict, assert_stored, assert_taken, deleting, feed, limit, listed, put, stored,
     unchanged, writing,
 };
-use crate::payments::Payment;
+use crate::payments::{Payment, PaymentKind};
 use crate::plans::{NodeQuota, Plan};
 use crate::store::{
     ChangeSet, EventQuery, Guard, Key, PaymentQuery, Record, Store, StoreError, StoreExt as _,
@@ -89,14 +91,25 @@ pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn
         let (value, external) = (|| parsed(&value), || Some(parsed(&value)));
         let records = |racer| {
             let (slug, external_subscription_id) = (value(), external());
-            let subscription = subscription(number(racer));
+            let held = subscription(number(racer));
             [
                 Record::from(Plan { slug, ..plan(number(racer)) }),
-                Record::from(Subscription { external_subscription_id, ..subscription }),
+                Record::from(Subscription { external_subscription_id, ..held }),
                 Record::from(Payment { external_payment_id: external(), ..payment(number(racer)) }),
+                Record::from(asked_payment(1_000 + number(racer), PaymentKind::Renewal, round)),
+                Record::from(Subscription {
+                    live_key: Some(format!("round {round}").into()),
+                    ..subscription(1_000 + number(racer))
+                }),
             ]
         };
-        let kinds = [Unique::PlanSlug, Unique::ExternalSubscription, Unique::ExternalPayment];
+        let kinds = [
+            Unique::PlanSlug,
+            Unique::ExternalSubscription,
+            Unique::ExternalPayment,
+            Unique::PaymentPeriod,
+            Unique::LiveSubscription,
+        ];
         for (kind, unique) in kinds.into_iter().enumerate() {
             let record = |racer| records(racer).into_iter().nth(kind).unwrap();
             let answers = race(&store, (0..RACERS).map(|racer| writing([record(racer)]))).await;
@@ -255,6 +268,41 @@ pub async fn no_subscription_is_left_to_a_deleted_user(store: Arc<dyn Store>) {
         },
     )
     .await;
+}
+
+/// Calls that commit steps for the same subscriptions, in opposite orders: each step is taken once, with its
+/// payment and its events, and no two calls wait for each other.
+pub async fn of_racing_calls_one_writes_each_record(store: Arc<dyn Store>) {
+    const STEPS: u64 = 20;
+    put(&store, (0..STEPS).map(subscription)).await;
+    for version in 2..=ROUNDS {
+        let paid = |racer: u64, n: u64| payment((version * RACERS + racer) * STEPS + n);
+        let calls = (0..RACERS).map(|racer| {
+            let sets = (0..STEPS).map(|n| {
+                let n = if racer % 2 == 0 { n } else { STEPS - 1 - n };
+                let renewed = at_version(subscription(n), version);
+                ChangeSet { events: vec![event(n)], ..writing([renewed, paid(racer, n).into()]) }
+            });
+            let (sets, store): (Vec<_>, _) = (sets.collect(), Arc::clone(&store));
+            tokio::spawn(async move { store.commit_each(sets).await })
+        });
+        let mut taken = BTreeSet::new();
+        for (racer, call) in (0..).zip(calls.collect::<Vec<_>>()) {
+            for (nth, outcome) in (0..).zip(call.await.unwrap()) {
+                let n = if racer % 2 == 0 { nth } else { STEPS - 1 - nth };
+                let is_paid = stored(&store, &Key::Payment(paid(racer, n).id)).await.is_some();
+                assert_eq!(is_paid, outcome.is_ok());
+                match outcome {
+                    Ok(()) => assert!(taken.insert(n), "step {n} was taken twice"),
+                    refused => assert_conflict(&refused, &subscription(n).into()),
+                }
+            }
+        }
+        assert_eq!(taken, (0..STEPS).collect());
+        assert_stored(&store, (0..STEPS).map(|n| at_version(subscription(n), version))).await;
+        let told = u64::try_from(every_event(&store).await.len()).unwrap();
+        assert_eq!(told, (version - 1) * STEPS);
+    }
 }
 
 /// Commits `changes` again and again, for versions from 1 on, while `read` runs again and again.

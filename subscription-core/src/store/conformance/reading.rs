@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::records::{
-    answer, at, at_version, metadata, one_of_each, parsed, payment, plan, subscription, user,
+    answer, asked_payment, at, at_version, billing, metadata, one_of_each, parsed, payment, plan,
+    subscription, user,
 };
 use super::steps::{assert_absent, assert_stored, found, put};
-use crate::payments::{Payment, PaymentStatus};
+use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
 use crate::store::{IdempotencyRecord, IdempotencyResult, Operation, Record, Store, UniqueValue};
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{
+    BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus,
+};
 use crate::values::clock::Timestamp;
 use crate::values::metadata::Metadata;
 
@@ -27,6 +30,9 @@ pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
     assert_eq!(found(&store, UniqueValue::PlanSlug(&plan(1).slug)).await, None);
     assert_eq!(found(&store, UniqueValue::ExternalSubscription(&nothing)).await, None);
     assert_eq!(found(&store, UniqueValue::ExternalPayment(&nothing)).await, None);
+    assert_eq!(found(&store, UniqueValue::LiveKey("nothing")).await, None);
+    let period = UniqueValue::PaymentPeriod(subscription(1).id, at(1));
+    assert_eq!(found(&store, period).await, None);
 }
 
 /// A plan by its slug, a subscription and a payment by the id that their provider gave.
@@ -47,6 +53,8 @@ pub async fn a_record_is_found_by_what_names_it_outside(store: Arc<dyn Store>) {
 pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
     let full = Plan {
         product_id: Some(parsed("product 1")),
+        currency: Some(parsed("EUR")),
+        trial_period: Some(parsed("P14D")),
         variants: ["b", "a", "b"].map(parsed).to_vec(),
         href: Some(parsed("https://example.com/plans?of=all#first")),
         billing_cycle: BillingCycle::every(18, CycleUnit::Month).unwrap(),
@@ -65,9 +73,12 @@ pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
     assert_reads_back(&store, vec![Record::from(full), Record::from(once)]).await;
 }
 
-/// In every status, what no client sees (`blocked`, `anchor_at`) among the fields.
+/// In every status and by every manager, what no client sees (`anchor_at`, a part of `billing`) among the
+/// fields.
 pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
-    let full = SubscriptionStatus::all().zip(1..).map(|(status, n)| Subscription {
+    let managers = ManagedBy::ALL.into_iter().cycle();
+    let full = SubscriptionStatus::all().zip(managers).zip(1..);
+    let full = full.map(|((status, managed_by), n)| Subscription {
         user_id: user(7),
         billing_cycle: BillingCycle::every(10, CycleUnit::Day).unwrap(),
         status,
@@ -78,18 +89,28 @@ pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
         updated_at: at(99),
         blocked: true,
         anchor_at: Some(at(30)),
+        managed_by,
+        quantity: Quantity::new(Quantity::MAX.into()).unwrap(),
+        billing: Some(Box::new(billing(n))),
+        live_key: Some(format!("'\"é {n}").into()),
         ..subscription(n)
     });
     let bare =
         Subscription { external_subscription_id: None, renews_at: None, ..subscription(100) };
-    let records = full.chain([bare]).map(Record::from).collect();
+    // Of the billing one field alone.
+    let pause = ScheduledChange::Pause { resumes_at: None };
+    let billing = BillingState { scheduled_change: Some(pause), ..BillingState::default() };
+    let paused = Subscription { billing: Some(Box::new(billing)), ..subscription(101) };
+    let records = full.chain([bare, paused]).map(Record::from).collect();
 
     assert_reads_back(&store, records).await;
 }
 
-/// In every status, what no client sees (`settled`) among the fields.
+/// In every status and of every kind, what no client sees (`settled`, a part of `asked`) among the fields.
 pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
-    let full = PaymentStatus::all().zip(1..).map(|(status, n)| Payment {
+    let kinds = PaymentKind::ALL.into_iter().cycle();
+    let full = PaymentStatus::all().zip(kinds).zip(1..);
+    let full = full.map(|((status, kind), n)| Payment {
         subscription_id: subscription(n).id,
         amount: parsed("1.000"),
         currency: parsed("KWD"),
@@ -97,10 +118,15 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
         metadata: metadata(),
         updated_at: at(99),
         settled: true,
-        ..payment(n)
+        ..asked_payment(n, kind, n)
     });
     let bare = Payment { external_payment_id: None, ..payment(100) };
-    let records = full.chain([bare]).map(Record::from).collect();
+    let mut endless = asked_payment(101, PaymentKind::Initial, 1);
+    if let Some(asked) = &mut endless.asked {
+        (asked.period_end, asked.next_attempt_at) = (None, None);
+        (asked.attempt, asked.retries, asked.cycle) = (7, 15, BillingCycle::ONE_TIME);
+    }
+    let records = full.chain([bare, endless]).map(Record::from).collect();
 
     assert_reads_back(&store, records).await;
 }
@@ -109,9 +135,18 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
 pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     let (anchor_at, metadata) = (Some(at(3)), metadata());
     let full = Plan { metadata: metadata.clone(), ..plan(1) };
-    let blocked =
-        Subscription { blocked: true, anchor_at, metadata: metadata.clone(), ..subscription(1) };
-    let settled = Payment { settled: true, metadata, ..payment(1) };
+    let blocked = Subscription {
+        blocked: true,
+        anchor_at,
+        metadata: metadata.clone(),
+        managed_by: ManagedBy::Clock,
+        quantity: Quantity::new(3).unwrap(),
+        billing: Some(Box::new(billing(1))),
+        live_key: Some("live".into()),
+        ..subscription(1)
+    };
+    let settled =
+        Payment { settled: true, metadata, ..asked_payment(1, PaymentKind::Proration, 1) };
     let kept = [
         (Operation::CreatePlan, IdempotencyResult::Plan(plan(1).into())),
         (Operation::CreatePlan, IdempotencyResult::Plan(full.into())),
@@ -157,6 +192,10 @@ pub async fn times_read_back_to_the_microsecond(store: Arc<dyn Store>) {
             renews_at: Some(time),
             ends_at: Some(time),
             anchor_at: Some(time),
+            billing: Some(Box::new(BillingState {
+                next_action_at: Some(time),
+                ..BillingState::default()
+            })),
             updated_at: time,
             ..subscription(n)
         })
@@ -172,6 +211,14 @@ pub async fn amounts_read_back_digit_for_digit(store: Arc<dyn Store>) {
         [
             Record::from(Plan { price: parsed(amount), ..plan(n) }),
             Record::from(Payment { amount: parsed(amount), ..payment(n) }),
+            Record::from(Subscription {
+                billing: Some(Box::new(BillingState {
+                    price: Some(parsed(amount)),
+                    credit: parsed(amount),
+                    ..BillingState::default()
+                })),
+                ..subscription(n)
+            }),
         ]
     });
 

@@ -12,11 +12,13 @@ use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Scope, Session, User,
 };
 use crate::events::{Actor, Change, Event, Subject};
-use crate::payments::{Payment, PaymentStatus};
+use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Collection, Document, DocumentKey};
 use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{
+    BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus,
+};
 use crate::values::clock::Timestamp;
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
 use crate::values::metadata::Metadata;
@@ -58,8 +60,10 @@ pub(super) fn plan(n: u64) -> Plan {
         } else {
             format!("{}.50", n / 2)
         }),
+        currency: None,
         href: None,
         billing_cycle: BillingCycle::MONTHLY,
+        trial_period: None,
         description: Description::default(),
         node_quota: NodeQuota::default(),
         features: Features::default(),
@@ -96,6 +100,10 @@ pub(super) fn subscription(n: u64) -> Subscription {
         version: Version::FIRST,
         blocked: false,
         anchor_at: None,
+        managed_by: ManagedBy::Caller,
+        quantity: Quantity::ONE,
+        billing: None,
+        live_key: None,
     }
 }
 
@@ -113,7 +121,57 @@ pub(super) fn payment(n: u64) -> Payment {
         updated_at: at(n),
         version: Version::FIRST,
         settled: false,
+        asked: None,
     }
+}
+
+/// A billing state with all fields set, which is due after `n` seconds.
+pub(super) fn billing(n: u64) -> BillingState {
+    BillingState {
+        price: Some(parsed("10.50")),
+        currency: Some(parsed("EUR")),
+        credit: parsed("0.10"),
+        trial_ends_at: Some(at(n + 1)),
+        resumes_at: Some(at(n + 2)),
+        current_period_start: Some(at(n + 3)),
+        past_due_since: Some(at(n + 4)),
+        next_action_at: Some(at(n)),
+        scheduled_change: Some(ScheduledChange::ChangePlan {
+            subscription_plan_id: plan(n).id,
+            billing_cycle: BillingCycle::YEARLY,
+            price: parsed("99.000"),
+            currency: parsed("KWD"),
+            quantity: Quantity::new(Quantity::MAX.into()).unwrap(),
+        }),
+        period_value: parsed("21.00"),
+        dunning_ended_at: Some(at(n + 5)),
+        lapses_at: Some(at(n + 6)),
+        reminded_for: Some(at(n + 7)),
+    }
+}
+
+/// The subscription with number `n`, at which the clock must look after so many seconds.
+pub(super) fn due_subscription(n: u64, seconds: u64) -> Subscription {
+    let billing = BillingState { next_action_at: Some(at(seconds)), ..BillingState::default() };
+    let managed_by = ManagedBy::Clock;
+    Subscription { managed_by, billing: Some(Box::new(billing)), ..subscription(n) }
+}
+
+/// The payment with number `n`, for the period of subscription 0 that starts after `start` seconds. It is to be
+/// collected then, and to be retried 10 seconds later.
+pub(super) fn asked_payment(n: u64, kind: PaymentKind, start: u64) -> Payment {
+    let asked = Asked {
+        kind,
+        period_start: at(start),
+        period_end: Some(at(start + 5)),
+        due_at: at(start),
+        attempt: 1,
+        next_attempt_at: Some(at(start + 10)),
+        retries: 0,
+        value: parsed("19.90"),
+        cycle: BillingCycle::MONTHLY,
+    };
+    Payment { asked: Some(Box::new(asked)), ..payment(n) }
 }
 
 /// The account of user `n`.

@@ -1,19 +1,22 @@
-//! Unique values: at most one stored record has a slug, an external id, an identity or an address.
+//! Unique values: at most one stored record has a slug, an external id, a period of a subscription, a live key,
+//! an identity or an address.
 
 use std::sync::Arc;
 
-use super::records::{account, at_version, parsed, payment, plan, subscription};
-use super::steps::{assert_refused, assert_taken, deleting, found, put, writing};
+use super::records::{account, asked_payment, at, at_version, parsed, payment, plan, subscription};
+use super::steps::{assert_refused, assert_stored, assert_taken, deleting, found, put, writing};
 use crate::accounts::{IdentityKey, User};
-use crate::payments::Payment;
+use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::Plan;
 use crate::store::{ChangeSet, Key, Record, Store, StoreError, Unique, UniqueValue};
 use crate::subscriptions::Subscription;
 
-const ALL: [Unique; 5] = [
+const ALL: [Unique; 7] = [
     Unique::PlanSlug,
     Unique::ExternalSubscription,
     Unique::ExternalPayment,
+    Unique::PaymentPeriod,
+    Unique::LiveSubscription,
     Unique::UserIdentity,
     Unique::UserEmail,
 ];
@@ -29,15 +32,26 @@ fn holder(unique: Unique, n: u64, value: &str) -> Record {
         Unique::ExternalPayment => {
             Record::from(Payment { external_payment_id: Some(parsed(value)), ..payment(n) })
         }
+        // Other payments, subscriptions and users than those above, because a case may have both.
+        Unique::PaymentPeriod => {
+            Record::from(asked_payment(100 + n, PaymentKind::Renewal, period(value)))
+        }
+        Unique::LiveSubscription => {
+            Record::from(Subscription { live_key: Some(value.into()), ..subscription(100 + n) })
+        }
         Unique::UserIdentity => Record::from(User {
             identity: IdentityKey { subject: parsed(value), ..account(n).identity },
             ..account(n)
         }),
-        // Other users than those of the identities, because a case may have both.
         Unique::UserEmail => {
             Record::from(User { email: parsed(format!("{value}@example.com")), ..account(100 + n) })
         }
     }
+}
+
+/// A period for a value, by its start in seconds.
+fn period(value: &str) -> u64 {
+    value.bytes().map(u64::from).sum()
 }
 
 /// The key of the record that is found by a value.
@@ -48,6 +62,11 @@ async fn held_by(store: &Arc<dyn Store>, unique: Unique, value: &str) -> Option<
             found(store, UniqueValue::ExternalSubscription(&parsed(value))).await
         }
         Unique::ExternalPayment => found(store, UniqueValue::ExternalPayment(&parsed(value))).await,
+        Unique::PaymentPeriod => {
+            let period = UniqueValue::PaymentPeriod(subscription(0).id, at(period(value)));
+            found(store, period).await
+        }
+        Unique::LiveSubscription => found(store, UniqueValue::LiveKey(value)).await,
         Unique::UserIdentity => {
             let identity = IdentityKey { subject: parsed(value), ..account(0).identity };
             found(store, UniqueValue::UserIdentity(&identity)).await
@@ -198,5 +217,100 @@ pub async fn external_ids_that_differ_in_a_byte_are_different(store: Arc<dyn Sto
             let expected = Some(holder(unique, n, id).key());
             assert_eq!(held_by(&store, unique, id).await, expected, "{unique} {id:?}");
         }
+    }
+}
+
+/// The payment that has the period of subscription 0 which starts after so many seconds.
+async fn payment_of(store: &Arc<dyn Store>, start: u64) -> Option<Record> {
+    found(store, UniqueValue::PaymentPeriod(subscription(0).id, at(start))).await
+}
+
+/// A payment has its period in every status but one. Once it is canceled, another may ask for the period, and it
+/// cannot have it back.
+pub async fn a_period_is_free_once_its_payment_is_canceled(store: Arc<dyn Store>) {
+    for (status, n) in PaymentStatus::all().zip((0..).step_by(10)) {
+        let first = Payment { status, ..asked_payment(n, PaymentKind::Renewal, n) };
+        let second = asked_payment(n + 1, PaymentKind::Initial, n);
+        put(&store, [first.clone()]).await;
+        if status != PaymentStatus::Canceled {
+            assert_eq!(payment_of(&store, n).await, Some(first.clone().into()), "{status}");
+            let answer = store.commit(writing([second.clone()])).await;
+            assert_refused(&answer, &StoreError::Taken(Unique::PaymentPeriod), status.as_str());
+        }
+
+        let canceled = Payment { status: PaymentStatus::Canceled, ..first.clone() };
+        put(&store, [at_version(canceled.clone(), 2)]).await;
+
+        assert_eq!(payment_of(&store, n).await, None, "{status}");
+        assert_stored(&store, [at_version(canceled, 2)]).await;
+        put(&store, [second.clone()]).await;
+        assert_eq!(payment_of(&store, n).await, Some(second.into()), "{status}");
+        let pending = Payment { status: PaymentStatus::Pending, ..first };
+        assert_taken(&store.commit(writing([at_version(pending, 3)])).await, Unique::PaymentPeriod);
+    }
+}
+
+/// The periods of two subscriptions, two periods of one, and a payment that is for none.
+pub async fn a_period_is_that_of_its_subscription(store: Arc<dyn Store>) {
+    let first = asked_payment(1, PaymentKind::Renewal, 1);
+    let other = Payment {
+        subscription_id: subscription(1).id,
+        ..asked_payment(2, PaymentKind::Renewal, 1)
+    };
+    let next = asked_payment(3, PaymentKind::Renewal, 2);
+
+    put(&store, [first.clone(), other.clone(), next.clone(), payment(4), payment(5)]).await;
+
+    assert_eq!(payment_of(&store, 1).await, Some(first.into()));
+    assert_eq!(payment_of(&store, 2).await, Some(next.into()));
+    let period = UniqueValue::PaymentPeriod(subscription(1).id, at(1));
+    assert_eq!(found(&store, period).await, Some(other.into()));
+}
+
+/// There may be any number of them, beside the payment for the period.
+pub async fn a_proration_has_no_period_of_its_own(store: Arc<dyn Store>) {
+    let prorations = [1, 2].map(|n| asked_payment(n, PaymentKind::Proration, 1));
+    put(&store, prorations).await;
+    assert_eq!(payment_of(&store, 1).await, None);
+    let renewal = asked_payment(3, PaymentKind::Renewal, 1);
+
+    put(&store, [renewal.clone()]).await;
+    put(&store, [asked_payment(4, PaymentKind::Proration, 1)]).await;
+
+    assert_eq!(payment_of(&store, 1).await, Some(renewal.into()));
+}
+
+/// A record that is written without its live key or its period passes it to another of the same set, in any order.
+pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
+    let live = |n: u64| holder(Unique::LiveSubscription, n, "one");
+    let asked = |n: u64| holder(Unique::PaymentPeriod, n, "one");
+    // Without the value, and with no other by which the records could be sorted.
+    let ended = |n: u64| Subscription { external_subscription_id: None, ..subscription(100 + n) };
+    let canceled = |n: u64| Payment {
+        status: PaymentStatus::Canceled,
+        ..asked_payment(100 + n, PaymentKind::Renewal, period("one"))
+    };
+    put(&store, [live(1), asked(1)]).await;
+
+    // To a new record.
+    put(&store, [live(2), at_version(ended(1), 2)]).await;
+    put(&store, [at_version(canceled(1), 2), asked(2)]).await;
+
+    for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
+        let expected = Some(holder(unique, 2, "one").key());
+        assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
+    }
+
+    // And back to the one that had it.
+    put(&store, [at_version(ended(2), 2), at_version(live(1), 3)]).await;
+    put(&store, [at_version(asked(1), 3), at_version(canceled(2), 2)]).await;
+
+    for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
+        let expected = Some(holder(unique, 1, "one").key());
+        assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
+        // One that keeps the value does not pass it.
+        let kept = at_version(holder(unique, 1, "one"), 4);
+        let answer = store.commit(writing([holder(unique, 3, "one"), kept])).await;
+        assert_taken(&answer, unique);
     }
 }

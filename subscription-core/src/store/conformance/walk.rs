@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::records::{payment, plan, subscription};
 use super::steps::limit;
 use crate::store::{
-    Direction, Page, PaymentQuery, PlanOrder, PlanQuery, Position, Query, Record, Store,
-    SubscriptionOrder, SubscriptionQuery,
+    Direction, DuePayments, DueSubscriptions, Page, PaymentQuery, PlanOrder, PlanQuery, Position,
+    Query, Record, Store, SubscriptionOrder, SubscriptionQuery,
 };
 
 /// More pages than any list of a case has.
@@ -28,6 +28,10 @@ fn position(query: &Query, record: &Record) -> Position {
         (Query::Plan(query), Record::Plan(plan)) => query.order.position(plan),
         (Query::Subscription(query), Record::Subscription(found)) => query.order.position(found),
         (Query::Payment(_), Record::Payment(payment)) => PaymentQuery::position(payment),
+        (Query::DueSubscriptions(_), Record::Subscription(found)) => {
+            DueSubscriptions::position(found).unwrap()
+        }
+        (Query::DuePayments(_), Record::Payment(found)) => DuePayments::position(found).unwrap(),
         (Query::Document(query), Record::Document(document)) => query.position(document),
         _ => panic!("{query:?} lists {record:?}"),
     }
@@ -39,6 +43,10 @@ fn window(query: &mut Query) -> (&mut Option<Position>, usize, Direction) {
         Query::Plan(query) => (&mut query.after, query.limit.get(), query.direction),
         Query::Subscription(query) => (&mut query.after, query.limit.get(), query.direction),
         Query::Payment(query) => (&mut query.after, query.limit.get(), query.direction),
+        Query::DueSubscriptions(query) => {
+            (&mut query.after, query.limit.get(), Direction::Ascending)
+        }
+        Query::DuePayments(query) => (&mut query.after, query.limit.get(), Direction::Ascending),
         Query::Document(query) => (&mut query.after, query.limit.get(), Direction::Ascending),
         Query::User(_) | Query::Session(_) | Query::Client(_) | Query::Idempotency(_) => {
             panic!("a list without pages")

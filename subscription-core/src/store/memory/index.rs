@@ -9,6 +9,7 @@ use std::collections::btree_map::Range;
 use std::sync::Arc;
 
 use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
+use crate::values::clock::Timestamp;
 
 /// A value that lists are sorted by, with the smallest and the largest of its kind.
 pub(super) trait SortValue: Ord + Clone {
@@ -84,6 +85,19 @@ impl<V: SortValue, T> Lists<V, T> {
 
     pub(super) fn remove(&mut self, list: u128, (value, id): Place<V>) {
         self.0.remove(&Entry { list, value, id });
+    }
+
+    /// Puts a record where it belongs now, and takes it away from where it was if that is elsewhere.
+    pub(super) fn replace(
+        &mut self,
+        old: Option<(u128, Place<V>)>,
+        (list, place): (u128, Place<V>),
+        record: &Arc<T>,
+    ) {
+        if let Some((was_in, was_at)) = old.filter(|old| (old.0, &old.1) != (list, &place)) {
+            self.remove(was_in, was_at);
+        }
+        self.insert(list, place, record);
     }
 
     /// The records of one list, from its smallest place on.
@@ -270,6 +284,20 @@ pub(super) fn page<'a, T: 'a>(
     let more = items.len() == limit.get() && found.next().is_some();
     let next = items.last().filter(|_| more).map(|last| position(last));
     Page { items, next }
+}
+
+/// The records of a list that are due at `until` or before, after a position.
+pub(super) fn due<'a, T>(
+    lists: &'a Lists<i64, T>,
+    list: u128,
+    until: Timestamp,
+    position: Option<&Position>,
+) -> impl Iterator<Item = &'a Arc<T>> {
+    let from = after(position, Direction::Ascending, |key| {
+        if let SortKey::DueAt(at) = key { at.micros() } else { i64::LOWEST }
+    });
+    let found = walk(&[(lists, vec![list])], Direction::Ascending, from);
+    found.take_while(move |(at, _)| **at <= until.micros()).map(|(_, record)| record)
 }
 
 #[cfg(test)]

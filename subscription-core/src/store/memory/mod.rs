@@ -97,6 +97,12 @@ impl Tables {
             UniqueValue::ExternalPayment(id) => {
                 self.payments.by_external_id(id).cloned().map(Record::Payment)
             }
+            UniqueValue::LiveKey(key) => {
+                self.subscriptions.by_live_key(key).cloned().map(Record::Subscription)
+            }
+            UniqueValue::PaymentPeriod(of, start) => {
+                self.payments.by_period(of, start).cloned().map(Record::Payment)
+            }
             UniqueValue::UserIdentity(identity) => {
                 self.users.by_identity(identity).cloned().map(Record::User)
             }
@@ -125,6 +131,8 @@ impl Tables {
                 whole(self.idempotency.expired(*by, limit.get()))
             }
             Query::Document(query) => page(self.documents.page(query)),
+            Query::DueSubscriptions(query) => page(self.subscriptions.due(query)),
+            Query::DuePayments(query) => page(self.payments.due(query)),
         }
     }
 
@@ -196,10 +204,13 @@ impl Tables {
     fn check_unique(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         let mut values = HashSet::new();
         let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
+        // What these have is among the values of the set.
+        let written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for write in &changes.writes {
             for value in write.unique_values() {
                 let holder = self.find(value).map(|holder| holder.key());
-                let other = holder.filter(|holder| *holder != write.key() && !deleted(holder));
+                let other = holder.filter(|holder| *holder != write.key());
+                let other = other.filter(|holder| !deleted(holder) && !written(holder));
                 if other.is_some() || (changes.writes.len() > 1 && !values.insert(value)) {
                     return Err(StoreError::Taken(value.rule()));
                 }
@@ -208,20 +219,21 @@ impl Tables {
         Ok(())
     }
 
+    /// Checks the whole change set before anything is written: a half-applied set would leave an event about a
+    /// change that never happened.
+    fn commit(&mut self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.check(&changes)?;
+        self.apply(changes);
+        Ok(())
+    }
+
     fn apply(&mut self, changes: ChangeSet) {
         for delete in changes.deletes {
-            match delete.key {
-                Key::Plan(id) => self.plans.delete(id),
-                Key::Subscription(id) => self.subscriptions.delete(id),
-                Key::Payment(id) => self.payments.delete(id),
-                Key::User(id) => self.users.delete(id),
-                Key::Session(id) => self.sessions.delete(id),
-                Key::Client(id) => {
-                    self.clients.remove(&id);
-                }
-                Key::Idempotency(key) => self.idempotency.delete(&key),
-                Key::Document(key) => self.documents.delete(&key),
-            }
+            self.remove(&delete.key);
+        }
+        // A value may pass from one to another of them.
+        if changes.writes.len() > 1 {
+            changes.writes.iter().for_each(|write| self.remove(&write.key()));
         }
         for write in changes.writes {
             match write {
@@ -242,6 +254,19 @@ impl Tables {
             while self.forgotten < last && self.events.pop_front().is_some() {
                 self.forgotten += 1;
             }
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        match key {
+            Key::Plan(id) => self.plans.delete(*id),
+            Key::Subscription(id) => self.subscriptions.delete(*id),
+            Key::Payment(id) => self.payments.delete(*id),
+            Key::User(id) => self.users.delete(*id),
+            Key::Session(id) => self.sessions.delete(*id),
+            Key::Client(id) => drop(self.clients.remove(id)),
+            Key::Idempotency(key) => self.idempotency.delete(key),
+            Key::Document(key) => self.documents.delete(key),
         }
     }
 }
@@ -291,11 +316,11 @@ impl Store for MemoryStore {
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.write().commit(changes)
+    }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let mut tables = self.write();
-        // Checked for the whole change set before anything is written: a half-applied set would
-        // leave an event about a change that never happened.
-        tables.check(&changes)?;
-        tables.apply(changes);
-        Ok(())
+        sets.into_iter().map(|changes| tables.commit(changes)).collect()
     }
 }

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ById;
-use super::index::{Lists, after, page, walk};
+use super::index::{Lists, Place, after, due, page, walk};
 use crate::payments::Payment;
+use crate::store::due::DuePayments;
 use crate::store::query::{Page, PaymentQuery};
-use crate::values::id::PaymentId;
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, SubscriptionId};
 use crate::values::text::ExternalId;
 
 #[derive(Debug, Default)]
@@ -15,6 +17,15 @@ pub(super) struct PaymentTable {
     records: ById<PaymentId, Arc<Payment>>,
     by_external_id: HashMap<ExternalId, PaymentId>,
     by_subscription: Lists<(), Payment>,
+    by_period: HashMap<(SubscriptionId, Timestamp), PaymentId>,
+    /// Those to collect and those to retry, a list for each of the two statuses.
+    due: Lists<i64, Payment>,
+}
+
+/// The place of a payment that is due, and the name of its list.
+fn due_place(payment: &Payment) -> Option<(u128, Place<i64>)> {
+    let place = (payment.action_at()?.micros(), payment.id.uuid().as_u128());
+    Some((payment.status as u128, place))
 }
 
 impl PaymentTable {
@@ -26,10 +37,28 @@ impl PaymentTable {
         self.get(*self.by_external_id.get(id)?)
     }
 
+    pub(super) fn by_period(&self, of: SubscriptionId, start: Timestamp) -> Option<&Arc<Payment>> {
+        self.get(*self.by_period.get(&(of, start))?)
+    }
+
+    pub(super) fn due(&self, query: &DuePayments) -> Page<Arc<Payment>> {
+        let list = query.status as u128;
+        let found = due(&self.due, list, query.until, query.after.as_ref());
+        page(found, query.limit, |payment| {
+            DuePayments::position(payment).unwrap_or_else(|| PaymentQuery::position(payment))
+        })
+    }
+
     pub(super) fn put(&mut self, payment: Arc<Payment>) {
         self.delete(payment.id);
         let place = ((), payment.id.uuid().as_u128());
         self.by_subscription.insert(payment.subscription_id.uuid().as_u128(), place, &payment);
+        if let Some((list, place)) = due_place(&payment) {
+            self.due.insert(list, place, &payment);
+        }
+        if let Some(start) = payment.claimed_period() {
+            self.by_period.insert((payment.subscription_id, start), payment.id);
+        }
         let external_id = payment.external_payment_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, payment.id)));
         self.records.insert(payment.id, payment);
@@ -39,6 +68,12 @@ impl PaymentTable {
         let Some(payment) = self.records.remove(&id) else { return };
         self.by_subscription
             .remove(payment.subscription_id.uuid().as_u128(), ((), id.uuid().as_u128()));
+        if let Some((list, place)) = due_place(&payment) {
+            self.due.remove(list, place);
+        }
+        if let Some(start) = payment.claimed_period() {
+            self.by_period.remove(&(payment.subscription_id, start));
+        }
         if let Some(id) = &payment.external_payment_id {
             self.by_external_id.remove(id);
         }

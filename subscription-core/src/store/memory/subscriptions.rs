@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::ById;
 use super::access::{ClassChanges, Listed};
-use super::index::{Filter, Lists, Place, SortValue, after, page, walk};
+use super::index::{Filter, Lists, Place, SortValue, after, due, page, walk};
 use crate::store::access_class::{AccessClass, classes};
+use crate::store::due::DueSubscriptions;
 use crate::store::query::{Direction, Page, SortKey};
 use crate::store::subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
@@ -22,6 +23,8 @@ pub(super) struct SubscriptionTable {
     by_renewal: Order<i64>,
     /// The subscriptions of each user, in the order of creation only: a user has few subscriptions.
     by_user: Lists<(), Subscription>,
+    by_live_key: HashMap<Box<str>, SubscriptionId>,
+    due: Lists<i64, Subscription>,
     changes: ClassChanges,
 }
 
@@ -40,19 +43,28 @@ const fn class_name(class: AccessClass) -> u128 {
     (class.status as u128) << 8 | class.mark as u128
 }
 
+fn plan_name(listed: &Listed) -> u128 {
+    listed.record.subscription_plan_id.uuid().as_u128()
+}
+
+fn user_name(listed: &Listed) -> u128 {
+    listed.record.user_id.uuid().as_u128()
+}
+
 impl<V: SortValue> Order<V> {
-    fn insert(&mut self, listed: &Listed, place: &Place<V>) {
-        let Listed { record, class } = listed;
-        self.all.insert(ALL, place.clone(), record);
-        let plan = record.subscription_plan_id.uuid().as_u128();
-        self.by_plan.insert(plan, place.clone(), record);
-        self.by_class.insert(class_name(*class), place.clone(), record);
+    fn replace(&mut self, old: Option<&(&Listed, Place<V>)>, new: &Listed, place: &Place<V>) {
+        let old_in =
+            |list: fn(&Listed) -> u128| old.map(|(listed, place)| (list(listed), place.clone()));
+        let record = &new.record;
+        self.all.replace(old_in(|_| ALL), (ALL, place.clone()), record);
+        self.by_plan.replace(old_in(plan_name), (plan_name(new), place.clone()), record);
+        let class = |listed: &Listed| class_name(listed.class);
+        self.by_class.replace(old_in(class), (class(new), place.clone()), record);
     }
 
     fn remove(&mut self, listed: &Listed, place: &Place<V>) {
         self.all.remove(ALL, place.clone());
-        let plan = listed.record.subscription_plan_id.uuid().as_u128();
-        self.by_plan.remove(plan, place.clone());
+        self.by_plan.remove(plan_name(listed), place.clone());
         self.by_class.remove(class_name(listed.class), place.clone());
     }
 
@@ -102,6 +114,18 @@ impl SubscriptionTable {
         self.get(*self.by_external_id.get(id)?)
     }
 
+    pub(super) fn by_live_key(&self, key: &str) -> Option<&Arc<Subscription>> {
+        self.get(*self.by_live_key.get(key)?)
+    }
+
+    pub(super) fn due(&self, query: &DueSubscriptions) -> Page<Arc<Subscription>> {
+        let found = due(&self.due, ALL, query.until, query.after.as_ref());
+        page(found, query.limit, |subscription| {
+            let creation = || SubscriptionOrder::CreatedAt.position(subscription);
+            DueSubscriptions::position(subscription).unwrap_or_else(creation)
+        })
+    }
+
     /// The subscriptions to a plan.
     pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
         self.by_creation.by_plan.all(plan.uuid().as_u128()).map(|found| found.id)
@@ -120,27 +144,47 @@ impl SubscriptionTable {
     }
 
     pub(super) fn delete(&mut self, id: SubscriptionId) {
-        let Some(old) = self.records.remove(&id) else { return };
-        self.changes.replace(Some(&old), None);
+        let Some(old) = self.take(id) else { return };
         let (created, renews) = old.places();
         self.by_creation.remove(&old, &created);
         self.by_renewal.remove(&old, &renews);
-        self.by_user.remove(old.record.user_id.uuid().as_u128(), created);
+        self.by_user.remove(user_name(&old), created);
+    }
+
+    /// Takes a record out of everything but the ordered lists.
+    fn take(&mut self, id: SubscriptionId) -> Option<Listed> {
+        let old = self.records.remove(&id)?;
+        self.changes.replace(Some(&old), None);
         if let Some(id) = &old.record.external_subscription_id {
             self.by_external_id.remove(id);
         }
+        if let Some(key) = &old.record.live_key {
+            self.by_live_key.remove(key);
+        }
+        if let Some(at) = old.record.next_action_at() {
+            self.due.remove(ALL, (at.micros(), id.uuid().as_u128()));
+        }
+        Some(old)
     }
 
     fn list(&mut self, new: Listed) {
         let Listed { record, .. } = &new;
-        self.delete(record.id);
+        let old = self.take(record.id);
+        let was = old.as_ref().map(|old| (old, old.places()));
         self.changes.replace(None, Some(&new));
         let (created, renews) = new.places();
-        self.by_creation.insert(&new, &created);
-        self.by_renewal.insert(&new, &renews);
-        self.by_user.insert(record.user_id.uuid().as_u128(), created, record);
+        let was_created = was.map(|(old, (created, _))| (old, created));
+        let was_renewing = was.map(|(old, (_, renews))| (old, renews));
+        let was_of = was_created.map(|(old, created)| (user_name(old), created));
+        self.by_creation.replace(was_created.as_ref(), &new, &created);
+        self.by_renewal.replace(was_renewing.as_ref(), &new, &renews);
+        self.by_user.replace(was_of, (user_name(&new), created), record);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
+        self.by_live_key.extend(record.live_key.clone().map(|key| (key, record.id)));
+        if let Some(at) = record.next_action_at() {
+            self.due.insert(ALL, (at.micros(), record.id.uuid().as_u128()), record);
+        }
         self.records.insert(record.id, new);
     }
 

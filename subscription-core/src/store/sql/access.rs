@@ -4,6 +4,8 @@
 //! written, 1 once its start was found to have passed, 2 once its end was. `access_changes_at` is when
 //! that column should change next, `access_changed_at` when it changed last.
 
+use std::sync::LazyLock;
+
 use super::page::Statement;
 use super::value::Value;
 use crate::store::SubscriptionFilter;
@@ -52,18 +54,23 @@ fn misplaced(phase: Phase, now: &str) -> String {
     }
 }
 
+/// The statuses that grant access.
+static GRANTING: LazyLock<String> =
+    LazyLock::new(|| quoted(SubscriptionStatus::all().filter(|status| status.grants_access())));
+
+/// `'active', 'cancelled'`
+fn quoted(statuses: impl Iterator<Item = SubscriptionStatus>) -> String {
+    statuses.map(|status| format!("'{status}'")).collect::<Vec<_>>().join(", ")
+}
+
 /// The conditions on status and access for each row, where the class is not used.
 pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> {
-    let list = |statuses: &mut dyn Iterator<Item = SubscriptionStatus>| {
-        statuses.map(|status| format!("'{status}'")).collect::<Vec<_>>().join(", ")
-    };
     let mut conditions = Vec::new();
     if !filter.statuses.is_empty() {
-        conditions.push(format!("status IN ({})", list(&mut filter.statuses.iter().copied())));
+        conditions.push(format!("status IN ({})", quoted(filter.statuses.iter().copied())));
     }
     if let Some(is_active) = filter.is_active {
-        let granting = list(&mut SubscriptionStatus::all().filter(|status| status.grants_access()));
-        let none = format!("(blocked OR status NOT IN ({granting}) OR {})", out_of_time(now));
+        let none = format!("(blocked OR status NOT IN ({}) OR {})", *GRANTING, out_of_time(now));
         conditions.push(if is_active { format!("NOT {none}") } else { none });
     }
     conditions

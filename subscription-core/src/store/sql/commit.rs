@@ -8,7 +8,7 @@ use super::records::EVENTS;
 use super::table::{Table, key_values, placeholders};
 use super::value::{Columns as _, Value};
 use crate::events::Event;
-use crate::store::{ChangeSet, Guard, Key, StoreError};
+use crate::store::{ChangeSet, Guard, Key, Record, StoreError};
 
 /// The reason why a change set was not committed.
 #[derive(Debug)]
@@ -97,6 +97,20 @@ pub(super) async fn delete<C: SqlConnection>(
         }
     }
     Ok(())
+}
+
+/// True if a record has a value that another record of the set may have given up: it is written after that one.
+pub(super) fn takes_over(write: &Record) -> bool {
+    match write {
+        Record::Subscription(subscription) => subscription.live_key.is_some(),
+        Record::Payment(payment) => payment.claimed_period().is_some(),
+        Record::Plan(_)
+        | Record::User(_)
+        | Record::Session(_)
+        | Record::Client(_)
+        | Record::Idempotency(_)
+        | Record::Document(_) => false,
+    }
 }
 
 /// Appends events to the feed, and deletes those that are to be forgotten.

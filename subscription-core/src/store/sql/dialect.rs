@@ -18,8 +18,23 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
 
+    /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
+    /// short, so that a database may answer several at once.
+    fn few_rows(
+        &self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send {
+        self.rows(statement)
+    }
+
     /// Commits a change set that was [checked](ChangeSet::check).
     fn commit(&self, changes: ChangeSet) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Commits each of several change sets alone, in order. Returns a result for each.
+    fn commit_each(
+        &self,
+        sets: Vec<ChangeSet>,
+    ) -> impl Future<Output = Vec<Result<(), StoreError>>> + Send;
 
     /// The sequences of the first event that is kept and of the newest, as for
     /// [`EventPage::select`](crate::store::EventPage::select). Gives committed events their place in the feed,

@@ -1,6 +1,8 @@
 //! Errors of the databases as errors of the store, and errors at opening.
 
+use std::borrow::Borrow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::table::Table;
 use crate::store::{Key, Record, Source, StoreError, Unique};
@@ -10,15 +12,22 @@ pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
     StoreError::Unavailable(source.into())
 }
 
+/// The same error for any number of change sets.
+pub(super) fn outages(why: impl Into<Source>) -> impl Iterator<Item = Result<(), StoreError>> {
+    let why: Arc<dyn std::error::Error + Send + Sync> = why.into().into();
+    std::iter::repeat_with(move || Err(unavailable(Arc::clone(&why))))
+}
+
 /// The error of the store for an error that has no particular meaning.
-pub(in crate::store) fn failed(error: sqlx::Error) -> StoreError {
+pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Source>) -> StoreError {
+    let told = error.borrow();
     let unreadable = matches!(
-        &error,
+        told,
         sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
     );
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    let code = told.as_database_error().and_then(sqlx::error::DatabaseError::code);
     if unreadable || code.is_some_and(|code| is_damage(&code)) {
         StoreError::Damaged(error.into())
     } else {

@@ -13,13 +13,13 @@ use crate::accounts::{
     WebOrigin,
 };
 use crate::events::{Actor, Change, Event, Subject};
-use crate::payments::{Currency, Payment, PaymentStatus};
-use crate::plans::{BillingCycle, Features, Plan};
+use crate::payments::{Asked, Currency, Payment, PaymentStatus};
+use crate::plans::{BillingCycle, Features, Plan, Span};
 use crate::store::{
     Collection, DocumentId, DocumentKey, IdempotencyKey, IdempotencyResult, IdempotencyToken,
     Label, Operation, Source, StoreError,
 };
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{BillingState, ManagedBy, Quantity, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::decimal::{Amount, Bounded};
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
@@ -57,6 +57,7 @@ one_column! {
     bool => |yes, cells| Value::Bool(*yes), cells.bool();
     u8, u32 => |number, cells| Value::Int((*number).into()), cells.number();
     u64 => |number, cells| Value::count(*number), cells.count();
+    Quantity => |quantity, cells| Value::Int(quantity.get().into()), cells.number();
     Version => |version, cells| Value::version(*version), cells.count().map(Self::from);
     Timestamp => |time, cells| Value::time(*time), cells.time();
     Option<Timestamp> => |time, cells| Value::Time(*time), cells.time_or_null();
@@ -65,6 +66,13 @@ one_column! {
     Vec<ExternalId>, BTreeSet<WebOrigin>, Subject, Change =>
         |json, cells| Value::json(json), cells.json();
     String, Box<str> => |text, cells| Value::text(text), cells.text().map(Self::from);
+    Option<Box<str>> => |text, cells|
+        Value::Text(text.as_deref().map(str::to_owned)),
+        Ok(cells.text_or_null()?.map(Into::into));
+    // JSON as text, which both databases return byte for byte.
+    Option<Box<BillingState>>, Option<Box<Asked>> => |part, cells|
+        Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
+        cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged);
     // There was a scope that no endpoint asked for; clients that have it lack nothing.
     BTreeSet<Scope> => |scopes, cells|
         Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
@@ -108,7 +116,7 @@ text! {
     SubscriptionStatus => as_str, PaymentStatus => as_str, Currency => code,
     ClientKind => as_str, ClientSource => as_str, RevocationReason => as_str, IpAddr => to_string,
     Operation => as_str, IdempotencyToken => as_str, Collection => as_str, DocumentId => as_str,
-    Label => as_str, Actor => to_string, Metadata => to_string,
+    Label => as_str, Actor => to_string, Metadata => to_string, ManagedBy => as_str, Span => to_string,
 }
 
 impl<const MIN: usize, const MAX: usize, const LINES: bool> TextField for Text<MIN, MAX, LINES> {
@@ -239,8 +247,22 @@ impl From<StoredKey> for ClientKey {
 #[serde(rename_all = "snake_case")]
 enum StoredResult {
     Plan(Plan),
-    Subscription { shown: Subscription, blocked: bool, anchor_at: Option<Timestamp> },
-    Payment { shown: Payment, settled: bool },
+    Subscription {
+        shown: Subscription,
+        blocked: bool,
+        anchor_at: Option<Timestamp>,
+        // The release before does not write what follows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        billing: Option<Box<BillingState>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        live_key: Option<Box<str>>,
+    },
+    Payment {
+        shown: Payment,
+        settled: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<Box<Asked>>,
+    },
 }
 
 impl From<&IdempotencyResult> for StoredResult {
@@ -251,10 +273,14 @@ impl From<&IdempotencyResult> for StoredResult {
                 shown: Subscription::clone(shown),
                 blocked: shown.blocked,
                 anchor_at: shown.anchor_at,
+                billing: shown.billing.clone(),
+                live_key: shown.live_key.clone(),
             },
-            IdempotencyResult::Payment(shown) => {
-                Self::Payment { shown: Payment::clone(shown), settled: shown.settled }
-            }
+            IdempotencyResult::Payment(shown) => Self::Payment {
+                shown: Payment::clone(shown),
+                settled: shown.settled,
+                asked: shown.asked.clone(),
+            },
         }
     }
 }
@@ -263,11 +289,12 @@ impl From<StoredResult> for IdempotencyResult {
     fn from(result: StoredResult) -> Self {
         match result {
             StoredResult::Plan(plan) => Self::Plan(plan.into()),
-            StoredResult::Subscription { shown, blocked, anchor_at } => {
-                Self::Subscription(Subscription { blocked, anchor_at, ..shown }.into())
+            StoredResult::Subscription { shown, blocked, anchor_at, billing, live_key } => {
+                let hidden = Subscription { blocked, anchor_at, billing, live_key, ..shown };
+                Self::Subscription(hidden.into())
             }
-            StoredResult::Payment { shown, settled } => {
-                Self::Payment(Payment { settled, ..shown }.into())
+            StoredResult::Payment { shown, settled, asked } => {
+                Self::Payment(Payment { settled, asked, ..shown }.into())
             }
         }
     }

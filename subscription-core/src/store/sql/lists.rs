@@ -4,12 +4,12 @@ use super::page::{Fit, Statement, Window, sort_value, subscriptions};
 use super::table::{SqlRecord, Table};
 use super::value::Value;
 use crate::accounts::{Client, Session, User};
-use crate::payments::Payment;
+use crate::payments::{Payment, PaymentStatus};
 use crate::plans::Plan;
 use crate::store::{
-    ClientQuery, Document, DocumentFilter, DocumentQuery, IdempotencyQuery, IdempotencyRecord,
-    PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, Query, SessionQuery, SortKey,
-    UniqueValue, UserFilter, UserQuery,
+    ClientQuery, Direction, Document, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions,
+    IdempotencyQuery, IdempotencyRecord, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position,
+    Query, SessionQuery, SortKey, UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
 
@@ -44,6 +44,13 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
         UniqueValue::ExternalPayment(id) => {
             List::whole::<Payment>("WHERE external_payment_id = $1", vec![Value::text(id)])
         }
+        UniqueValue::LiveKey(key) => {
+            List::whole::<Subscription>("WHERE live_key = $1", vec![Value::text(key)])
+        }
+        UniqueValue::PaymentPeriod(subscription, start) => List::whole::<Payment>(
+            "WHERE subscription_id = $1 AND whole_period = $2 AND status <> 'canceled'",
+            vec![Value::Id(subscription.uuid()), Value::time(start)],
+        ),
         UniqueValue::UserIdentity(identity) => List::whole::<User>(
             "WHERE issuer = $1 AND subject = $2",
             vec![Value::text(&identity.issuer), Value::text(&identity.subject)],
@@ -62,6 +69,10 @@ pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
             List::page::<Subscription>(subscriptions(query, fit)?, query.limit)
         }
         Query::Payment(query) => List::page::<Payment>(payments(query), query.limit),
+        Query::DueSubscriptions(query) => {
+            List::page::<Subscription>(due_subscriptions(query), query.limit)
+        }
+        Query::DuePayments(query) => List::page::<Payment>(due_payments(query)?, query.limit),
         Query::Document(query) => List::page::<Document>(documents(query), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
@@ -131,6 +142,40 @@ fn payments(query: &PaymentQuery) -> Statement {
     let conditions = vec![format!("subscription_id = {subscription}")];
     statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
     statement
+}
+
+fn due_subscriptions(query: &DueSubscriptions) -> Statement {
+    let mut statement = Statement::default();
+    let (column, way) = ("next_action_at", Direction::Ascending);
+    let until = statement.bind(Value::time(query.until));
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, Some(column), way, after, query.limit);
+    let conditions = vec![format!("{column} <= {until}")];
+    statement.text = window.close(&Subscription::TABLE.texts.select, conditions).into();
+    statement
+}
+
+/// Payments in a status are due by the column of [`Payment::action_at`]; those in most statuses never are.
+fn due_payments(query: &DuePayments) -> Option<Statement> {
+    let mut statement = Statement::default();
+    let (status, column) = match query.status {
+        PaymentStatus::Pending => ("status = 'pending'", "due_at"),
+        PaymentStatus::Processing => ("status = 'processing'", "due_at"),
+        PaymentStatus::Failed => ("status = 'failed'", "next_attempt_at"),
+        PaymentStatus::Succeeded
+        | PaymentStatus::Canceled
+        | PaymentStatus::PartiallyRefunded
+        | PaymentStatus::Refunded
+        | PaymentStatus::Disputed => return None,
+    };
+    let way = Direction::Ascending;
+    let until = statement.bind(Value::time(query.until));
+    let after = query.after.as_ref();
+    let window = Window::new(&mut statement, Some(column), way, after, query.limit);
+    // The status as a word of the statement, as the index has it.
+    let conditions = vec![status.to_owned(), format!("{column} <= {until}")];
+    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
+    Some(statement)
 }
 
 fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Option<Statement> {

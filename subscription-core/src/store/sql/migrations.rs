@@ -27,6 +27,7 @@ macro_rules! migrations {
                 "0005_documents_actors_fewer_indexes"
             ),
             migrations!($database, 6, "metadata and feed", "0006_metadata_and_feed"),
+            migrations!($database, 7, "billing", "0007_billing"),
         ])
     };
     ($database:literal, $version:literal, $name:literal, $file:literal) => {

@@ -128,6 +128,7 @@ pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
         SortKey::RenewsAt(renews_at) => Some(Value::TimeOrder(Some(*renews_at))),
         SortKey::NeverRenews => Some(Value::TimeOrder(None)),
         SortKey::Email(key) => Some(Value::text(key.as_str())),
+        SortKey::DueAt(at) => Some(Value::time(*at)),
         SortKey::Document { due_at, .. } => due_at.map(Value::time),
     }
 }
@@ -273,7 +274,7 @@ impl<'q> Span<'q> {
 }
 
 /// Selects the columns of a table, and after them the one that the list is sorted by.
-fn select_with(table: &Table, column: Option<&str>) -> String {
-    let column = column.map(|column| format!(", {column}")).unwrap_or_default();
-    format!("SELECT {}{column} FROM {}", table.columns().join(", "), table.name)
+fn select_with(table: &'static Table, column: Option<&str>) -> Cow<'static, str> {
+    let Some(column) = column else { return table.texts.select.as_str().into() };
+    format!("SELECT {}, {column} FROM {}", table.columns().join(", "), table.name).into()
 }

@@ -13,8 +13,8 @@ use super::{Dialect, SqlStore, access};
 use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
-    ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, PaymentQuery, Position, Query, Record,
-    Store, StoreError, UniqueValue, UserQuery,
+    ChangeSet, DuePayments, DueSubscriptions, EventPage, EventQuery, Key, Page, PageLimit,
+    PaymentQuery, Position, Query, Record, SessionQuery, Store, StoreError, UniqueValue, UserQuery,
 };
 use crate::values::clock::Timestamp;
 
@@ -24,7 +24,7 @@ const EVENTS_A_BATCH: usize = 500;
 #[async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        let rows = self.0.rows(Statement::one(key)).await?;
+        let rows = self.0.few_rows(Statement::one(key)).await?;
         rows.first().map(|row| (Table::of(key).read)(row)).transpose()
     }
 
@@ -43,7 +43,11 @@ impl<D: Dialect> Store for SqlStore<D> {
         let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
-        let rows = self.0.rows(statement).await?;
+        let rows = if is_of_one(query) {
+            self.0.few_rows(statement).await?
+        } else {
+            self.0.rows(statement).await?
+        };
         let limit = limit.map_or(rows.len(), PageLimit::get);
         let items = rows.iter().take(limit).map(|row| (table.read)(row));
         let items = items.collect::<Result<Vec<_>, _>>()?;
@@ -82,6 +86,24 @@ impl<D: Dialect> Store for SqlStore<D> {
         changes.check().map_err(StoreError::BadChangeSet)?;
         self.0.commit(changes).await
     }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let (mut sound, mut outcomes) = (Vec::new(), Vec::new());
+        for changes in sets {
+            outcomes.push(changes.check().map_err(StoreError::BadChangeSet));
+            if let Some(Ok(())) = outcomes.last() {
+                sound.push(changes);
+            }
+        }
+        if sound.is_empty() {
+            return outcomes;
+        }
+        let committed = self.0.commit_each(sound).await;
+        for (outcome, committed) in outcomes.iter_mut().filter(|it| it.is_ok()).zip(committed) {
+            *outcome = committed;
+        }
+        outcomes
+    }
 }
 
 /// Selects the next events, by the index of their record if the query names one.
@@ -95,6 +117,22 @@ fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
     Statement::select::<RecordedEvent>(&rest, values)
 }
 
+/// True for a list of one user or one subscription.
+const fn is_of_one(query: &Query) -> bool {
+    match query {
+        Query::Subscription(query) => query.filter.user_id.is_some(),
+        Query::Payment(_) | Query::Session(SessionQuery::LiveOf { .. }) => true,
+        Query::Plan(_)
+        | Query::User(_)
+        | Query::Session(_)
+        | Query::Client(_)
+        | Query::Idempotency(_)
+        | Query::Document(_)
+        | Query::DueSubscriptions(_)
+        | Query::DuePayments(_) => false,
+    }
+}
+
 /// The position of a record in a list that has positions.
 fn position(query: &Query, record: &Record) -> Option<Position> {
     match (query, record) {
@@ -106,6 +144,10 @@ fn position(query: &Query, record: &Record) -> Option<Position> {
         (Query::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
             Some(filter.position(user))
         }
+        (Query::DueSubscriptions(_), Record::Subscription(found)) => {
+            DueSubscriptions::position(found)
+        }
+        (Query::DuePayments(_), Record::Payment(payment)) => DuePayments::position(payment),
         (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
         _ => None,
     }

@@ -1,7 +1,8 @@
 //! The records and their tables: one description for each kind.
 //!
 //! A description lists the fields of a record in the order of the table's columns. A field has the column
-//! of its name, or the columns that follow it in brackets.
+//! of its name, or the columns that follow it in brackets. After `and` come columns that are made from the
+//! record and never read back, each by the method of its name.
 
 use std::sync::LazyLock;
 
@@ -28,13 +29,13 @@ macro_rules! record {
     (
         $record:ident: $static:ident = $name:literal, key $key:literal
         { $($field:ident $([$($column:ident),+])?),+ $(,)? }
-        $(and $derived:ident)?
+        $(and [$($derived:ident),+])?
         $(, $setting:ident($value:expr))* $(; holds $kind:ident)?
     ) => {
         pub(super) static $static: Table = Table::new(
             $name,
             $key,
-            &[$(names!($field $([$($column)+])?),)+ $(names!($derived),)?],
+            &[$(names!($field $([$($column)+])?),)+ $($(names!($derived),)+)?],
             LazyLock::new(|| Texts::of(&$static)),
         )$(.$setting($value))*$(.holds::<$kind>())?;
 
@@ -44,7 +45,7 @@ macro_rules! record {
             fn values(&self) -> Vec<Value> {
                 let mut values = Vec::with_capacity(Self::TABLE.columns().len());
                 $(self.$field.write(&mut values);)+
-                $(self.$derived().write(&mut values);)?
+                $($(self.$derived().write(&mut values);)+)?
                 values
             }
 
@@ -57,10 +58,11 @@ macro_rules! record {
 
 record! {
     Plan: PLANS = "plans", key 1 {
-        id, name, product_id, variants, slug, price, href, billing_cycle, description, node_quota,
-        features, most_popular, tier, is_active, metadata, created_at, updated_at, version,
+        id, name, product_id, variants, slug, price, currency, href, billing_cycle, trial_period,
+        description, node_quota, features, most_popular, tier, is_active, metadata, created_at,
+        updated_at, version,
     },
-    defaults(&[("metadata", "null")]),
+    defaults(&[("currency", "null"), ("trial_period", "null"), ("metadata", "null")]),
     unique(&[("plans_slug", "plans.slug", Unique::PlanSlug)]);
     holds Plan
 }
@@ -69,25 +71,44 @@ record! {
     Subscription: SUBSCRIPTIONS = "subscriptions", key 1 {
         id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, status,
         is_active, renews_at, starts_at, ends_at, metadata, created_at, updated_at, version, blocked,
-        anchor_at,
-    },
-    defaults(&[("metadata", "null")]),
+        anchor_at, managed_by, quantity, billing, live_key,
+    } and [next_action_at],
+    defaults(&[
+        ("metadata", "null"),
+        ("managed_by", "\"caller\""),
+        ("quantity", "1"),
+        ("billing", "null"),
+        ("live_key", "null"),
+        ("next_action_at", "null"),
+    ]),
     reset(", access_phase = 0"),
-    unique(&[(
-        "subscriptions_external_id",
-        "subscriptions.external_subscription_id",
-        Unique::ExternalSubscription,
-    )]);
+    unique(&[
+        (
+            "subscriptions_external_id",
+            "subscriptions.external_subscription_id",
+            Unique::ExternalSubscription,
+        ),
+        ("subscriptions_live", "subscriptions.live_key", Unique::LiveSubscription),
+    ]);
     holds Subscription
 }
 
 record! {
     Payment: PAYMENTS = "payments", key 1 {
         id, subscription_id, amount, currency, external_payment_id, status, metadata, created_at,
-        updated_at, version, settled,
-    },
-    defaults(&[("metadata", "null")]),
-    unique(&[("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment)]);
+        updated_at, version, settled, asked,
+    } and [due_at, next_attempt_at, whole_period],
+    defaults(&[
+        ("metadata", "null"),
+        ("asked", "null"),
+        ("due_at", "null"),
+        ("next_attempt_at", "null"),
+        ("whole_period", "null"),
+    ]),
+    unique(&[
+        ("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment),
+        ("payments_period", "payments.whole_period", Unique::PaymentPeriod),
+    ]);
     holds Payment
 }
 
@@ -109,7 +130,7 @@ record! {
         successor_used, auth_time, last_seen_at, expires_at, idle_expires_at,
         revoked [revoked_at, revocation_reason], origin [ip, user_agent], created_at, updated_at,
         version,
-    } and ended_at;
+    } and [ended_at];
     holds Session
 }
 

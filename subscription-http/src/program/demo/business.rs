@@ -1,7 +1,8 @@
 //! Two years of an invented business, played day by day.
 //!
-//! Every day some customers join, and each customer may pay, upgrade, pause or leave. All of it is calls of
-//! the service with its clock set to that moment, so the records follow the service's own rules.
+//! Every day some customers join, and each customer may upgrade, pause or leave. All of it is calls of the
+//! service with its clock set to that moment, and the billing moves the subscriptions, so the records follow
+//! the service's own rules.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
@@ -9,9 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subscription_core::auth::{Authentication, Origin, SignIn};
+use subscription_core::billing::Billing;
+use subscription_core::store::{Direction, DuePayments, PageLimit, PaymentQuery};
 use subscription_core::{
-    Email, ManualClock, NewPayment, NewSubscription, PaymentChanges, PaymentId, PaymentStatus,
-    Plan, PlanChanges, Schedule, Subscription, SubscriptionChanges, SubscriptionService,
+    Action, Effective, Email, Field, ManualClock, NewSubscription, Payment, PaymentChanges,
+    PaymentId, PaymentStatus, Plan, PlanChanges, Subscription, SubscriptionService,
     SubscriptionStatus, Timestamp,
 };
 
@@ -21,26 +24,29 @@ use crate::program::Failure;
 pub(super) const DAYS: u32 = 730;
 const DAY: Duration = Duration::from_hours(24);
 
+/// The payments are collected, and the clock is advanced, this often.
+const ROUND: Duration = Duration::from_hours(6);
+
 /// A customer and their subscription.
 pub(super) struct Customer {
     pub(super) email: Email,
     plan: Arc<Plan>,
     pub(super) subscription: Arc<Subscription>,
-    payment: Option<PaymentId>,
-    /// The number of times that the payment has failed.
-    tries: u8,
-    /// When an unpaid or paused subscription changes next.
-    next_at: Timestamp,
 }
 
 pub(super) struct Business {
     pub(super) clock: ManualClock,
-    pub(super) service: SubscriptionService,
+    pub(super) billing: Billing,
     pub(super) auth: Authentication,
     pub(super) chance: Chance,
     pub(super) customers: Vec<Customer>,
     pub(super) plans: Vec<Arc<Plan>>,
     pub(super) payments: BTreeMap<PaymentId, PaymentStatus>,
+    /// The subscriptions that ended because their customers have upgraded.
+    pub(super) former: Vec<Arc<Subscription>>,
+    /// The number of subscriptions that were made, and the number that there may be by today.
+    pub(super) made: usize,
+    pub(super) most: usize,
 }
 
 /// The moment two years before `until`.
@@ -58,7 +64,7 @@ impl Business {
         progress: impl Fn(u32),
     ) -> Result<Self, Failure> {
         for offer in OFFERS {
-            self.plans.push(self.service.create_plan(plan(offer)?).await?);
+            self.plans.push(self.service().create_plan(plan(offer)?).await?);
         }
         for day in 0..DAYS {
             progress(day);
@@ -66,34 +72,88 @@ impl Business {
                 && let Some(plan) = self.plans.pop()
             {
                 let withdrawn = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
-                self.service.update_plan(&plan.slug, withdrawn).await?;
+                self.service().update_plan(&plan.slug, withdrawn).await?;
             }
             // More join each day: the number of customers grows with the square of the days.
             let days = u64::from(day + 1);
             let all = subscriptions * days * (days + 600) / u64::from(DAYS) / u64::from(DAYS + 600);
             let all = u32::try_from(all)?;
+            self.most = usize::try_from(all)?;
             let mut customers = std::mem::take(&mut self.customers).into_iter();
             for nth in 0..all {
                 let time = DAY * day + DAY * nth / all;
-                self.clock.set(begin(until).saturating_add(time));
+                self.turn_to(begin(until).saturating_add(time)).await?;
                 let customer = match customers.next() {
                     Some(mut customer) => {
-                        self.act_when_due(&mut customer).await?;
                         self.act_by_chance(&mut customer).await?;
                         customer
                     }
-                    None => self.join().await?,
+                    None if self.made < self.most => self.join().await?,
+                    None => break,
                 };
                 self.customers.push(customer);
             }
         }
-        self.clock.set(until);
+        self.turn_to(until).await?;
+        self.run_clock().await?;
         for mut customer in std::mem::take(&mut self.customers) {
-            self.act_when_due(&mut customer).await?;
+            self.read(&mut customer).await?;
             self.customers.push(customer);
         }
+        self.read_payments().await?;
         while self.auth.forget_ended_sessions().await? > 0 {}
         Ok(self)
+    }
+
+    const fn service(&self) -> &SubscriptionService {
+        self.billing.service()
+    }
+
+    /// Turns the clock, and stops for each round of the billing on the way.
+    async fn turn_to(&mut self, to: Timestamp) -> Result<(), Failure> {
+        loop {
+            let now = self.service().now();
+            let round = i64::try_from(ROUND.as_micros())?;
+            let next = now.micros().div_euclid(round).saturating_add(1).saturating_mul(round);
+            let Ok(next) = Timestamp::from_micros(next) else { return Ok(()) };
+            if next > to {
+                self.clock.set(to);
+                return Ok(());
+            }
+            self.clock.set(next);
+            self.run_clock().await?;
+        }
+    }
+
+    /// Takes the steps that are due, and collects the payments that they ask for.
+    async fn run_clock(&mut self) -> Result<(), Failure> {
+        while self.billing.advance(usize::MAX).await?.more {}
+        let now = self.service().now();
+        let due = DuePayments::until(PaymentStatus::Pending, now).with_limit(PageLimit::MAX);
+        loop {
+            let page = self.billing.due_payments(due.clone()).await?.items;
+            for payment in &page {
+                self.collect(payment).await?;
+            }
+            if page.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Collects a payment, which may fail; a retry fails more often.
+    async fn collect(&mut self, payment: &Payment) -> Result<(), Failure> {
+        let chance = if payment.attempt() == Some(1) { 93 } else { 45 };
+        let paid = self.chance.below(100) < chance;
+        let status = if paid { PaymentStatus::Succeeded } else { PaymentStatus::Failed };
+        let external_id = format!("pay_{:012x}", self.chance.below(1 << 48));
+        let report = PaymentChanges {
+            external_payment_id: Field::Value(external_id.parse()?),
+            ..PaymentChanges::status(status)
+        };
+        self.service().update_payment(payment.id, report).await?;
+        self.payments.insert(payment.id, status);
+        Ok(())
     }
 
     /// A new customer, or one who left and comes back.
@@ -115,81 +175,39 @@ impl Business {
         let choices: Vec<_> = choices.flat_map(|(offer, plan)| repeat_n(plan, offer.5)).collect();
         let plan = self.chance.one_of(&choices).ok_or_else(|| Failure::new("there is no plan"))?;
         let plan = Arc::clone(plan);
-        let external_id = format!("sub_{:012x}", self.chance.below(1 << 48));
-        let mut new = NewSubscription {
-            external_subscription_id: Some(external_id.parse()?),
-            ..NewSubscription::new(user_id, plan.id)
-        };
-        let (now, on_trial) = (self.service.now(), is_paid(&plan) && self.chance.below(100) < 60);
-        if on_trial {
-            new.status = Some(SubscriptionStatus::OnTrial);
-            new.renews_at = Some(now.saturating_add(DAY * 14)).into();
+        let mut new = NewSubscription::new(user_id, plan.id);
+        if self.chance.below(100) >= 60 {
+            // Some want no trial.
+            new.trial_ends_at = Field::Null;
         }
-        let subscription = self.service.create_subscription(new).await?;
-        let mut customer =
-            Customer { email, plan, subscription, payment: None, tries: 0, next_at: now };
-        if is_paid(&customer.plan) && !on_trial {
-            self.charge(&mut customer).await?;
-        }
-        Ok(customer)
-    }
-
-    /// The steps that are due at their time: a renewal, a retried payment, a resumption, an end.
-    async fn act_when_due(&mut self, customer: &mut Customer) -> Result<(), Failure> {
-        use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Unpaid};
-
-        let (now, subscription) = (self.service.now(), &customer.subscription);
-        let renews = subscription.renews_at.is_some_and(|due| due <= now);
-        let ends = subscription.ends_at.is_none_or(|end| end <= now);
-        match (subscription.status, customer.next_at <= now) {
-            (Active | OnTrial, _) if renews => {
-                let renews_at = subscription.schedule().next_after(now).into();
-                let renewal = SubscriptionChanges { renews_at, ..SubscriptionChanges::default() };
-                self.change(customer, renewal).await?;
-                self.charge(customer).await
-            }
-            (PastDue, true) => {
-                customer.tries += 1;
-                if self.chance.below(100) < 45 {
-                    self.settle(customer, PaymentStatus::Succeeded).await?;
-                    return self.set(customer, Active).await;
-                }
-                if customer.tries < 3 {
-                    customer.next_at = now.saturating_add(DAY * 5);
-                    return Ok(());
-                }
-                customer.next_at = now.saturating_add(DAY * 14);
-                self.set(customer, Unpaid).await
-            }
-            (Paused, true) if self.chance.below(100) < 75 => {
-                let resumed = SubscriptionChanges {
-                    renews_at: Schedule::new(now, subscription.billing_cycle).start_of(1).into(),
-                    ..SubscriptionChanges::status(Active)
-                };
-                self.change(customer, resumed).await?;
-                self.charge(customer).await
-            }
-            (Unpaid | Paused, true) => self.set(customer, Expired).await,
-            (Cancelled, _) if ends => self.set(customer, Expired).await,
-            _ => Ok(()),
-        }
+        let subscription = self.service().create_subscription(new).await?;
+        self.made += 1;
+        Ok(Customer { email, plan, subscription })
     }
 
     /// The steps that a customer may take on any day.
     async fn act_by_chance(&mut self, customer: &mut Customer) -> Result<(), Failure> {
         use PaymentStatus::{PartiallyRefunded, Refunded};
-        use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
+        use SubscriptionStatus::{Active, Cancelled, OnTrial, Unpaid};
 
-        match (customer.subscription.status, self.chance.below(10_000)) {
-            (OnTrial, 0..250) | (Active, 0..14) => self.set(customer, Cancelled).await,
+        let chance = self.chance.below(10_000);
+        if chance >= 250 {
+            return Ok(());
+        }
+        self.read(customer).await?;
+        match (customer.subscription.status, chance) {
+            (OnTrial, _) | (Active, 0..14) | (Unpaid, 0..200) => {
+                self.act(customer, Action::Cancel(None)).await
+            }
             (Active, 18..30) => self.upgrade(customer).await,
             (Active, 30..35) if is_paid(&customer.plan) => {
-                customer.next_at = self.service.now().saturating_add(DAY * 60);
-                self.set(customer, Paused).await
+                let resumes_at = Some(self.service().now().saturating_add(DAY * 60));
+                let effective = Some(Effective::Now);
+                self.act(customer, Action::Pause { effective, resumes_at }).await
             }
-            (Cancelled, 0..40) => self.set(customer, Active).await,
-            (Active, 35..39) => self.settle(customer, Refunded).await,
-            (Active, 39..42) => self.settle(customer, PartiallyRefunded).await,
+            (Cancelled, 0..40) => self.act(customer, Action::Resume).await,
+            (Active, 35..39) => self.refund(customer, Refunded).await,
+            (Active, 39..42) => self.refund(customer, PartiallyRefunded).await,
             (_, 42..80) => {
                 self.auth.sign_in(sign_in(&customer.email)?).await?;
                 Ok(())
@@ -198,65 +216,67 @@ impl Business {
         }
     }
 
-    /// Changes to a plan of a higher tier, which starts a new period.
-    async fn upgrade(&mut self, customer: &mut Customer) -> Result<(), Failure> {
-        let plans: Vec<_> =
-            self.plans.iter().filter(|plan| plan.tier > customer.plan.tier).collect();
-        let Some(plan) = self.chance.one_of(&plans) else { return Ok(()) };
-        customer.plan = Arc::clone(plan);
-        let upgraded = SubscriptionChanges {
-            subscription_plan_id: Some(plan.id),
-            billing_cycle: Some(plan.billing_cycle),
-            renews_at: Schedule::new(self.service.now(), plan.billing_cycle).start_of(1).into(),
-            ..SubscriptionChanges::default()
-        };
-        self.change(customer, upgraded).await?;
-        self.charge(customer).await
-    }
-
-    /// Charges the price of the period that begins. If that fails, it is tried again.
-    async fn charge(&mut self, customer: &mut Customer) -> Result<(), Failure> {
-        let (status, wanted) = if self.chance.below(100) < 93 {
-            (PaymentStatus::Succeeded, SubscriptionStatus::Active)
-        } else {
-            (PaymentStatus::Failed, SubscriptionStatus::PastDue)
-        };
-        let external_id = format!("pay_{:012x}", self.chance.below(1 << 48));
-        let new = NewPayment {
-            external_payment_id: Some(external_id.parse()?),
-            status: Some(status),
-            ..NewPayment::new(customer.subscription.id, customer.plan.price, "USD".parse()?)
-        };
-        let payment = self.service.create_payment(new).await?;
-        self.payments.insert(payment.id, status);
-        (customer.payment, customer.tries) = (Some(payment.id), 0);
-        customer.next_at = self.service.now().saturating_add(DAY * 5);
-        if customer.subscription.status == wanted {
-            Ok(())
-        } else {
-            self.set(customer, wanted).await
-        }
-    }
-
-    async fn settle(&mut self, customer: &mut Customer, to: PaymentStatus) -> Result<(), Failure> {
-        if let Some(id) = customer.payment.take() {
-            self.service.update_payment(id, PaymentChanges::status(to)).await?;
-            self.payments.insert(id, to);
+    /// Applies a verb, if the state of the subscription allows it.
+    async fn act(&self, customer: &mut Customer, action: Action) -> Result<(), Failure> {
+        if self.service().allows(&customer.subscription, action) {
+            customer.subscription = self.service().act(customer.subscription.id, action).await?;
         }
         Ok(())
     }
 
-    async fn set(&self, customer: &mut Customer, to: SubscriptionStatus) -> Result<(), Failure> {
-        self.change(customer, SubscriptionChanges::status(to)).await
+    /// Changes to a plan of a higher tier: the subscription ends, and a new one begins.
+    async fn upgrade(&mut self, customer: &mut Customer) -> Result<(), Failure> {
+        let plans: Vec<_> =
+            self.plans.iter().filter(|plan| plan.tier > customer.plan.tier).collect();
+        let Some(plan) = self.chance.one_of(&plans).map(|plan| Arc::clone(plan)) else {
+            return Ok(());
+        };
+        if self.made >= self.most {
+            return Ok(());
+        }
+        self.made += 1;
+        self.act(customer, Action::Cancel(Some(Effective::Now))).await?;
+        self.former.push(Arc::clone(&customer.subscription));
+        let new = NewSubscription::new(customer.subscription.user_id, plan.id);
+        customer.subscription = self.service().create_subscription(new).await?;
+        customer.plan = plan;
+        Ok(())
     }
 
-    async fn change(
-        &self,
-        customer: &mut Customer,
-        changes: SubscriptionChanges,
-    ) -> Result<(), Failure> {
-        let id = customer.subscription.id;
-        customer.subscription = self.service.update_subscription(id, changes).await?;
+    /// Refunds the last payment that was made.
+    async fn refund(&mut self, customer: &Customer, to: PaymentStatus) -> Result<(), Failure> {
+        let query =
+            PaymentQuery::of(customer.subscription.id).with_direction(Direction::Descending);
+        let paid = self.service().payments(query).await?.items;
+        let paid = paid.iter().find(|payment| payment.status == PaymentStatus::Succeeded);
+        if let Some(payment) = paid {
+            self.service().update_payment(payment.id, PaymentChanges::status(to)).await?;
+            self.payments.insert(payment.id, to);
+        }
+        Ok(())
+    }
+
+    /// Reads the status of every payment: some were canceled with their subscription.
+    async fn read_payments(&mut self) -> Result<(), Failure> {
+        let current = self.customers.iter().map(|customer| &customer.subscription);
+        let ids: Vec<_> = current.chain(&self.former).map(|subscription| subscription.id).collect();
+        for id in ids {
+            let mut query = PaymentQuery::of(id).with_limit(PageLimit::MAX);
+            loop {
+                let page = self.service().payments(query.clone()).await?;
+                self.payments.extend(page.items.iter().map(|payment| (payment.id, payment.status)));
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the subscription again: the clock may have moved it.
+    async fn read(&self, customer: &mut Customer) -> Result<(), Failure> {
+        customer.subscription = self.service().subscription(customer.subscription.id).await?;
         Ok(())
     }
 }

@@ -40,6 +40,8 @@ pub(super) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPla
         most_popular: slug == "pro",
         tier: Bounded::new(tier)?,
         metadata: Metadata::new([("level", slug.trim_end_matches("-yearly"))])?,
+        currency: Some("USD".parse()?),
+        trial_period: if price == "0" { None } else { Some("P14D".parse()?) },
         ..NewPlan::new(name.parse()?, slug.parse()?, price.parse()?, cycle)
     })
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
+use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::store::transfer::Counts;
 use subscription_core::store::{CacheInvalidator, CachedStore, SqliteOptions, SqliteStore};
@@ -94,7 +95,19 @@ async fn fill(
     let auth = authenticate(settings, &service, verifier, &keys)?;
     let (customers, plans, payments) = (Vec::new(), Vec::new(), BTreeMap::new());
     let chance = Chance(demo.seed);
-    let business = Business { clock, service, auth, chance, customers, plans, payments };
+    let billing = Billing::new(service, settings.billing.clone());
+    let business = Business {
+        clock,
+        billing,
+        auth,
+        chance,
+        customers,
+        plans,
+        payments,
+        former: Vec::new(),
+        made: 0,
+        most: 0,
+    };
     let filled = async {
         // Imports no records, which fails unless the database is empty: sooner than after all the work.
         transfer(&store, folder, opened).await.map_err(|failure| {
@@ -135,7 +148,8 @@ fn report(business: &Business, counts: &Counts, api: &str) {
     }
 
     let pays = |customer: &&Customer| customer.subscription.status == SubscriptionStatus::Active;
-    let subscriptions = business.customers.iter().map(|customer| customer.subscription.status);
+    let current = business.customers.iter().map(|customer| &customer.subscription);
+    let subscriptions = current.chain(&business.former).map(|subscription| subscription.status);
     print("");
     for (count, what, more) in [
         (counts.plans, "plans", "one of them withdrawn".to_owned()),

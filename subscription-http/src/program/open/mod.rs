@@ -13,6 +13,7 @@ use subscription_core::SubscriptionService;
 use subscription_core::auth::{
     AuthSettings, Authentication, Client, ClientSource, DevelopmentIdentities, IdentityVerifier,
 };
+use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_http::Server;
 use tokio::net::TcpListener;
@@ -32,7 +33,7 @@ const CLIENTS_MISSING: &str = "clients: [[clients]] in the settings file, or sub
 /// A server that is ready to run.
 pub(crate) struct Ready {
     pub(crate) opened: Opened,
-    pub(crate) service: SubscriptionService,
+    pub(crate) billing: Billing,
     pub(crate) auth: Authentication,
     pub(crate) keys: Keys,
     pub(crate) listener: TcpListener,
@@ -69,8 +70,8 @@ impl Ready {
         let metrics_listener = settings.metrics_listen.map(listen).transpose()?;
         let opened = Opened::new(settings, true).await?;
         match Self::over(settings, &opened, verifier, key_file, clients).await {
-            Ok((service, auth, keys)) => {
-                Ok(Self { opened, service, auth, keys, listener, metrics_listener })
+            Ok((billing, auth, keys)) => {
+                Ok(Self { opened, billing, auth, keys, listener, metrics_listener })
             }
             Err(failure) => {
                 opened.close().await;
@@ -86,20 +87,25 @@ impl Ready {
         verifier: Arc<dyn IdentityVerifier>,
         key_file: KeyFile,
         clients: Configured,
-    ) -> Result<(SubscriptionService, Authentication, Keys), Failure> {
+    ) -> Result<(Billing, Authentication, Keys), Failure> {
         if lacks_clients(settings, opened).await {
             return Err(production_needs(&[CLIENTS_MISSING]));
         }
         let keys = key_file.into_keys()?;
-        let service = SubscriptionService::builder(Arc::clone(&opened.store))
+        let mut service = SubscriptionService::builder(Arc::clone(&opened.store))
+            .clock(opened.clock())
             .pause(|span| Box::pin(tokio::time::sleep(span)));
+        if let Some(per) = settings.one_live_per {
+            service = service.one_live_per(per);
+        }
         let service = match settings.users {
             Users::Accounts => service.check_users().build(),
             Users::Any => service.build(),
         };
-        let auth = authenticate(settings, &service, verifier, &keys)?;
+        let billing = Billing::new(service, settings.billing.clone());
+        let auth = authenticate(settings, billing.service(), verifier, &keys)?;
         clients.store(&auth).await?;
-        Ok((service, auth, keys))
+        Ok((billing, auth, keys))
     }
 }
 
@@ -203,7 +209,8 @@ pub(crate) async fn authentication(
         .ok_or_else(|| Failure::new("there are no keys yet: subscription-http key rotate"))?;
     let opened = Opened::new(settings, false).await?;
     let keys = key_file.into_keys()?;
-    let service = SubscriptionService::new(Arc::clone(&opened.store));
+    let service = SubscriptionService::builder(Arc::clone(&opened.store));
+    let service = service.clock(opened.clock()).build();
     let auth = authenticate(settings, &service, Arc::new(DevelopmentIdentities), &keys)?;
     Ok((opened, auth))
 }

@@ -8,11 +8,13 @@ use subscription_core::store::{
     CacheInvalidator, CachedStore, FeedSignal, OpenError, PostgresOptions, PostgresStore,
     SqliteOptions, SqliteStore, TimedStore,
 };
-use subscription_core::{MemoryStore, Store};
+use subscription_core::{Clock, MemoryStore, Store, SystemClock};
 use subscription_http::{EventSignal, StoreMetrics};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::program::Failure;
+use crate::program::leader::{Alone, Elected, Leader};
+use crate::program::process_clock::ProcessClock;
 use crate::program::settings::{Database, Settings, Users};
 
 /// An open store.
@@ -23,6 +25,8 @@ pub(crate) struct Opened {
     pub(crate) metrics: StoreMetrics,
     /// Given after each commit of events.
     pub(crate) event_signal: EventSignal,
+    /// The clock that can be turned, where the settings ask for one.
+    pub(crate) process_clock: Option<Arc<ProcessClock>>,
     inner: Inner,
 }
 
@@ -38,6 +42,18 @@ impl Opened {
     /// Opens the store for a server or for a command. Only a server waits until the database can be
     /// reached, and listens for the changes of other instances.
     pub(crate) async fn new(settings: &Settings, is_server: bool) -> Result<Self, Failure> {
+        let mut opened = Self::with_system_clock(settings, is_server).await?;
+        match ProcessClock::open(settings, is_server, &opened.store).await {
+            Ok(clock) => opened.process_clock = clock,
+            Err(failure) => {
+                opened.close().await;
+                return Err(failure);
+            }
+        }
+        Ok(opened)
+    }
+
+    async fn with_system_clock(settings: &Settings, is_server: bool) -> Result<Self, Failure> {
         match settings.database()? {
             Database::Memory => {
                 let metrics = StoreMetrics::default();
@@ -77,7 +93,23 @@ impl Opened {
         let event_signal = EventSignal::default();
         let signal = event_signal.clone();
         let store = Arc::new(FeedSignal::new(store, move || signal.notify()));
-        Self { store, metrics, event_signal, inner }
+        Self { store, metrics, event_signal, process_clock: None, inner }
+    }
+
+    /// The clock of the process.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        match &self.process_clock {
+            Some(clock) => Arc::<ProcessClock>::clone(clock),
+            None => Arc::new(SystemClock),
+        }
+    }
+
+    /// Decides whether this instance does the background work.
+    pub(crate) fn leader(&self) -> Box<dyn Leader> {
+        match &self.inner {
+            Inner::Memory | Inner::Sqlite(_) => Box::new(Alone),
+            Inner::Postgres(store) => Box::new(Elected::by(store.leader_lock())),
+        }
     }
 
     /// Writes all records to a file. A store in memory has none.

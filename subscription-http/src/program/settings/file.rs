@@ -1,4 +1,5 @@
-//! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]` and `[limits]`.
+//! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]`, `[billing]` and
+//! `[limits]`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,6 +29,32 @@ pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
     ("origins", "origins of its web pages, such as [\"https://shop.example\"] [default: none]"),
 ];
 
+/// The keys of `[billing]`, with their help texts.
+pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
+    (
+        "dunning",
+        "when a failed payment is tried again, each time after the failure before, at most 15 times [default: \
+         [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]",
+    ),
+    (
+        "after_dunning",
+        "what a subscription becomes if no try is left: \"unpaid\" or \"expired\" [default: \"unpaid\"]",
+    ),
+    (
+        "activation",
+        "when a subscription becomes active: \"at_start\", or \"on_payment\" (within 23 hours) [default: \
+         \"at_start\"]",
+    ),
+    (
+        "remind_before",
+        "when an event announces the end of a trial or a renewal, or \"off\" [default: \"P3D\"]",
+    ),
+    (
+        "missed_periods_max",
+        "missed periods that are asked for after an outage, 0 to 366; older ones are skipped [default: 3]",
+    ),
+];
+
 /// A key of `[limits]`, its help text, and its field.
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
@@ -51,6 +78,11 @@ pub(crate) fn help() -> String {
     }
     text += "  [checkout_hosts]      the provider of a checkout page at a domain of yours: \"stripe\" or \
              \"lemon-squeezy\",\n                        as in \"pay.shop.example\" = \"stripe\"\n";
+    text +=
+        "  [billing]             subscriptions to plans with a currency, which the server bills\n";
+    for (key, help) in BILLING_KEYS {
+        writeln!(text, "    {key:<19} {help}").ok();
+    }
     text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \
              development\n";
     for (key, help, field) in LIMITS {

@@ -14,12 +14,13 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
-use subscription_core::CheckoutHosts;
+use subscription_core::billing::Policy;
+use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
 use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::{ConfiguredClient, help};
+pub(crate) use self::values::{ClockKind, Database, KeepEvents, Listen, Mode, Users};
 use self::values::{Connections, DatabaseConnections, Level, Limit};
-pub(crate) use self::values::{Database, KeepEvents, Listen, Mode, Users};
 use super::Failure;
 
 /// The key file, unless another is named.
@@ -34,7 +35,7 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 #[command(next_help_heading = "General options")]
 #[serde(default)]
 pub(crate) struct Settings {
-    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]` and [limits].
+    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing] and [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -85,6 +86,11 @@ pub(crate) struct Settings {
     #[arg(long, env = "SUBSCRIPTION_USERS")]
     pub(crate) users: Users,
 
+    /// What a user may have only one live subscription to: user (anything at all), or product (plans with the
+    /// same `product_id`). [default: off]
+    #[arg(long, env = "SUBSCRIPTION_ONE_LIVE_PER", value_name = "WHAT")]
+    pub(crate) one_live_per: Option<OneLivePer>,
+
     /// A change that people may make to their own subscriptions, cancel or resume; can be given several
     /// times. [default: none]
     #[arg(long, env = "SUBSCRIPTION_SELF_SERVICE", value_name = "CHANGE", value_delimiter = ',')]
@@ -94,6 +100,16 @@ pub(crate) struct Settings {
     /// that come later get 410. [default: P400D]
     #[arg(long, env = "SUBSCRIPTION_KEEP_EVENTS", value_name = "DURATION")]
     pub(crate) keep_events: KeepEvents,
+
+    /// The clock: that of the machine, or a manual one, which /clock/advance turns; for development mode only.
+    /// [default: system]
+    #[arg(long, env = "SUBSCRIPTION_CLOCK")]
+    pub(crate) clock: ClockKind,
+
+    /// The time at which a manual clock starts in a new database, such as 2030-01-31T00:00:00Z.
+    /// [default: the present]
+    #[arg(long, env = "SUBSCRIPTION_CLOCK_AT", value_name = "TIME")]
+    pub(crate) clock_at: Option<Timestamp>,
 
     /// The issuer and audience of our access tokens. [default: subscription]
     #[arg(long, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
@@ -142,6 +158,9 @@ pub(crate) struct Settings {
     pub(crate) checkout_hosts: CheckoutHosts,
 
     #[arg(skip)]
+    pub(crate) billing: Policy,
+
+    #[arg(skip)]
     limits: BTreeMap<String, Limit>,
 }
 
@@ -151,9 +170,22 @@ impl Settings {
         let file = matches.get_one::<PathBuf>("config").map(|path| file::read(path));
         let mut settings = file.transpose()?.unwrap_or_default();
         settings.update_from_arg_matches(matches)?;
+        settings.check_clock()?;
         match settings.database {
             Some(_) => settings.database().map(|_| settings),
             None => Ok(settings),
+        }
+    }
+
+    fn check_clock(&self) -> Result<(), Failure> {
+        match (self.clock, self.mode) {
+            (ClockKind::Manual, Mode::Production) => {
+                Err(Failure::new("--clock manual is for development mode only: leave it out"))
+            }
+            (ClockKind::System, _) if self.clock_at.is_some() => {
+                Err(Failure::new("--clock-at sets a manual clock: use it with --clock manual"))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use clap::{Args as _, Command};
 use toml::de::{DeTable, DeValue};
 
 use super::Settings;
-use super::file::{CLIENT_KEYS, LIMITS};
+use super::file::{BILLING_KEYS, CLIENT_KEYS, LIMITS};
 use crate::program::Failure;
 
 /// Refuses environment variables with our prefix that no setting has; `…_TEST_…` are for our tests.
@@ -56,9 +56,10 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let file = DeTable::parse(text)?;
     let command = Settings::augment_args(Command::new(""));
     let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
-    let keys: Vec<_> =
-        flags.filter(|id| *id != "config").chain(["clients", "checkout_hosts", "limits"]).collect();
+    let tables = ["clients", "checkout_hosts", "billing", "limits"];
+    let keys: Vec<_> = flags.filter(|id| *id != "config").chain(tables).collect();
     let (clients, limits) = (CLIENT_KEYS.map(|(key, _)| key), LIMITS.map(|(key, ..)| key));
+    let billing = BILLING_KEYS.map(|(key, _)| key);
     let mut found = Vec::new();
     let mut check = |table: &DeTable<'_>, known: &[&str], place: &str| {
         for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
@@ -73,7 +74,9 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
         }
     };
     check(file.get_ref(), &keys, "");
-    for (name, known) in [("clients", &clients[..]), ("limits", &limits[..])] {
+    for (name, known) in
+        [("clients", &clients[..]), ("billing", &billing[..]), ("limits", &limits[..])]
+    {
         match file.get_ref().get(name).map(toml::Spanned::get_ref) {
             Some(DeValue::Table(table)) => check(table, known, &format!(" in [{name}]")),
             Some(DeValue::Array(items)) => {

@@ -33,6 +33,17 @@ pub(crate) enum Users {
     Any,
 }
 
+/// The clock of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClockKind {
+    /// The clock of the machine.
+    #[default]
+    System,
+    /// A clock that can be turned.
+    Manual,
+}
+
 /// Lets serde parse a type as `FromStr` does.
 macro_rules! deserialize_from_text {
     ($($kind:ty),+) => {$(

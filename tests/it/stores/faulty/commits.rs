@@ -2,7 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "each place knows a few of the faults")]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use subscription_core::plans::Plan;
 use subscription_core::store::StoreExt as _;
 
@@ -10,7 +10,7 @@ use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     BadChangeSet, ChangeSet, Guard, Record, StoreError, Unique, UniqueValue,
 };
-use subscription_core::{Store, Version};
+use subscription_core::{Payment, PaymentStatus, Store, Version};
 
 use super::{Fault, FaultyStore};
 
@@ -22,11 +22,13 @@ async fn let_others_in() {
 }
 
 fn value(write: &Record) -> Option<(Unique, String)> {
-    // Of a user the address alone.
+    // Of two values the last alone: of a user the address.
     let value = write.unique_values().last()?;
     let text = match value {
         UniqueValue::PlanSlug(slug) => slug.to_string(),
         UniqueValue::ExternalSubscription(id) | UniqueValue::ExternalPayment(id) => id.to_string(),
+        UniqueValue::LiveKey(key) => key.into(),
+        UniqueValue::PaymentPeriod(subscription, start) => format!("{subscription} {start}"),
         UniqueValue::UserIdentity(identity) => identity.subject.to_string(),
         UniqueValue::UserEmail(email) => email.key().into(),
     };
@@ -89,6 +91,50 @@ impl FaultyStore {
         }
     }
 
+    /// Commits each of several sets as the fault has it.
+    pub(super) async fn commit_each_faultily(
+        &self,
+        mut sets: Vec<ChangeSet>,
+    ) -> Vec<Result<(), StoreError>> {
+        let is_reversed = self.has(Fault::CommitsTheLastSetFirst);
+        if is_reversed {
+            sets.reverse();
+        }
+        let mut first_state = HashMap::new();
+        for key in sets.iter().flat_map(|changes| &changes.writes).map(Record::key) {
+            first_state.insert(key.clone(), self.version(&key).await);
+        }
+        let mut outcomes: Vec<Result<(), StoreError>> = Vec::new();
+        let mut leaked = Vec::new();
+        for mut changes in sets {
+            let first = changes.writes.first().map(|write| (write.key(), write.version()));
+            let refusal = first.filter(|(key, version)| match self.fault {
+                Some(Fault::RefusesTheSetsAfterARefusedOne) => outcomes.iter().any(Result::is_err),
+                Some(Fault::JudgesAllSetsByTheFirstState) => {
+                    first_state.get(key) != Some(&version.previous())
+                }
+                _ => false,
+            });
+            if let Some((key, _)) = refusal {
+                outcomes.push(Err(StoreError::Conflict(key)));
+                continue;
+            }
+            let events = changes.events.clone();
+            if self.has(Fault::LeaksRefusedSetsIntoOthers) {
+                changes.events.append(&mut leaked);
+            }
+            let outcome = self.commit_faultily(changes).await;
+            if outcome.is_err() {
+                leaked.extend(events);
+            }
+            outcomes.push(outcome);
+        }
+        if is_reversed {
+            outcomes.reverse();
+        }
+        outcomes
+    }
+
     /// Gives the events their places, and tells how many there are by then.
     fn number(&self, changes: &ChangeSet) -> usize {
         let mut memory = self.memory();
@@ -146,7 +192,7 @@ impl FaultyStore {
                 let guards = plans.cloned().collect();
                 self.inner.commit(ChangeSet { guards, ..ChangeSet::default() }).await.err()
             }
-            Fault::KeepsValuesOfDeletedRecords => {
+            Fault::KeepsValuesOfDeletedRecords | Fault::KeepsPeriodsOfCanceledPayments => {
                 let memory = self.memory();
                 let mut values = changes.writes.iter().filter_map(value);
                 let taken = values.find(|value| memory.values.contains(value));
@@ -289,7 +335,9 @@ impl FaultyStore {
         for delete in &changes.deletes {
             let deleted = self.stored(&delete.key).await;
             let mut memory = self.memory();
-            memory.values.extend(deleted.iter().filter_map(value));
+            if self.has(Fault::KeepsValuesOfDeletedRecords) {
+                memory.values.extend(deleted.iter().filter_map(value));
+            }
             if let Some(Record::Plan(plan)) = deleted {
                 memory.slugs.insert(plan.slug.clone(), Record::Plan(plan));
             }
@@ -305,6 +353,12 @@ impl FaultyStore {
                 }
                 Record::Payment(payment) => {
                     memory.subscriptions.insert(payment.subscription_id);
+                    let canceled = payment.status == PaymentStatus::Canceled;
+                    if canceled && self.has(Fault::KeepsPeriodsOfCanceledPayments) {
+                        let status = PaymentStatus::Pending;
+                        let open = Record::from(Payment { status, ..Payment::clone(payment) });
+                        memory.values.extend(value(&open));
+                    }
                 }
                 Record::User(_)
                 | Record::Session(_)

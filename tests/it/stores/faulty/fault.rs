@@ -23,11 +23,16 @@ pub(in crate::stores) enum Fault {
     ComparesValuesWithoutCase,
     ChecksValuesBeforeVersions,
     SplitsLargeSets,
+    RefusesTheSetsAfterARefusedOne,
+    JudgesAllSetsByTheFirstState,
     TakesTheLastOfTwoWrites,
+    KeepsPeriodsOfCanceledPayments,
 
     // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,
     KeepsAnswersOfRefusedSets,
+    LeaksRefusedSetsIntoOthers,
+    CommitsTheLastSetFirst,
     DropsEvents,
     KeepsEventsOfRefusedSets,
     ForgetsThoughRefused,
@@ -37,6 +42,8 @@ pub(in crate::stores) enum Fault {
     // Faults of reads.
     LosesBlocked,
     LosesSettled,
+    LosesBilling,
+    LosesWhatIsAsked,
     SortsTheKeysOfMetadata,
     NormalizesPrices,
     CutsTimesToMilliseconds,
@@ -89,6 +96,8 @@ pub(in crate::stores) enum Fault {
     NamesThePositionAtTheEnd,
     HidesThatMoreFollow,
     GivesOneTooMany,
+    ListsTheDueTooLate,
+    ListsDuePaymentsOfEveryStatus,
     MixesPaymentsOfAllSubscriptions,
 
     // Faults of concurrent calls.

@@ -7,7 +7,7 @@ use subscription_core::store::{
     Direction, IdempotencyQuery, Kind, Page, PageLimit, PaymentQuery, PlanQuery, Position, Query,
     Record, SessionQuery, SortKey, StoreError, StoreExt as _, SubscriptionQuery,
 };
-use subscription_core::{Payment, Plan, Store, Subscription, Timestamp};
+use subscription_core::{Payment, PaymentStatus, Plan, Store, Subscription, Timestamp};
 
 use super::users::users;
 use super::{Fault, FaultyStore};
@@ -63,6 +63,15 @@ pub(super) async fn list(
         }
         (Query::Payment(query), _) => return payments(store, query.clone()).await.map(records),
         (Query::User(query), _) => return users(store, query.clone()).await.map(records),
+        (Query::DueSubscriptions(query), Some(Fault::ListsTheDueTooLate)) => {
+            query.until = earlier(query.until);
+        }
+        (Query::DuePayments(query), Some(Fault::ListsTheDueTooLate)) => {
+            query.until = earlier(query.until);
+        }
+        (Query::DuePayments(query), Some(Fault::ListsDuePaymentsOfEveryStatus)) => {
+            query.status = PaymentStatus::Pending;
+        }
         (Query::Session(SessionQuery::EndedOf { skip, .. }), Some(Fault::SkipsNoEndedSessions)) => {
             *skip = 0;
         }

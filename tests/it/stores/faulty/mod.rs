@@ -77,6 +77,9 @@ impl FaultyStore {
                 });
                 Arc::new(Subscription { metadata, ..(*found).clone() })
             }
+            Some(Fault::LosesBilling) => {
+                Arc::new(Subscription { billing: None, ..(*found).clone() })
+            }
             Some(Fault::LosesBlocked) => {
                 Arc::new(Subscription { blocked: false, ..(*found).clone() })
             }
@@ -105,6 +108,9 @@ impl Store for FaultyStore {
             Record::Subscription(held) => Record::Subscription(self.read_subscription(held)),
             Record::Payment(payment) if self.has(Fault::LosesSettled) => {
                 Payment { settled: false, ..(*payment).clone() }.into()
+            }
+            Record::Payment(payment) if self.has(Fault::LosesWhatIsAsked) => {
+                Payment { asked: None, ..(*payment).clone() }.into()
             }
             Record::Session(session) if self.has(Fault::LosesRevocations) => {
                 Session { revoked: None, ..(*session).clone() }.into()
@@ -199,5 +205,9 @@ impl Store for FaultyStore {
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.commit_faultily(changes).await
+    }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        self.commit_each_faultily(sets).await
     }
 }

@@ -1,13 +1,15 @@
 //! Stores that break their contract, to see that the simulation notices.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::auth::RevocationReason;
 use subscription_core::events::Change;
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, UniqueValue,
+    ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, Unique,
+    UniqueValue,
 };
 use subscription_core::{MemoryStore, Store, Version};
 
@@ -40,16 +42,18 @@ pub enum Breakage {
     LosesLogouts,
     /// Guards are ignored.
     IgnoresGuards,
+    /// A period has any number of payments.
+    AsksTwice,
 }
 
-/// A store in memory that is broken in one way.
+/// A store that is broken in one way.
 #[derive(Debug)]
-pub struct BrokenStore {
-    pub inner: MemoryStore,
+pub struct BrokenStore<S = MemoryStore> {
+    pub inner: S,
     pub breakage: Breakage,
 }
 
-impl BrokenStore {
+impl<S: Store> BrokenStore<S> {
     async fn version(&self, key: &Key) -> Result<Version, StoreError> {
         Ok(self.inner.get(key).await?.map_or(Version::NEW, |record| record.version()))
     }
@@ -66,6 +70,22 @@ impl BrokenStore {
         }
         let logout = Change::Revoked { reason: RevocationReason::Logout };
         changes.events.retain(|event| !whole || event.change != logout);
+    }
+
+    /// Moves a payment for a period that has one by a second, so that it is accepted.
+    async fn commit_second(&self, mut changes: ChangeSet) -> Result<(), StoreError> {
+        let result = self.inner.commit(changes.clone()).await;
+        if !matches!(result, Err(StoreError::Taken(Unique::PaymentPeriod))) {
+            return result;
+        }
+        for write in &mut changes.writes {
+            if let Record::Payment(payment) = write
+                && let Some(asked) = &mut Arc::make_mut(payment).asked
+            {
+                asked.period_start = asked.period_start.saturating_add(Duration::from_secs(1));
+            }
+        }
+        self.inner.commit(changes).await
     }
 
     /// Makes a stale change set look as if it had been made for the records as they are.
@@ -85,7 +105,7 @@ impl BrokenStore {
 }
 
 #[async_trait]
-impl Store for BrokenStore {
+impl<S: Store> Store for BrokenStore<S> {
     async fn commit(&self, mut changes: ChangeSet) -> Result<(), StoreError> {
         match self.breakage {
             Breakage::DropsEvents => changes.events.retain(|event| event.version == Version::FIRST),
@@ -119,6 +139,7 @@ impl Store for BrokenStore {
             Breakage::DropsRevocations | Breakage::LosesLogouts => self.lose(&mut changes),
             Breakage::IgnoresGuards => changes.guards.clear(),
             Breakage::CutsPages => {}
+            Breakage::AsksTwice => return self.commit_second(changes).await,
         }
         self.inner.commit(changes).await
     }

@@ -206,4 +206,42 @@ impl Store for FaultyStore {
             None => self.inner.commit(changes).await,
         }
     }
+
+    /// Draws a fault for each set. Rivals come before all sets, or after them.
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        self.let_others_run().await;
+        let (mut outcomes, mut passed, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        for changes in sets {
+            // What the caller gets instead of the store's answer, and whether the set takes effect.
+            let (answer, takes_effect) = match self.next_fault(&changes) {
+                Some(Fault::Conflict) => (named(&changes).map(StoreError::Conflict), false),
+                Some(Fault::Refusal) => (Some(unavailable()), false),
+                Some(Fault::LostAnswer) => (Some(unavailable()), true),
+                Some(Fault::Rival(operation)) => {
+                    let outcome = operation.perform(&self.rivals).await;
+                    self.script().rivals.push((*operation, outcome));
+                    (None, true)
+                }
+                Some(Fault::Overtaken(operations)) => {
+                    late.extend(operations);
+                    (None, true)
+                }
+                None => (None, true),
+            };
+            if takes_effect {
+                passed.push(changes);
+            }
+            outcomes.push((answer, takes_effect));
+        }
+        let mut committed = self.inner.commit_each(passed).await.into_iter();
+        for operation in late {
+            let outcome = operation.perform(&self.rivals).await;
+            self.script().rivals.push((operation, outcome));
+        }
+        let outcomes = outcomes.into_iter().map(|(answer, takes_effect)| {
+            let committed = if takes_effect { committed.next() } else { None };
+            answer.map_or_else(|| committed.unwrap_or(Ok(())), Err)
+        });
+        outcomes.collect()
+    }
 }

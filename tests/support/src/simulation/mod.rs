@@ -11,6 +11,7 @@
 
 pub mod accounts;
 pub mod actors;
+pub mod billing;
 pub mod broken;
 pub mod concurrent;
 pub mod faults;

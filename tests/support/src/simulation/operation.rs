@@ -13,8 +13,8 @@ use subscription_core::store::{
 };
 use subscription_core::subscriptions::{NewSubscription, Subscription, SubscriptionChanges};
 use subscription_core::{
-    Conflict, Created, Error, PaymentId, Slug, SubscriptionId, SubscriptionService, Timestamp,
-    UserId, Version,
+    Action, Conflict, Created, Error, PaymentId, Slug, SubscriptionId, SubscriptionService,
+    Timestamp, UserId, Version,
 };
 
 /// A plan, a subscription or a payment.
@@ -166,9 +166,13 @@ impl Operation {
             Self::UpdateSubscription(id, changes, version) => {
                 subscription(service.update_subscription_if(*id, *version, *changes.clone()).await?)
             }
-            Self::Cancel(id, Some(user)) => subscription(service.cancel_of(*user, *id).await?),
+            Self::Cancel(id, Some(user)) => {
+                subscription(service.act_of(*user, *id, Action::Cancel(None)).await?)
+            }
             Self::Cancel(id, None) => subscription(service.cancel(*id).await?),
-            Self::Resume(id, Some(user)) => subscription(service.resume_of(*user, *id).await?),
+            Self::Resume(id, Some(user)) => {
+                subscription(service.act_of(*user, *id, Action::Resume).await?)
+            }
             Self::Resume(id, None) => subscription(service.resume(*id).await?),
             Self::DeleteSubscription(id, version) => {
                 done(service.delete_subscription_if(*id, *version).await?)

@@ -3,7 +3,7 @@
 use rust_decimal::Decimal;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
 /// A number that keeps its zeros after the point.
@@ -12,6 +12,12 @@ pub(super) struct Digits(pub(super) Decimal);
 impl Type<Postgres> for Digits {
     fn type_info() -> PgTypeInfo {
         <Decimal as Type<Postgres>>::type_info()
+    }
+}
+
+impl PgHasArrayType for Digits {
+    fn array_type_info() -> PgTypeInfo {
+        <Decimal as PgHasArrayType>::array_type_info()
     }
 }
 

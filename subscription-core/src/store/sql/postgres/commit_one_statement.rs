@@ -10,7 +10,7 @@
 //! Each part reads the rows of the part before it. So they run in this order, a lock that finds no row
 //! stops all parts after it, and an insert that finds its key or a unique value taken fails the statement.
 
-use super::super::commit::{event_columns, event_values};
+use super::super::commit::{event_columns, event_values, takes_over};
 use super::super::page::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
@@ -89,12 +89,18 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
 }
 
 /// True if no table has two writes, so that an error that names a table names a write, and if at most one
-/// write has unique values: it comes last, when all versions have been checked.
+/// write takes unique values: it comes last, when all versions have been checked. An update of a subscription
+/// is not counted: it hardly ever changes a unique value, and if that one is taken, new records of the set are
+/// looked up again.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
     let distinct = tables.windows(2).all(|pair| matches!(pair, [a, b] if a != b));
-    distinct && writes.iter().filter(|write| has_unique_values(write)).count() <= 1
+    let is_update = |write: &Record| {
+        matches!(write, Record::Subscription(_)) && write.version() != Version::FIRST
+    };
+    let taking = writes.iter().filter(|write| has_unique_values(write) && !is_update(write));
+    distinct && taking.count() <= 1
 }
 
 fn has_unique_values(write: &Record) -> bool {
@@ -103,12 +109,14 @@ fn has_unique_values(write: &Record) -> bool {
 
 /// The order in which records are written. It is the same for every set, so that no two commits wait for
 /// each other to release a key or a unique value. Records without unique values come first: of two requests
-/// with the same idempotency key the second then fails at that key, not at a unique value.
+/// with the same idempotency key the second then fails at that key, not at a unique value. Records that may take
+/// over a value come last.
 pub(super) fn in_order(writes: &[Record]) -> Vec<&Record> {
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_cached_key(|write| {
         let key = write.key();
-        (has_unique_values(write), Table::of(&key).name, unique_value(write), key)
+        let (unique, table) = (has_unique_values(write), Table::of(&key).name);
+        (unique, table, takes_over(write), unique_value(write), key)
     });
     writes
 }
@@ -117,9 +125,13 @@ fn unique_value(write: &Record) -> Option<String> {
     match write {
         Record::Plan(plan) => Some(plan.slug.to_string()),
         Record::Subscription(subscription) => {
-            subscription.external_subscription_id.as_ref().map(ToString::to_string)
+            let live = || subscription.live_key.as_deref().map(str::to_owned);
+            subscription.external_subscription_id.as_ref().map(ToString::to_string).or_else(live)
         }
-        Record::Payment(payment) => payment.external_payment_id.as_ref().map(ToString::to_string),
+        Record::Payment(payment) => {
+            let period = || payment.claimed_period().map(|start| start.to_string());
+            payment.external_payment_id.as_ref().map(ToString::to_string).or_else(period)
+        }
         Record::User(user) => Some(user.email.key().to_owned()),
         Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
             None

@@ -1,15 +1,19 @@
 //! A store in a PostgreSQL database, for one process or many.
 
 mod amount;
+mod commit_each;
 mod commit_one_statement;
 mod commit_transaction;
 mod feed;
+mod leader_lock;
 mod listen;
 mod notify;
 mod open;
 mod row;
+mod shared_reads;
 mod transfer;
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +24,19 @@ use tokio::sync::Notify;
 
 use super::commit::Refusal;
 use super::dialect::{Dialect, SqlConnection as _};
-use super::error::{failed, taken, unavailable};
+use super::error::{failed, is_duplicate, outages, taken, unavailable};
 use super::page::{Branch, Statement};
 use super::pool::{Pool, is_lost};
 use super::table::{Table, key_values};
 use super::value::Columns as _;
 use super::{SqlStore, access};
+use commit_each::{OneForAll, groups, one_for_all, subscription};
 use commit_one_statement::{OneStatement, one_statement};
+pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
 use open::Readiness;
+use row::rows_by_arrays;
+use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
@@ -49,6 +57,7 @@ pub type PostgresStore = SqlStore<Postgres>;
 #[derive(Debug)]
 pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
+    reads: SharedReads,
     options: PgConnectOptions,
     readiness: Readiness,
     /// Stops the background tasks.
@@ -73,11 +82,12 @@ impl Dialect for Postgres {
 
     async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
         self.readiness.check()?;
-        match self.fetch(statement.clone()).await {
-            // A read may be repeated, so that a restart of the database does not fail it.
-            Err(error) if is_lost(&error) => self.fetch(statement).await.map_err(failed),
-            outcome => outcome.map_err(failed),
-        }
+        self.reads.alone(statement).await
+    }
+
+    async fn few_rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
+        self.readiness.check()?;
+        self.reads.rows(statement).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
@@ -102,6 +112,14 @@ impl Dialect for Postgres {
                 Err(refusal) => return Err(refusal.into()),
             }
         }
+    }
+
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let mut outcomes = Vec::with_capacity(sets.len());
+        for group in groups(sets) {
+            outcomes.extend(self.commit_group(group).await);
+        }
+        outcomes
     }
 
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
@@ -142,6 +160,51 @@ impl Postgres {
             }
         }
         Ok(())
+    }
+
+    /// Commits change sets by one statement, or one by one where that is not possible.
+    async fn commit_group(&self, group: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        if let Some(statement) = one_for_all(&group) {
+            match self.commit_one_for_all(statement, &group).await {
+                Ok(Some(outcomes)) => return outcomes,
+                // Nothing was written.
+                Ok(None) => {}
+                Err(error) if is_duplicate(&error) || is_transient(&error) => {
+                    tracing::debug!(%error, "committing change sets one by one");
+                }
+                Err(error) => return outages(error).take(group.len()).collect(),
+            }
+        }
+        let mut outcomes = Vec::with_capacity(group.len());
+        for changes in group {
+            outcomes.push(self.commit(changes).await);
+        }
+        outcomes
+    }
+
+    /// `None` if the change sets must be committed one by one.
+    async fn commit_one_for_all(
+        &self,
+        OneForAll { text, arrays }: OneForAll,
+        group: &[ChangeSet],
+    ) -> Result<Option<Vec<Result<(), StoreError>>>, sqlx::Error> {
+        if self.readiness.check().is_err() {
+            return Ok(None);
+        }
+        let mut connection = self.pool.get().await?;
+        let rows = rows_by_arrays(&mut connection, text, arrays).await;
+        let mut taken = HashSet::new();
+        for row in &connection.finish(rows)? {
+            if row.bool(1)? {
+                return Ok(None);
+            }
+            taken.insert(row.int(0)?);
+        }
+        let outcomes = (0..).zip(group).map(|(number, changes)| match subscription(changes) {
+            Some(key) if !taken.contains(&number) => Err(StoreError::Conflict(key)),
+            _ => Ok(()),
+        });
+        Ok(Some(outcomes.collect()))
     }
 
     async fn commit_transaction(&self, changes: &ChangeSet) -> Result<(), Refusal> {

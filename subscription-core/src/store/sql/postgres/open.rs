@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::super::error::unavailable;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
+use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
 
@@ -52,7 +53,8 @@ impl PostgresOptions {
     }
 
     /// How long a caller waits for a connection, a free one or a new one; by default 5 seconds. Where the
-    /// database refuses one because it has too many, the caller waits for one of those that are open.
+    /// database refuses one because it has too many, the caller waits for one of those that are open. A
+    /// caller who shares the statement of others waits a fifth of this for them, and then sends its own.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -104,7 +106,8 @@ impl PostgresOptions {
             .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
             .disable_statement_logging();
         let pool = Pool::new(options.clone(), self.connections, self.patience);
-        SqlStore(Postgres { pool, options, readiness, stop })
+        let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
+        SqlStore(Postgres { pool, reads, options, readiness, stop })
     }
 }
 

@@ -28,24 +28,62 @@ impl SqlConnection for PgConnection {
     }
 }
 
-fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
+fn query(statement: Statement) -> BoundQuery {
     let query = sqlx::query(AssertSqlSafe(statement.text));
-    statement.values.into_iter().fold(query, |query, value| match value {
-        Value::Id(id) => query.bind(id),
-        Value::IdOrNull(id) => query.bind(id),
-        Value::Text(text) => query.bind(text),
-        Value::Int(number) => query.bind(number),
-        Value::Bool(yes) => query.bind(yes),
-        Value::Time(time) => query.bind(time.map(DateTime::<Utc>::from)),
-        Value::Amount(amount) | Value::PriceOrder(amount) => query.bind(Digits(amount)),
-        Value::Bytes(bytes) => query.bind(bytes),
-        // The text was made by `Value::json`, so it is JSON.
-        Value::Json(text) => query.bind(RawValue::from_string(text).ok().map(Json)),
-        Value::TimeOrder(time) => query.bind(match time {
-            Some(time) => time.into(),
-            None => DateTime::<Utc>::from_timestamp_micros(NEVER_MICROS).unwrap_or_default(),
-        }),
-    })
+    statement.values.into_iter().fold(query, bind)
+}
+
+/// Reads the rows of a statement whose parameters are arrays. The values of an array are of one variant.
+pub(super) async fn rows_by_arrays(
+    connection: &mut PgConnection,
+    text: String,
+    arrays: Vec<Vec<Value>>,
+) -> Result<Vec<PgRow>, sqlx::Error> {
+    let query = sqlx::query(AssertSqlSafe(text));
+    arrays.into_iter().fold(query, bind_array).fetch_all(connection).await
+}
+
+type BoundQuery = Query<'static, Postgres, PgArguments>;
+
+/// Binds each variant of a value, as it is or in an array; `None` is NULL.
+macro_rules! bound {
+    ($($variant:ident($value:ident) => $bound:expr),+ $(,)?) => {
+        fn bind(query: BoundQuery, value: Value) -> BoundQuery {
+            match value {
+                $(Value::$variant($value) => query.bind($bound),)+
+            }
+        }
+
+        fn bind_array(query: BoundQuery, array: Vec<Value>) -> BoundQuery {
+            match array.first() {
+                None => query.bind(Vec::<String>::new()),
+                $(Some(Value::$variant(_)) => {
+                    let values = array.into_iter().map(|value| {
+                        if let Value::$variant($value) = value { $bound } else { None }
+                    });
+                    query.bind(values.collect::<Vec<_>>())
+                })+
+            }
+        }
+    };
+}
+
+bound! {
+    Id(id) => Some(id),
+    IdOrNull(id) => id,
+    Text(text) => text,
+    Int(number) => Some(number),
+    Bool(yes) => Some(yes),
+    Time(time) => time.map(DateTime::<Utc>::from),
+    Amount(amount) => Some(Digits(amount)),
+    PriceOrder(amount) => Some(Digits(amount)),
+    Bytes(bytes) => Some(bytes),
+    // The text was made by `Value::json`, so it is JSON.
+    Json(text) => RawValue::from_string(text).ok().map(Json),
+    TimeOrder(time) => match time {
+        Some(time) => Some(time.into()),
+        None => DateTime::<Utc>::from_timestamp_micros(NEVER_MICROS),
+    },
 }
 
 impl Columns for PgRow {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::super::commit::{
-    Refusal, check_before_deletes, delete, event_columns, event_values, write_events,
+    Refusal, check_before_deletes, delete, event_columns, event_values, takes_over, write_events,
 };
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{conflict, is_duplicate, refused};
@@ -44,7 +44,9 @@ pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Re
     if let ([write], [event], None) = (&*changes.writes, &*changes.events, changes.forget_events) {
         return put(to, write, Some(event)).await;
     }
-    for write in &changes.writes {
+    let mut writes: Vec<_> = changes.writes.iter().collect();
+    writes.sort_by_key(|write| takes_over(write));
+    for write in writes {
         put(to, write, None).await?;
     }
     Ok(write_events(to, changes).await?)

@@ -134,6 +134,10 @@ impl Dialect for Sqlite {
         self.writer.commit(changes).await
     }
 
+    async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        self.writer.commit_each(sets).await
+    }
+
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         let text = "SELECT COALESCE((SELECT min(sequence) FROM events), 0), \
                     COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";

@@ -7,7 +7,7 @@ use tokio::time::timeout_at;
 
 use super::super::access;
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{failed, unavailable};
+use super::super::error::{failed, outages, unavailable};
 use super::super::page::Statement;
 use super::commit;
 use super::file::HeldFile;
@@ -15,7 +15,7 @@ use super::traces::Traces;
 use crate::store::{ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
 
-/// The largest number of change sets in one transaction.
+/// The largest number of jobs in one transaction.
 const GROUP_MAX: usize = 256;
 
 /// The queue of the writer task.
@@ -24,7 +24,7 @@ pub(super) struct Writer(mpsc::Sender<Job>);
 
 #[derive(Debug)]
 enum Job {
-    Commit(ChangeSet, oneshot::Sender<Result<(), StoreError>>),
+    Commit(Vec<ChangeSet>, oneshot::Sender<Vec<Result<(), StoreError>>>),
     MoveDue(Timestamp, oneshot::Sender<Result<(), StoreError>>),
     Lend(oneshot::Sender<Loan>),
     Close(oneshot::Sender<()>),
@@ -58,7 +58,17 @@ impl Writer {
     }
 
     pub(super) async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        self.ask(|answer| Job::Commit(changes, answer)).await?
+        let outcomes = self.ask(|answer| Job::Commit(vec![changes], answer)).await?;
+        outcomes.into_iter().collect()
+    }
+
+    /// Commits each set alone, all of them in one transaction.
+    pub(super) async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
+        let count = sets.len();
+        match self.ask(|answer| Job::Commit(sets, answer)).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => outages(error).take(count).collect(),
+        }
     }
 
     pub(super) async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
@@ -174,14 +184,16 @@ async fn lend(
 
 fn refuse(work: Vec<Job>, why: &'static str) {
     for job in work {
-        answer(job, Err(unavailable(why)));
+        answer(job, &mut outages(why));
     }
 }
 
-fn answer(job: Job, outcome: Result<(), StoreError>) {
+/// Sends a job the next of the outcomes, one for each of its change sets.
+fn answer(job: Job, outcomes: &mut impl Iterator<Item = Result<(), StoreError>>) {
     match job {
         // The caller may have been cancelled.
-        Job::Commit(_, to) | Job::MoveDue(_, to) => drop(to.send(outcome)),
+        Job::Commit(sets, to) => drop(to.send(outcomes.take(sets.len()).collect())),
+        Job::MoveDue(_, to) => drop(outcomes.next().map(|outcome| to.send(outcome))),
         // These have no outcome.
         Job::Lend(_) => {}
         Job::Close(to) => drop(to.send(())),
@@ -196,11 +208,13 @@ async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut T
     let mut outcomes = Vec::with_capacity(work.len());
     match transact(connection, &work, &mut outcomes).await {
         Ok(()) => {
-            for (job, outcome) in work.into_iter().zip(outcomes) {
-                if let (Job::Commit(changes, _), Ok(())) = (&job, &outcome) {
-                    traces.note(changes);
+            let mut outcomes = outcomes.into_iter();
+            for job in work {
+                if let Job::Commit(sets, _) = &job {
+                    let taken = sets.iter().zip(outcomes.as_slice()).filter(|(_, it)| it.is_ok());
+                    taken.for_each(|(changes, _)| traces.note(changes));
                 }
-                answer(job, outcome);
+                answer(job, &mut outcomes);
             }
             true
         }
@@ -208,9 +222,9 @@ async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut T
             // The whole group is rolled back.
             let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
             tracing::error!(%error, "a group of commits could not be written");
-            let error = std::sync::Arc::new(error);
+            let mut outcomes = outages(error);
             for job in work {
-                answer(job, Err(unavailable(std::sync::Arc::clone(&error))));
+                answer(job, &mut outcomes);
             }
             // ROLLBACK fails where SQLite has rolled back by itself.
             undone.is_ok() || connection.ping().await.is_ok()
@@ -218,43 +232,55 @@ async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut T
     }
 }
 
-/// Runs jobs in one transaction. A refused job does not affect others; an error of the file fails all.
+/// Runs jobs in one transaction. A refused change set does not affect others; an error of the file fails all.
 async fn transact(
     connection: &mut SqliteConnection,
     work: &[Job],
     outcomes: &mut Vec<Result<(), StoreError>>,
 ) -> Result<(), StoreError> {
-    let step = async |connection: &mut SqliteConnection, text: &'static str| {
-        connection.execute(Statement::new(text, Vec::new())).await.map_err(failed)
-    };
     step(connection, "BEGIN IMMEDIATE").await?;
     for job in work {
-        // A job that is refused at its only write has written nothing.
-        let many = matches!(job, Job::Commit(changes, _)
-            if changes.writes.len() > 1 || !changes.deletes.is_empty());
-        if many {
-            step(connection, "SAVEPOINT job").await?;
-        }
-        let outcome = match job {
-            Job::Commit(changes, _) => {
-                commit::commit(connection, changes).await.map_err(StoreError::from)
+        match job {
+            Job::Commit(sets, _) => {
+                for changes in sets {
+                    outcomes.push(commit_alone(connection, changes).await?);
+                }
             }
-            Job::MoveDue(now, _) => move_due(connection, *now).await,
-            Job::Lend(_) | Job::Close(_) => Ok(()),
-        };
-        if let Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) = outcome {
-            return Err(error);
+            Job::MoveDue(now, _) => {
+                move_due(connection, *now).await?;
+                outcomes.push(Ok(()));
+            }
+            Job::Lend(_) | Job::Close(_) => {}
         }
-        if many && outcome.is_err() {
-            step(connection, "ROLLBACK TO job").await?;
-        }
-        if many {
-            step(connection, "RELEASE job").await?;
-        }
-        outcomes.push(outcome);
     }
-    step(connection, "COMMIT").await?;
-    Ok(())
+    step(connection, "COMMIT").await
+}
+
+/// Commits a change set; one that is refused leaves nothing behind. The error of the file is the outer one.
+async fn commit_alone(
+    connection: &mut SqliteConnection,
+    changes: &ChangeSet,
+) -> Result<Result<(), StoreError>, StoreError> {
+    // A set that is refused at its only write has written nothing.
+    let many = changes.writes.len() > 1 || !changes.deletes.is_empty();
+    if many {
+        step(connection, "SAVEPOINT one_set").await?;
+    }
+    let outcome = commit::commit(connection, changes).await.map_err(StoreError::from);
+    if let Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) = outcome {
+        return Err(error);
+    }
+    if many && outcome.is_err() {
+        step(connection, "ROLLBACK TO one_set").await?;
+    }
+    if many {
+        step(connection, "RELEASE one_set").await?;
+    }
+    Ok(outcome)
+}
+
+async fn step(connection: &mut SqliteConnection, text: &'static str) -> Result<(), StoreError> {
+    connection.execute(Statement::new(text, Vec::new())).await.map(drop).map_err(failed)
 }
 
 async fn move_due(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {

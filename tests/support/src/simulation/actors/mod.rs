@@ -174,6 +174,7 @@ impl Actor {
             tier: self.rng.maybe(20, |rng| text(rng.below(4))),
             is_active: self.rng.maybe(30, |rng| rng.percent(70)),
             metadata: self.metadata(20),
+            ..PlanChanges::default()
         }
     }
 
@@ -261,6 +262,7 @@ impl Actor {
             starts_at: self.rng.maybe(6, |_| start),
             ends_at: self.time_field(12, end),
             metadata: self.metadata(15),
+            ..SubscriptionChanges::default()
         }
     }
 
@@ -339,6 +341,7 @@ impl Actor {
             external_payment_id: self.external_id(15).map_or(Field::Absent, Field::Value),
             status: status.filter(|_| self.rng.percent(70)),
             metadata: self.metadata(20),
+            ..PaymentChanges::default()
         };
         Operation::UpdatePayment(payment.id, Box::new(changes), self.version(payment.version))
     }

@@ -28,6 +28,7 @@ impl Model {
             updated_at: now,
             version: Version::FIRST,
             settled: rules::SETTLED.contains(&status.as_str()),
+            asked: None,
         };
         self.check_fields(None, &made)?;
         self.check_external_id(&made)?;

@@ -22,8 +22,10 @@ impl Model {
             variants: new.variants,
             slug: new.slug,
             price: new.price,
+            currency: new.currency,
             href: new.href,
             billing_cycle: new.billing_cycle,
+            trial_period: new.trial_period,
             description: new.description,
             node_quota: new.node_quota,
             features: new.features,
@@ -57,6 +59,8 @@ impl Model {
             tier,
             is_active,
             metadata,
+            currency,
+            trial_period,
         } = changes.clone();
         set(&mut next.price, price);
         set(&mut next.billing_cycle, billing_cycle);
@@ -67,6 +71,8 @@ impl Model {
         set(&mut next.tier, tier);
         set(&mut next.is_active, is_active);
         set_field(&mut next.metadata, metadata);
+        set_field(&mut next.currency, currency);
+        set_field(&mut next.trial_period, trial_period);
         if next != *current {
             next.updated_at = now;
             next.version = current.version.next();

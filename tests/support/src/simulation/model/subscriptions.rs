@@ -1,6 +1,7 @@
 //! The model of requests about subscriptions.
 
 use subscription_core::events::{Change, Subject};
+use subscription_core::subscriptions::{ManagedBy, Quantity};
 use subscription_core::{
     BillingCycle, ExternalId, Field, NewSubscription, PlanId, Subscription, SubscriptionChanges,
     SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
@@ -45,6 +46,10 @@ impl Model {
             version: Version::FIRST,
             blocked: false,
             anchor_at: None,
+            managed_by: ManagedBy::Caller,
+            quantity: Quantity::ONE,
+            billing: None,
+            live_key: None,
         };
         end_by_status(&mut made, now);
         follow_renewal(&mut made);
@@ -169,7 +174,7 @@ impl Model {
         self.update_subscription(id, &changes, None, now)
     }
 
-    /// Resuming is the step from `cancelled` to `active`, and nothing where it is active already.
+    /// Resuming is the step from `cancelled` or `paused` to `active`, and nothing where it is active already.
     pub fn resume(
         &self,
         id: SubscriptionId,
@@ -177,7 +182,7 @@ impl Model {
         now: Timestamp,
     ) -> Result<Expected, Refusal> {
         let status = self.of_user(id, user)?.status.as_str();
-        if !["active", "cancelled"].contains(&status) {
+        if !["active", "cancelled", "paused"].contains(&status) {
             let allowed = rules::moves(rules::SUBSCRIPTION_MOVES, status);
             let allowed = allowed.iter().filter(|state| **state != "active");
             return Err(Refusal::about("invalid_transition", allowed));

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::values::as_text::written_as_text;
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::decimal::Amount;
+use crate::values::faults::{Fault, FaultCode, InvalidValue};
 
 /// A currency that can be paid in: a code of ISO 4217 that is in use and has a smallest unit.
 ///
@@ -37,6 +38,16 @@ impl Currency {
     /// The largest number of digits after the point that an amount may have.
     pub const fn digits(self) -> u32 {
         self.digits as u32
+    }
+
+    /// Checks that an amount in this currency, of the field `field`, has no more digits after the point.
+    pub(crate) fn check_digits(self, amount: Amount, field: &'static str) -> Result<(), Fault> {
+        let digits = self.digits();
+        if amount.fraction_digits() > digits {
+            let message = format!("must have at most {digits} digits after the point in {self}");
+            return Err(InvalidValue::new(FaultCode::OutOfRange, message).at(field));
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,228 @@
+//! How fast the clock renews subscriptions, and that it renews each exactly once.
+//!
+//! `cargo bench --bench renewals` fills a store with subscriptions that are due at the same time, and advances the
+//! billing until nothing is due: 1,000,000 in memory, in SQLite and in a durable PostgreSQL
+//! (`RENEWALS=100000` for fewer). SQLite is compared with its own grouped commits of one record, PostgreSQL with
+//! pgbench committing one row at a time. At last 100,000 subscriptions live through a year in memory, with every
+//! payment reported.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench that fails panics, and it prints its result"
+)]
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "rates, not money")]
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use subscription_core::billing::{Billing, Policy};
+use subscription_core::events::{Change, Event, Subject};
+use subscription_core::store::{
+    ChangeSet, DuePayments, PageLimit, PaymentQuery, PostgresOptions, Record, SqliteOptions,
+};
+use subscription_core::{
+    BillingCycle, Clock as _, EventId, ManualClock, MemoryStore, NewPlan, NewSubscription,
+    PaymentChanges, PaymentStatus, Plan, Store, Subscription, SubscriptionId, SubscriptionService,
+    SystemRandomness, UserId,
+};
+use test_support::cluster::Cluster;
+
+/// The sets of one call of `commit_each` while a store is filled.
+const FILLED_AT_ONCE: usize = 200;
+
+#[tokio::main]
+async fn main() {
+    // `cargo test --benches` only checks that it builds.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let due = std::env::var("RENEWALS").map_or(1_000_000, |text| text.parse().unwrap());
+    println!("| store | due | renewals/s | compared with | ratio |");
+    println!("| --- | ---: | ---: | --- | ---: |");
+    let rate = renew(MemoryStore::default(), due).await;
+    println!("| memory | {due} | {rate:.0} | a goal of 100,000/s | {:.2} |", rate / 100_000.0);
+    on_sqlite(due).await;
+    on_postgres(due).await;
+    year().await;
+}
+
+async fn on_sqlite(due: usize) {
+    let folder = folder();
+    let open = |name: &str| SqliteOptions::file(folder.join(name)).open();
+    let commits = grouped_commits(Arc::new(open("commits.db").await.unwrap())).await;
+    let rate = renew(open("due.db").await.unwrap(), due).await;
+    let ratio = rate / commits;
+    println!("| SQLite | {due} | {rate:.0} | {commits:.0} grouped commits/s | {ratio:.2} |");
+}
+
+async fn on_postgres(due: usize) {
+    let cluster = match Cluster::start(true) {
+        Ok(cluster) => cluster,
+        Err(missing) => return println!("| PostgreSQL | | | not measured: {missing} | |"),
+    };
+    let store = PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap();
+    let rate = renew(store, due).await;
+    let commits = single_commits(&cluster);
+    let ratio = rate / commits;
+    println!("| PostgreSQL | {due} | {rate:.0} | {commits:.0} commits/s of pgbench | {ratio:.2} |");
+}
+
+/// An empty folder for the files of one store.
+fn folder() -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("renewals");
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A billing with one monthly plan, at a fixed time.
+async fn billing(store: impl Store + 'static) -> (Billing, ManualClock, Arc<Plan>) {
+    let clock = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
+    let service = SubscriptionService::builder(store).clock(clock.clone()).build();
+    let billing = Billing::new(service, Policy::default());
+    let (name, slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
+    let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
+    let plan = NewPlan { currency: Some("EUR".parse().unwrap()), ..plan };
+    let plan = billing.service().create_plan(plan).await.unwrap();
+    (billing, clock, plan)
+}
+
+/// Renews so many subscriptions that are due at the same time, each once, and returns how many a second.
+async fn renew(store: impl Store + 'static, due: usize) -> f64 {
+    let store = Arc::new(store);
+    let (billing, clock, plan) = billing(Arc::clone(&store)).await;
+    let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
+    let template = NewSubscription::new(user, plan.id);
+    let template = billing.service().create_subscription(template).await.unwrap();
+    let mut made = 1;
+    while made < due {
+        let count = FILLED_AT_ONCE.min(due - made);
+        let sets = (0..count).map(|_| copy_of(&template)).collect();
+        store.commit_each(sets).await.into_iter().for_each(|made| made.unwrap());
+        made += count;
+    }
+    // The reminder is not measured: nobody is reminded late.
+    clock.set(template.renews_at.unwrap());
+    let (mut steps, begun) = (0, Instant::now());
+    loop {
+        let advanced = billing.advance(10_000).await.unwrap();
+        assert_eq!((advanced.refused, advanced.failed), (0, 0), "{advanced:?}");
+        steps += advanced.steps;
+        if !advanced.more {
+            break;
+        }
+    }
+    let taken = begun.elapsed();
+    assert_eq!(steps, due, "each exactly once");
+    assert_eq!(billing.advance(10_000).await.unwrap().steps, 0);
+    let payments = billing.service().payments(PaymentQuery::of(template.id)).await.unwrap().items;
+    assert_eq!(payments.len(), 2, "the first period and the second");
+    due as f64 / taken.as_secs_f64()
+}
+
+/// The creation of a subscription like another one.
+fn copy_of(template: &Subscription) -> ChangeSet {
+    let (at, random) = (template.created_at, &SystemRandomness);
+    let id = SubscriptionId::new(at, random).unwrap();
+    let user_id = UserId::new(at, random).unwrap();
+    let event = Event {
+        id: EventId::new(at, random).unwrap(),
+        at,
+        subject: Subject::Subscription(id),
+        version: template.version,
+        change: Change::Created,
+        actor: None,
+    };
+    let copy = Subscription { id, user_id, ..template.clone() };
+    ChangeSet { writes: vec![Record::from(copy)], events: vec![event], ..ChangeSet::default() }
+}
+
+/// The commits of one record a second that 256 callers make at once.
+async fn grouped_commits<S: Store + 'static>(store: Arc<S>) -> f64 {
+    const CALLERS: usize = 256;
+    const EACH: usize = 100;
+    let (billing, clock, plan) = billing(Arc::clone(&store)).await;
+    let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
+    let template = NewSubscription::new(user, plan.id);
+    let template = billing.service().create_subscription(template).await.unwrap();
+    let begun = Instant::now();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let (store, template) = (Arc::clone(&store), Arc::clone(&template));
+            tokio::spawn(async move {
+                for _ in 0..EACH {
+                    store.commit(copy_of(&template)).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    (CALLERS * EACH) as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// The commits of one row a second that pgbench makes, one after the other.
+fn single_commits(cluster: &Cluster) -> f64 {
+    let script = folder().join("insert.sql");
+    let table = "CREATE TABLE IF NOT EXISTS single_commits (id UUID PRIMARY KEY, body TEXT)";
+    let made =
+        Command::new(Cluster::program("psql")).arg(cluster.url()).args(["-qc", table]).status();
+    assert!(made.unwrap().success());
+    std::fs::write(
+        &script,
+        "INSERT INTO single_commits VALUES (gen_random_uuid(), repeat('x', 300));\n",
+    )
+    .unwrap();
+    let output = Command::new(Cluster::program("pgbench"))
+        .args(["-n", "-M", "prepared", "-c", "1", "-T", "10", "-f"])
+        .arg(&script)
+        .arg(cluster.url())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|line| line.starts_with("tps = "));
+    let number = line.and_then(|line| line.split_whitespace().nth(2));
+    number
+        .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
+        .parse()
+        .unwrap()
+}
+
+/// 100,000 subscriptions live through a year in memory, and every payment is reported.
+async fn year() {
+    const SUBSCRIPTIONS: usize = 100_000;
+    let (billing, clock, plan) = billing(MemoryStore::default()).await;
+    let service = billing.service();
+    let begun = Instant::now();
+    for _ in 0..SUBSCRIPTIONS {
+        let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
+        service.create_subscription(NewSubscription::new(user, plan.id)).await.unwrap();
+    }
+    let (mut paid, day) = (0, Duration::from_hours(24));
+    for _ in 0..365 {
+        while billing.advance(10_000).await.unwrap().more {}
+        let due = DuePayments::until(PaymentStatus::Pending, clock.now());
+        let due = due.with_limit(PageLimit::MAX);
+        loop {
+            let page = billing.due_payments(due.clone()).await.unwrap().items;
+            for payment in &page {
+                let report = PaymentChanges::status(PaymentStatus::Succeeded);
+                service.update_payment(payment.id, report).await.unwrap();
+            }
+            paid += page.len();
+            if page.is_empty() {
+                break;
+            }
+        }
+        clock.advance(day);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    assert_eq!(paid, SUBSCRIPTIONS * 12, "twelve periods each");
+    println!(
+        "\n{SUBSCRIPTIONS} subscriptions, a year, {paid} payments: {seconds:.1} s (goal: 30 s)"
+    );
+}

@@ -1,0 +1,130 @@
+//! Updates of a subscription: take-over by the clock, release from it, and the fields that stay free.
+
+use super::creation;
+use super::outcome::{billing, settle};
+use super::policy::Policy;
+use super::verbs::{check_resumption, invalid, is_pause};
+use crate::error::{Conflict, Error};
+use crate::plans::BillingCycle;
+use crate::subscriptions::{
+    BillingState, Managed, ManagedBy, Schedule, ScheduledChange, Subscription, SubscriptionStatus,
+};
+use crate::values::clock::Timestamp;
+use crate::values::faults::FaultCode;
+use crate::values::states::InvalidTransition;
+
+/// The updated subscription as it is to be written; its version is that of the update.
+pub(super) fn change(
+    before: &Subscription,
+    mut after: Subscription,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<Subscription, Error> {
+    match (before.managed_by, after.managed_by) {
+        (ManagedBy::Clock, ManagedBy::Clock) => set_free_fields(before, &mut after, now)?,
+        (_, ManagedBy::Clock) => take_over(&mut after, now)?,
+        (ManagedBy::Clock, ManagedBy::Caller | ManagedBy::Provider) => {
+            release(&mut after);
+            return Ok(after);
+        }
+        (ManagedBy::Caller | ManagedBy::Provider, ManagedBy::Caller | ManagedBy::Provider) => {
+            return Ok(after);
+        }
+    }
+    settle(&mut after, policy, now);
+    Ok(after)
+}
+
+/// Lets the clock manage a subscription from now on. Its running period counts as paid.
+fn take_over(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
+    if after.status == SubscriptionStatus::Expired {
+        let refused = InvalidTransition {
+            record: "subscription",
+            from: after.status.as_str(),
+            to: "managed by the clock",
+            allowed: Vec::new(),
+        };
+        return Err(Conflict::from(refused).into());
+    }
+    creation::check(after, now)?;
+    creation::take_over(after, now);
+    Ok(())
+}
+
+/// Leaves a subscription to its callers. Price, credit, trial and the end of a pause stay.
+fn release(after: &mut Subscription) {
+    let Some(current) = after.billing.take() else { return };
+    let BillingState { price, currency, credit, trial_ends_at, resumes_at, .. } = *current;
+    let kept = BillingState {
+        price,
+        currency,
+        credit,
+        trial_ends_at,
+        resumes_at,
+        ..BillingState::default()
+    };
+    after.billing = kept.kept();
+}
+
+/// Checks the fields that callers set on a subscription of the clock, and sets those that follow from them.
+fn set_free_fields(
+    before: &Subscription,
+    after: &mut Subscription,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if after.price().is_none() {
+        let message = "must be set: the clock bills the subscription";
+        return Err(invalid(FaultCode::NullNotAllowed, message, "price"));
+    }
+    if after.trial_ends_at() != before.trial_ends_at() {
+        move_trial(before, after, now)?;
+    }
+    if after.resumes_at() != before.resumes_at() {
+        move_resumption(after, now)?;
+    }
+    Ok(())
+}
+
+/// Moves the end of a trial. The first paid period starts there; a trial that does not convert ends there.
+fn move_trial(
+    before: &Subscription,
+    after: &mut Subscription,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if before.status != SubscriptionStatus::OnTrial {
+        let managed = Managed { by: ManagedBy::Clock, fields: vec!["trial_ends_at"] };
+        return Err(Conflict::from(managed).into());
+    }
+    let Some(end) = after.trial_ends_at().filter(|end| *end > now) else {
+        let message = "must be in the future: the subscription is on trial";
+        return Err(invalid(FaultCode::OutOfRange, message, "trial_ends_at"));
+    };
+    if before.ends_at.is_some() && before.ends_at == before.trial_ends_at() {
+        after.ends_at = Some(end);
+    }
+    after.renews_at = Some(end);
+    let by_start = Schedule::new(after.starts_at, after.billing_cycle);
+    let off_grid = after.billing_cycle != BillingCycle::ONE_TIME && !by_start.starts_at(end);
+    after.anchor_at = off_grid.then_some(end);
+    Ok(())
+}
+
+/// Moves the end of a pause, or of the scheduled one.
+fn move_resumption(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
+    let resumes_at = after.resumes_at();
+    let (status, renews_at) = (after.status, after.renews_at);
+    let scheduled = after.scheduled_change().is_some_and(|change| is_pause(&change));
+    if status == SubscriptionStatus::Paused {
+        check_resumption(resumes_at, now, "now")
+    } else if let Some(renews_at) = renews_at.filter(|_| scheduled) {
+        check_resumption(resumes_at, renews_at, "renews_at, when the pause begins")?;
+        let billing = billing(after);
+        billing.resumes_at = None;
+        billing.scheduled_change = Some(ScheduledChange::Pause { resumes_at });
+        Ok(())
+    } else {
+        let message =
+            "is only for a subscription that is paused, or for which a pause is scheduled";
+        Err(invalid(FaultCode::NotAllowedValue, message, "resumes_at"))
+    }
+}

@@ -1,0 +1,173 @@
+//! Payments that are collected: the retry of one that failed, and what follows from a report.
+
+use super::outcome::{Beside, billing, outcome};
+use super::periods::restart;
+use super::policy::Policy;
+use super::steps::LAPSES_AFTER;
+use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
+use crate::service::{Others, Report, Reported};
+use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
+use crate::values::input::Field;
+
+/// A failed payment whose next attempt is due at `now`, asked for again. If its subscription has expired, is
+/// gone or is not managed by the clock, it is only not tried again. `None` if no attempt is due.
+pub fn retry(
+    payment: &Payment,
+    subscription: Option<&Subscription>,
+    now: Timestamp,
+) -> Option<Payment> {
+    let failed = payment.status == PaymentStatus::Failed;
+    let at = payment.next_attempt_at().filter(|at| failed && *at <= now)?;
+    let goes_on = subscription.is_some_and(|subscription| {
+        subscription.managed_by == ManagedBy::Clock
+            && subscription.status != SubscriptionStatus::Expired
+    });
+    let mut next = payment.clone();
+    next.version = payment.version.next();
+    next.updated_at = now.max(payment.updated_at);
+    let asked = next.asked.as_mut()?;
+    asked.next_attempt_at = None;
+    if goes_on {
+        next.status = PaymentStatus::Pending;
+        asked.attempt = asked.attempt.saturating_add(1);
+        asked.retries = asked.retries.saturating_add(1);
+        asked.due_at = at;
+    }
+    Some(next)
+}
+
+/// What follows from a report.
+pub(super) fn report(
+    report: Report<'_>,
+    subscription: &Subscription,
+    others: Others,
+    policy: &Policy,
+    now: Timestamp,
+) -> Reported {
+    let Report { before, after: mut payment, next_attempt_at: sent } = report;
+    let clock = subscription.managed_by == ManagedBy::Clock;
+    let (created_at, status) = (payment.created_at, payment.status);
+    let Some(asked) = payment.asked.as_mut().filter(|_| clock) else {
+        return Reported { payment, subscription: None };
+    };
+    let mut next = subscription.clone();
+    let lapses_at = now.max(created_at.saturating_add(LAPSES_AFTER));
+    match status {
+        PaymentStatus::Pending if before.status == PaymentStatus::Failed => {
+            try_again(asked);
+            asked.due_at = now;
+        }
+        PaymentStatus::Processing => {
+            if before.status == PaymentStatus::Failed {
+                try_again(asked);
+            }
+            billing(&mut next).lapses_at = None;
+        }
+        PaymentStatus::Failed => {
+            asked.next_attempt_at = next_attempt(asked, sent, before, subscription, policy, now);
+            let has_try = asked.next_attempt_at.is_some() || others.to_try;
+            fall_behind(&mut next, has_try, lapses_at, now);
+        }
+        PaymentStatus::Succeeded => {
+            let is_its_first = asked.kind == PaymentKind::Initial && is_running(asked, &next);
+            if is_its_first && next.status == SubscriptionStatus::Pending {
+                next.status = SubscriptionStatus::Active;
+                billing(&mut next).lapses_at = None;
+            }
+            recover(&mut next, others, now);
+        }
+        PaymentStatus::Canceled => {
+            recover(&mut next, others, now);
+            if next.status == SubscriptionStatus::Pending && is_running(asked, &next) {
+                billing(&mut next).lapses_at.get_or_insert(lapses_at);
+            }
+            forget_value(asked, &mut next);
+        }
+        PaymentStatus::Refunded => forget_value(asked, &mut next),
+        PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
+    }
+    let changed = next != *subscription;
+    let moved = changed.then(|| outcome(subscription, next, Beside::default(), policy, now));
+    Reported { payment, subscription: moved }
+}
+
+/// Counts one more attempt, which uses no entry of the schedule of retries.
+fn try_again(asked: &mut Asked) {
+    asked.attempt = asked.attempt.saturating_add(1);
+    asked.next_attempt_at = None;
+}
+
+/// When a payment that failed is tried again: as the report says, else by the schedule.
+fn next_attempt(
+    asked: &Asked,
+    sent: Field<Timestamp>,
+    before: &Payment,
+    subscription: &Subscription,
+    policy: &Policy,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let is_retried =
+        !matches!(subscription.status, SubscriptionStatus::Pending | SubscriptionStatus::Expired);
+    match sent {
+        Field::Value(at) => Some(at),
+        Field::Null => None,
+        Field::Absent if before.status == PaymentStatus::Failed => asked.next_attempt_at,
+        Field::Absent => {
+            let span = policy.dunning.next(asked.retries).filter(|_| is_retried);
+            span.and_then(|span| span.after(now))
+        }
+    }
+}
+
+/// A payment has failed: the subscription is past due, or lapses if it has not been paid for at all.
+fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now: Timestamp) {
+    if next.status == SubscriptionStatus::Expired {
+        return;
+    }
+    let waits = next.status == SubscriptionStatus::Pending;
+    if next.status == SubscriptionStatus::Active {
+        next.status = SubscriptionStatus::PastDue;
+    }
+    let billing = billing(next);
+    billing.past_due_since.get_or_insert(now);
+    billing.dunning_ended_at = (!has_try).then_some(now);
+    if waits && billing.current_period_start.is_some() {
+        billing.lapses_at = Some(lapses_at);
+    }
+}
+
+/// A payment was made or forgiven: the subscription recovers unless another one is behind.
+fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
+    if others.behind {
+        if !others.to_try {
+            billing(next).dunning_ended_at = Some(now);
+        }
+        return;
+    }
+    let was_unpaid = next.status == SubscriptionStatus::Unpaid;
+    if was_unpaid || next.status == SubscriptionStatus::PastDue {
+        next.status = SubscriptionStatus::Active;
+    }
+    // Nobody had access since: the next period starts with the payment.
+    if was_unpaid && next.renews_at.is_some_and(|renews_at| renews_at <= now) {
+        restart(next, now);
+    }
+    let billing = billing(next);
+    billing.past_due_since = None;
+    billing.dunning_ended_at = None;
+}
+
+/// Nothing was paid for the running period, so that no credit is given for it.
+fn forget_value(asked: &Asked, next: &mut Subscription) {
+    if is_running(asked, next) {
+        billing(next).period_value = Amount::ZERO;
+    }
+}
+
+/// True if the payment is for the running period, or for a change within it.
+fn is_running(asked: &Asked, subscription: &Subscription) -> bool {
+    let start = subscription.billing.as_ref().and_then(|billing| billing.current_period_start);
+    start.is_some_and(|start| start <= asked.period_start)
+}

@@ -1,0 +1,119 @@
+//! New subscriptions that the clock bills: what they need, and what is asked for at once.
+
+use super::outcome::{Beside, billing, settle};
+use super::periods;
+use super::policy::Policy;
+use super::steps::start;
+use crate::events::Change;
+use crate::plans::{BillingCycle, Plan};
+use crate::service::Outcome;
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+
+use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
+
+/// The new subscription with its price, and the payment for its first period if that starts now. The running
+/// period of an imported one is paid.
+pub(super) fn create(
+    mut made: Subscription,
+    imported: bool,
+    plan: &Plan,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<Outcome, Faults> {
+    let state = billing(&mut made);
+    state.currency = state.currency.or(plan.currency);
+    // The price of a plan is in the plan's currency.
+    let of_plan = plan.currency.filter(|currency| Some(*currency) == state.currency);
+    state.price = state.price.or(of_plan.map(|_| plan.price));
+    check(&made, now)?;
+    let beside = if imported {
+        take_over(&mut made, now);
+        Beside::default()
+    } else if made.status == Pending {
+        Beside::default()
+    } else {
+        start(&mut made, policy, now)
+    };
+    settle(&mut made, policy, now);
+    Ok(Outcome { ask: beside.ask, ..Outcome::of(made, Change::Created) })
+}
+
+/// Checks what a subscription needs to be billed by the clock, and returns all its faults at once.
+pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), Faults> {
+    let mut faults = Faults::default();
+    let mut fault = |mut fault: Fault| {
+        // `managed_by: caller` is the way out of each of them.
+        fault.message = format!("{}, or send managed_by: caller", fault.message).into();
+        faults.push(fault);
+    };
+    let required = |field, message| InvalidValue::new(FaultCode::Required, message).at(field);
+    let out_of_range = |field, message| InvalidValue::new(FaultCode::OutOfRange, message).at(field);
+    let (price, currency) = (subscription.price(), subscription.currency());
+    let (renews_at, trial_ends_at) = (subscription.renews_at, subscription.trial_ends_at());
+    match (currency, price) {
+        (None, _) => fault(required("currency", "is required to be billed by the clock")),
+        (Some(_), None) => {
+            fault(required("price", "is required: the plan has none in this currency"));
+        }
+        (Some(currency), Some(price)) => {
+            let credit = subscription.credit().unwrap_or_default();
+            let digits =
+                [currency.check_digits(price, "price"), currency.check_digits(credit, "credit")];
+            digits.into_iter().filter_map(Result::err).for_each(&mut fault);
+            if price.times(subscription.quantity.get()).is_none() {
+                let message = "times the price must have at most 15 digits before the point";
+                fault(out_of_range("quantity", message));
+            }
+        }
+    }
+    let on_trial = match subscription.status {
+        OnTrial => true,
+        Pending => trial_ends_at.is_some(),
+        Active | PastDue | Unpaid | Paused | Cancelled | Expired => false,
+    };
+    let renews = match subscription.status {
+        Pending | OnTrial | Active | PastDue => true,
+        // These renew only after they are paid or resumed, or never again.
+        Unpaid | Paused | Cancelled | Expired => false,
+    };
+    let earliest = now.max(subscription.starts_at);
+    if on_trial && trial_ends_at.is_some() && renews_at != trial_ends_at {
+        fault(out_of_range("renews_at", "must be trial_ends_at: the trial ends with the renewal"));
+    } else if on_trial && renews_at.is_none() {
+        fault(required("trial_ends_at", "is required on trial"));
+    } else if renews && renews_at.is_some_and(|at| at <= earliest) {
+        let field = if on_trial && trial_ends_at.is_some() { "trial_ends_at" } else { "renews_at" };
+        fault(out_of_range(field, "must be in the future to be billed by the clock"));
+    } else if renews_at.is_none()
+        && subscription.billing_cycle != BillingCycle::ONE_TIME
+        && !matches!(subscription.status, Cancelled | Expired)
+    {
+        fault(required(
+            "renews_at",
+            "is required to be billed by the clock, unless it is one_time",
+        ));
+    }
+    faults.into_result()
+}
+
+/// Takes the running period, or the trial, as it is. It counts as paid.
+pub(super) fn take_over(subscription: &mut Subscription, now: Timestamp) {
+    let (status, quantity) = (subscription.status, subscription.quantity);
+    if status == Pending {
+        return;
+    }
+    let start = subscription.current_period_start().unwrap_or(subscription.starts_at);
+    let trial_ends_at = subscription.trial_ends_at().or(subscription.renews_at);
+    let billing = billing(subscription);
+    billing.current_period_start = Some(start);
+    if status == OnTrial {
+        billing.trial_ends_at = trial_ends_at;
+    } else {
+        billing.period_value = periods::value(billing, quantity);
+    }
+    if matches!(status, PastDue | Unpaid) {
+        billing.past_due_since = Some(now);
+    }
+}

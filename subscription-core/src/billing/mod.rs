@@ -1,0 +1,21 @@
+//! Billing: subscriptions that start, renew, fall behind, recover, pause and end by the clock.
+//!
+//! The rules are pure functions, with the time as an argument. [`BillingRules`] hands them to the service:
+//! creates, updates, verbs and reports of payments follow them.
+
+mod changes;
+mod collection;
+mod creation;
+mod outcome;
+mod periods;
+mod policy;
+mod rules;
+mod runner;
+mod steps;
+mod verbs;
+
+pub use collection::retry;
+pub use policy::{Activation, AfterDunning, Dunning, Policy};
+pub use rules::BillingRules;
+pub use runner::{Advanced, Billing, Upcoming};
+pub use steps::{next_action_at, step, steps};

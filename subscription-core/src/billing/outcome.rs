@@ -1,0 +1,67 @@
+//! The outcome of a step, a verb or a report: a subscription that is ready to be written.
+
+use super::policy::Policy;
+use super::steps::next_action_at;
+use crate::events::Change;
+use crate::service::{Ask, Outcome};
+use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+
+/// What is written beside a subscription.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    pub(super) ask: Option<Ask>,
+    pub(super) cancels_open_payments: bool,
+    /// The event, unless the status changes.
+    pub(super) change: Option<Change>,
+}
+
+impl Beside {
+    pub(super) fn asking(ask: Option<Ask>) -> Self {
+        Self { ask, ..Self::default() }
+    }
+}
+
+/// The outcome of a change from `before` to `next`, which has its version still.
+pub(super) fn outcome(
+    before: &Subscription,
+    mut next: Subscription,
+    beside: Beside,
+    policy: &Policy,
+    now: Timestamp,
+) -> Outcome {
+    if beside.cancels_open_payments {
+        billing(&mut next).past_due_since = None;
+    }
+    next.version = before.version.next();
+    next.updated_at = now.max(before.updated_at);
+    settle(&mut next, policy, now);
+    let change = beside.change.filter(|_| next.status == before.status);
+    let change = change.unwrap_or_else(|| before.change_to(&next));
+    Outcome {
+        subscription: next,
+        change,
+        ask: beside.ask,
+        cancels_open_payments: beside.cancels_open_payments,
+    }
+}
+
+/// Sets the fields that follow from the others.
+pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
+    subscription.is_active = subscription.is_active_at(now);
+    billing(subscription).next_action_at = next_action_at(subscription, policy);
+}
+
+/// The billing of a subscription, which has one if the clock manages it.
+pub(super) fn billing(subscription: &mut Subscription) -> &mut BillingState {
+    subscription.billing.get_or_insert_default()
+}
+
+/// Ends a subscription at `at`, or at its end if that is earlier.
+pub(super) fn expire(subscription: &mut Subscription, at: Timestamp) {
+    // A subscription that has not begun ends at its start.
+    let at = at.max(subscription.starts_at);
+    subscription.status = SubscriptionStatus::Expired;
+    subscription.ends_at = Some(subscription.ends_at.map_or(at, |ends_at| ends_at.min(at)));
+    billing(subscription).stop();
+}

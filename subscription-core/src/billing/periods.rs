@@ -1,0 +1,69 @@
+//! Periods of a subscription that the clock bills: how one starts, what it costs, and how many were missed.
+
+use super::outcome::billing;
+use crate::payments::PaymentKind;
+use crate::service::Ask;
+use crate::subscriptions::{BillingState, Quantity, Subscription};
+use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+
+/// Makes `[start, end)` the running period, and returns the payment to ask for; `None` if the credit or a price
+/// of 0 covers it.
+pub(super) fn begin(
+    subscription: &mut Subscription,
+    kind: PaymentKind,
+    start: Timestamp,
+    end: Option<Timestamp>,
+) -> Option<Ask> {
+    let (quantity, cycle) = (subscription.quantity, subscription.billing_cycle);
+    subscription.renews_at = end;
+    let billing = billing(subscription);
+    let value = value(billing, quantity);
+    billing.current_period_start = Some(start);
+    billing.period_value = value;
+    let amount = after_credit(value, &mut billing.credit);
+    let currency = billing.currency.filter(|_| !amount.value().is_zero())?;
+    let (period_start, period_end, due_at) = (start, end, start);
+    Some(Ask { kind, period_start, period_end, amount, value, cycle, currency, due_at })
+}
+
+/// Price times quantity, with the digits of the currency.
+pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
+    let value = billing.price.and_then(|price| price.times(quantity.get())).unwrap_or_default();
+    value.with_digits(billing.currency.map_or(0, Currency::digits))
+}
+
+/// The part of a value that the credit does not cover. What it covers leaves the credit.
+fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
+    let used = value.value().min(credit.value());
+    if used.is_zero() {
+        return value;
+    }
+    // Both differences are exact, and neither is negative.
+    let less = |amount: Amount| Amount::try_from(amount.value().checked_sub(used)?).ok();
+    let Some((asked, rest)) = less(value).zip(less(*credit)) else { return value };
+    *credit = rest;
+    asked
+}
+
+/// The number of whole periods from the renewal on that had ended at `now`, or at the end of the subscription.
+pub(super) fn missed(subscription: &Subscription, now: Timestamp) -> u32 {
+    let until = subscription.ends_at.map_or(now, |ends_at| ends_at.min(now));
+    let number_at = |at| subscription.schedule().period_at(at).map(|period| period.number);
+    let next = subscription.renews_at.and_then(number_at);
+    number_at(until).zip(next).map_or(0, |(running, next)| running.saturating_sub(next))
+}
+
+/// The renewal after `count` more periods.
+pub(super) fn renewal_after(subscription: &Subscription, count: u32) -> Option<Timestamp> {
+    let schedule = subscription.schedule();
+    let next = schedule.period_at(subscription.renews_at?)?.number;
+    schedule.start_of(next.checked_add(count)?)
+}
+
+/// Lets the next period start at `at`, and counts periods from there.
+pub(super) fn restart(subscription: &mut Subscription, at: Timestamp) {
+    subscription.renews_at = Some(at);
+    subscription.anchor_at = Some(at).filter(|at| *at != subscription.starts_at);
+}

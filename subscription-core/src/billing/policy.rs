@@ -1,0 +1,121 @@
+//! The policy of billing: what an operator decides for all subscriptions.
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::plans::{CycleUnit, Span};
+use crate::values::as_text::named_enum;
+use crate::values::decimal::Bounded;
+use crate::values::faults::{FaultCode, InvalidValue};
+use crate::with_fields;
+
+/// The policy of billing. A change holds from the next write of a subscription on; moments that are stored stay.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The spans after which a failed payment is tried again, each counted from the failure before.
+    pub dunning: Dunning,
+    /// What becomes of a subscription if no retry is left.
+    pub after_dunning: AfterDunning,
+    /// When a subscription becomes active.
+    pub activation: Activation,
+    /// How long before the end of a trial or a renewal the subscriber is reminded; `None` (as text `off`): never.
+    #[serde(deserialize_with = "span_or_off")]
+    pub remind_before: Option<Span>,
+    /// The largest number of missed periods that are paid later; older ones are skipped.
+    pub missed_periods_max: Bounded<366>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            dunning: Dunning::default(),
+            after_dunning: AfterDunning::default(),
+            activation: Activation::default(),
+            remind_before: days(3),
+            missed_periods_max: Bounded::new(3).unwrap_or_default(),
+        }
+    }
+}
+
+with_fields! {
+    Policy {
+        with_dunning(Dunning) => dunning,
+        with_after_dunning(AfterDunning) => after_dunning,
+        with_activation(Activation) => activation,
+        with_remind_before(impl Into<Option<Span>>) => remind_before,
+        with_missed_periods_max(Bounded<366>) => missed_periods_max,
+    }
+}
+
+named_enum! {
+    /// What becomes of a subscription if no retry of a failed payment is left.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+    pub enum AfterDunning {
+        /// It grants no access until it is paid.
+        #[default]
+        Unpaid = "unpaid",
+        /// It ends.
+        Expired = "expired",
+    }
+}
+
+named_enum! {
+    /// When a subscription becomes active.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+    pub enum Activation {
+        /// At its start.
+        #[default]
+        AtStart = "at_start",
+        /// When its first payment is made; if none is made within 23 hours, it expires.
+        OnPayment = "on_payment",
+    }
+}
+
+/// The spans after which a failed payment is tried again: at most 15.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<Span>")]
+pub struct Dunning(Vec<Span>);
+
+impl Dunning {
+    /// The largest number of retries.
+    pub const MAX: usize = 15;
+
+    /// The span before the next retry, after this number of retries; `None` if none is left.
+    pub fn next(&self, retries: u32) -> Option<Span> {
+        self.0.get(usize::try_from(retries).ok()?).copied()
+    }
+}
+
+impl Default for Dunning {
+    /// Four retries within two weeks: after 1, 3, 5 and 5 days.
+    fn default() -> Self {
+        Self([1, 3, 5, 5].into_iter().filter_map(days).collect())
+    }
+}
+
+impl TryFrom<Vec<Span>> for Dunning {
+    type Error = InvalidValue;
+
+    fn try_from(spans: Vec<Span>) -> Result<Self, InvalidValue> {
+        if spans.len() <= Self::MAX {
+            return Ok(Self(spans));
+        }
+        let message = format!("must have at most {} durations", Self::MAX);
+        Err(InvalidValue::new(FaultCode::TooLong, message))
+    }
+}
+
+fn days(count: u16) -> Option<Span> {
+    Span::new(count, CycleUnit::Day).ok()
+}
+
+fn span_or_off<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Span>, D::Error> {
+    match Option::<String>::deserialize(from)?.as_deref() {
+        None | Some("off") => Ok(None),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|refused: InvalidValue| de::Error::custom(format!("{refused}, or off"))),
+    }
+}

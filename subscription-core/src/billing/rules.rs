@@ -1,0 +1,81 @@
+//! The rules of billing, as the service calls them.
+
+use std::sync::Arc;
+
+use super::policy::Policy;
+use super::{changes, collection, creation, steps, verbs};
+use crate::error::Error;
+use crate::events::Change;
+use crate::plans::Plan;
+use crate::service::{Others, Outcome, Report, Reported, Rules, Step, by_caller};
+use crate::subscriptions::{Action, ManagedBy, Subscription};
+use crate::values::clock::Timestamp;
+
+/// The rules of billing: the clock manages subscriptions by a policy. All others are left as they are.
+#[derive(Debug, Clone, Default)]
+pub struct BillingRules {
+    policy: Arc<Policy>,
+}
+
+impl BillingRules {
+    /// Rules by a policy.
+    pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
+        Self { policy: policy.into() }
+    }
+}
+
+impl Rules for BillingRules {
+    fn bills(&self) -> bool {
+        true
+    }
+
+    fn create(
+        &self,
+        made: Subscription,
+        imported: bool,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<Outcome, Error> {
+        if made.managed_by != ManagedBy::Clock {
+            return Ok(Outcome::of(made, Change::Created));
+        }
+        Ok(creation::create(made, imported, plan, &self.policy, now)?)
+    }
+
+    fn change(
+        &self,
+        before: &Subscription,
+        after: Subscription,
+        now: Timestamp,
+    ) -> Result<Outcome, Error> {
+        let after = changes::change(before, after, &self.policy, now)?;
+        let change = before.change_to(&after);
+        Ok(Outcome::of(after, change))
+    }
+
+    fn act(
+        &self,
+        subscription: &Subscription,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<Option<Outcome>, Error> {
+        if subscription.managed_by != ManagedBy::Clock {
+            return by_caller(subscription, action, now);
+        }
+        verbs::act(subscription, action, &self.policy, now)
+    }
+
+    fn report(
+        &self,
+        report: Report<'_>,
+        subscription: &Subscription,
+        others: Others,
+        now: Timestamp,
+    ) -> Reported {
+        collection::report(report, subscription, others, &self.policy, now)
+    }
+
+    fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step> {
+        steps::step(subscription, &self.policy, now)
+    }
+}

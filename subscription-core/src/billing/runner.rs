@@ -1,0 +1,348 @@
+//! `Billing`: takes the steps that are due, asks again for payments that failed, and shows what comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::collection::retry;
+use super::policy::Policy;
+use super::rules::BillingRules;
+use super::steps::steps;
+use crate::error::{Conflict, Error};
+use crate::events::{Actor, Change, Subject};
+use crate::payments::{Payment, PaymentStatus};
+use crate::service::{Ask, Created, Rules, StepKind, SubscriptionService};
+use crate::store::{
+    ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
+    Record, StoreError, StoreExt as _, Unique,
+};
+use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::version::Version;
+
+/// Moves subscriptions that the clock manages: see [`Billing::advance`].
+///
+/// It has no task of its own. Call [`advance`](Self::advance) from a loop, a scheduler or a test; any number of
+/// processes may do so at the same time.
+#[derive(Debug, Clone)]
+pub struct Billing {
+    service: SubscriptionService,
+    policy: Arc<Policy>,
+}
+
+/// The result of [`Billing::advance`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Advanced {
+    /// The number of steps that were taken, and of payments that are asked for again.
+    pub steps: usize,
+    /// The number of steps of each kind.
+    pub by_kind: BTreeMap<StepKind, usize>,
+    /// The number of payments that are asked for again.
+    pub retries: usize,
+    /// The number of periods that were skipped.
+    pub periods_skipped: u64,
+    /// The number of steps that another writer made impossible or superfluous; those still due are found again.
+    pub refused: usize,
+    /// The number of steps that failed. They are tried again by the next call, and hold no other step up.
+    pub failed: usize,
+    /// The first of the failures.
+    pub failure: Option<String>,
+    /// How long the step that was due longest had waited.
+    pub lag: Duration,
+    /// True if the limit was reached: call again at once.
+    pub more: bool,
+    /// When something is due next; `None` if nothing is.
+    pub next_at: Option<Timestamp>,
+}
+
+/// A step that a subscription will take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Upcoming {
+    /// When it takes it.
+    pub at: Timestamp,
+    /// The kind of step.
+    pub step: StepKind,
+    /// The status after it.
+    pub status: SubscriptionStatus,
+    /// The payment that is asked for with it.
+    pub ask: Option<Ask>,
+}
+
+impl Billing {
+    /// The billing of the subscriptions of a service.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the service without rules is not to be used any more"
+    )]
+    pub fn new(service: SubscriptionService, policy: Policy) -> Self {
+        let policy = Arc::new(policy);
+        let service = service.with_rules(BillingRules::new(Arc::clone(&policy)));
+        Self { service, policy }
+    }
+
+    /// The service with the rules of billing. Write through this one: a service without them does not know that
+    /// the clock manages subscriptions.
+    pub const fn service(&self) -> &SubscriptionService {
+        &self.service
+    }
+
+    /// The same billing for another actor, whom its events name.
+    #[must_use]
+    pub fn by(&self, actor: Actor) -> Self {
+        Self { service: self.service.by(actor), policy: Arc::clone(&self.policy) }
+    }
+
+    /// The same billing by other rules, for tests that plant faults in them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_rules(&self, rules: impl Rules + 'static) -> Self {
+        Self { service: self.service.with_rules(rules), policy: Arc::clone(&self.policy) }
+    }
+
+    /// Takes steps that are due, up to `limit`, the longest due first.
+    ///
+    /// A step is one commit: the subscription, its event and the payment that it asks for. A step that loses to
+    /// another writer is not taken; if it is still due, the next call finds it.
+    pub async fn advance(&self, limit: usize) -> Result<Advanced, Error> {
+        let clock = self.service.by(Actor::Clock);
+        let mut advanced = Advanced::default();
+        let next_step = self.advance_subscriptions(&clock, limit, &mut advanced).await?;
+        let next_retry = if advanced.more {
+            None
+        } else {
+            self.advance_payments(&clock, limit, &mut advanced).await?
+        };
+        advanced.next_at = next_step.into_iter().chain(next_retry).min();
+        Ok(advanced)
+    }
+
+    /// Takes the steps of subscriptions; returns when the next one is due.
+    async fn advance_subscriptions(
+        &self,
+        clock: &SubscriptionService,
+        limit: usize,
+        advanced: &mut Advanced,
+    ) -> Result<Option<Timestamp>, Error> {
+        let (mut after, mut steps_before) = (None, 0);
+        loop {
+            let now = clock.now();
+            let next = match self.first_subscription(after.clone()).await? {
+                Some(next) if next <= now => next,
+                // A subscription that has taken a step may be due again, at a place that was passed.
+                _ if advanced.steps > steps_before => {
+                    (after, steps_before) = (None, advanced.steps);
+                    continue;
+                }
+                // Those that lost to another writer are tried again soon.
+                next => return Ok(if advanced.refused > 0 { Some(now) } else { next }),
+            };
+            advanced.lag = advanced.lag.max(now.since(next));
+            if advanced.tried() >= limit {
+                advanced.more = true;
+                return Ok(Some(next));
+            }
+            let size = PageLimit::new(limit - advanced.tried()).unwrap_or(PageLimit::MAX);
+            let query = DueSubscriptions::until(now).with_after(after.clone()).with_limit(size);
+            let page = clock.store().due_subscriptions(query).await?;
+            let Some(last) = page.items.last() else { return Ok(Some(next)) };
+            after = DueSubscriptions::position(last);
+            self.step_all(clock, &page.items, now, advanced).await?;
+        }
+    }
+
+    /// When the first subscription after a position is due.
+    async fn first_subscription(
+        &self,
+        after: Option<Position>,
+    ) -> Result<Option<Timestamp>, Error> {
+        let query = DueSubscriptions::until(Timestamp::MAX).with_after(after).with_limit(one());
+        let page = self.service.store().due_subscriptions(query).await?;
+        Ok(page.items.first().and_then(|first| first.next_action_at()))
+    }
+
+    /// Takes one step of each subscription.
+    async fn step_all(
+        &self,
+        clock: &SubscriptionService,
+        due: &[Arc<Subscription>],
+        now: Timestamp,
+        advanced: &mut Advanced,
+    ) -> Result<(), Error> {
+        let (mut sets, mut taken) = (Vec::with_capacity(due.len()), Vec::with_capacity(due.len()));
+        for subscription in due {
+            let Some(step) = clock.rules().step(subscription, now) else { continue };
+            let outcome = step.outcome.clone();
+            let (record, change, with) =
+                clock.changes_of(outcome, ChangeSet::default(), now).await?;
+            sets.push(clock.change_set(&record, change, with, now)?);
+            taken.push(step);
+        }
+        for (result, step) in clock.store().commit_each(sets).await.into_iter().zip(taken) {
+            let (kind, change) = (step.kind, step.outcome.change.clone());
+            let result = match result {
+                Err(StoreError::Taken(Unique::PaymentPeriod)) => {
+                    clock.commit_step(step.outcome, now).await.map(drop)
+                }
+                result => result.map_err(Error::Store),
+            };
+            match result {
+                Ok(()) => advanced.took(kind, &change),
+                Err(error) => advanced.lost(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks again for payments that failed; returns when the next one is due.
+    async fn advance_payments(
+        &self,
+        clock: &SubscriptionService,
+        limit: usize,
+        advanced: &mut Advanced,
+    ) -> Result<Option<Timestamp>, Error> {
+        let (failed, mut after) = (PaymentStatus::Failed, None);
+        loop {
+            let now = clock.now();
+            let first = DuePayments::until(failed, Timestamp::MAX);
+            let first = first.with_after(after.clone()).with_limit(one());
+            let first = clock.store().due_payments(first).await?;
+            let next = match first.items.first().and_then(|first| first.next_attempt_at()) {
+                Some(next) if next <= now => next,
+                next => return Ok(next),
+            };
+            advanced.lag = advanced.lag.max(now.since(next));
+            if advanced.tried() >= limit {
+                advanced.more = true;
+                return Ok(Some(next));
+            }
+            let size = PageLimit::new(limit - advanced.tried()).unwrap_or(PageLimit::MAX);
+            let query = DuePayments::until(failed, now).with_after(after.clone()).with_limit(size);
+            let page = clock.store().due_payments(query).await?;
+            let Some(last) = page.items.last() else { return Ok(Some(next)) };
+            after = DuePayments::position(last);
+            let mut sets = Vec::with_capacity(page.items.len());
+            for payment in &page.items {
+                let paid_for =
+                    clock.store().get_as::<Subscription>(&payment.subscription_id).await?;
+                let Some(next) = retry(payment, paid_for.as_deref(), now) else { continue };
+                sets.push(retried(clock, payment, next, paid_for.as_deref(), now)?);
+            }
+            for result in clock.store().commit_each(sets).await {
+                match result {
+                    Ok(()) => {
+                        advanced.steps += 1;
+                        advanced.retries += 1;
+                    }
+                    Err(error) => advanced.lost(error.into())?,
+                }
+            }
+        }
+    }
+
+    /// A page of the payments that are to be collected by a moment, the longest due first.
+    pub async fn due_payments(&self, query: DuePayments) -> Result<Page<Arc<Payment>>, Error> {
+        self.service.store().due_payments(query).await.map_err(Error::Store)
+    }
+
+    /// Asks at once for a payment that failed, if it is still at `version`, once for each [`Idempotency`]: for a
+    /// subscriber with a new card. The schedule of retries stays as it is.
+    pub async fn retry_payment(
+        &self,
+        id: PaymentId,
+        version: impl Into<Option<Version>> + Send,
+        idempotency: impl Into<Option<Idempotency>> + Send,
+    ) -> Result<Created<Payment>, Error> {
+        let version = version.into();
+        self.service.retry_payment(id, version, idempotency.into()).await
+    }
+
+    /// The steps that a subscription will take after `after`, up to `until`, if every payment is made at once; and
+    /// whether there are more. They are at most `limit`, and those at the same moment as the last of these.
+    pub async fn timeline(
+        &self,
+        id: SubscriptionId,
+        after: Timestamp,
+        until: Timestamp,
+        limit: PageLimit,
+    ) -> Result<(Vec<Upcoming>, bool), Error> {
+        let subscription = self.service.subscription(id).await?;
+        if subscription.managed_by != ManagedBy::Clock {
+            let managed = Managed { by: subscription.managed_by, fields: Vec::new() };
+            return Err(Conflict::from(managed).into());
+        }
+        let mut upcoming = steps(Subscription::clone(&subscription), &self.policy, until)
+            .filter(|step| step.at > after)
+            .map(|step| Upcoming {
+                at: step.at,
+                step: step.kind,
+                status: step.outcome.subscription.status,
+                ask: step.outcome.ask,
+            });
+        let mut found: Vec<_> = upcoming.by_ref().take(limit.get()).collect();
+        let mut next = upcoming.next();
+        while let Some(step) = next.take_if(|step| found.last().is_some_and(|l| l.at == step.at)) {
+            found.push(step);
+            next = upcoming.next();
+        }
+        Ok((found, next.is_some()))
+    }
+}
+
+impl Advanced {
+    fn took(&mut self, kind: StepKind, change: &Change) {
+        self.steps += 1;
+        *self.by_kind.entry(kind).or_default() += 1;
+        if let Change::PeriodsSkipped { count } = change {
+            self.periods_skipped += u64::from(*count);
+        }
+    }
+}
+
+impl Advanced {
+    /// Counts a step that was not taken; an error if the store is out of reach.
+    fn lost(&mut self, error: Error) -> Result<(), Error> {
+        if matches!(error, Error::Store(StoreError::Unavailable(_))) {
+            return Err(error);
+        }
+        if matches!(error, Error::Store(StoreError::Conflict(_))) {
+            self.refused += 1;
+        } else {
+            self.failed += 1;
+            self.failure.get_or_insert_with(|| error.to_string());
+        }
+        Ok(())
+    }
+
+    /// The number of steps that count towards the limit. Those that failed do not: they hold no other up.
+    const fn tried(&self) -> usize {
+        self.steps + self.refused
+    }
+}
+
+fn one() -> PageLimit {
+    PageLimit::new(1).unwrap_or_default()
+}
+
+/// The change set of a payment that is asked for again. Its subscription is guarded: a report that ends the
+/// subscription at the same time wins or loses as a whole.
+fn retried(
+    clock: &SubscriptionService,
+    before: &Payment,
+    next: Payment,
+    paid_for: Option<&Subscription>,
+    now: Timestamp,
+) -> Result<ChangeSet, Error> {
+    let key = Key::Subscription(before.subscription_id);
+    let version = paid_for.map_or(Version::NEW, |paid_for| paid_for.version);
+    let event =
+        clock.event(Subject::Payment(next.id), next.version, before.change_to(&next), now)?;
+    Ok(ChangeSet {
+        guards: vec![Guard::Unchanged { key, version }],
+        writes: vec![Record::from(next)],
+        events: vec![event],
+        ..ChangeSet::default()
+    })
+}

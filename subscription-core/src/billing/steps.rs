@@ -1,0 +1,278 @@
+//! The steps that a subscription takes by the clock: which one is due first, and what it does.
+
+use std::time::Duration;
+
+use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
+
+use super::outcome::{Beside, billing, expire, outcome, settle};
+use super::periods::{begin, missed, renewal_after, restart};
+use super::policy::{Activation, AfterDunning, Policy};
+use crate::events::Change;
+use crate::payments::PaymentKind;
+use crate::plans::{BillingCycle, CycleUnit};
+use crate::service::{Step, StepKind};
+use crate::subscriptions::{
+    BillingState, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus,
+};
+use crate::values::clock::Timestamp;
+
+/// How long a subscription waits for its first payment.
+pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
+
+/// When the clock must look at a subscription: at its earliest step, but not before its last write. `None` if
+/// the clock does not manage it, or no step is ahead.
+pub fn next_action_at(subscription: &Subscription, policy: &Policy) -> Option<Timestamp> {
+    let (at, _) = earliest(subscription, policy, subscription.updated_at)?;
+    Some(at.max(subscription.updated_at))
+}
+
+/// The earliest step of a subscription that is due at `now`; of two at one moment, the one that [`StepKind`]
+/// names first.
+///
+/// A subscription that is to be looked at, but has no step, gets another `next_action_at`: the policy may have
+/// changed since it was written.
+pub fn step(subscription: &Subscription, policy: &Policy, now: Timestamp) -> Option<Step> {
+    let due = earliest(subscription, policy, now).filter(|(at, _)| *at <= now);
+    let looked_at = || subscription.next_action_at().filter(|at| *at <= now);
+    let (at, kind) = due.or_else(|| Some((looked_at()?, StepKind::Corrected)))?;
+    let mut next = subscription.clone();
+    let (kind, beside) = take(&mut next, at, kind, policy, now);
+    Some(Step { at, kind, outcome: outcome(subscription, next, beside, policy, now) })
+}
+
+/// The steps of a subscription until a moment, each taken when it is due. Payments count as paid: a subscription
+/// that waits for its first payment, or whose payment has failed, is active at once.
+pub fn steps(
+    subscription: Subscription,
+    policy: &Policy,
+    until: Timestamp,
+) -> impl Iterator<Item = Step> {
+    let mut current = subscription;
+    take_as_paid(&mut current, policy);
+    std::iter::from_fn(move || {
+        let now = next_action_at(&current, policy).filter(|at| *at <= until)?;
+        let mut step = step(&current, policy, now)?;
+        take_as_paid(&mut step.outcome.subscription, policy);
+        current = step.outcome.subscription.clone();
+        Some(step)
+    })
+}
+
+fn take_as_paid(subscription: &mut Subscription, policy: &Policy) {
+    let has_period = billing(subscription).current_period_start.is_some();
+    if subscription.status == PastDue || subscription.status == Pending && has_period {
+        subscription.status = Active;
+        let billing = billing(subscription);
+        (billing.past_due_since, billing.dunning_ended_at, billing.lapses_at) = (None, None, None);
+        settle(subscription, policy, subscription.updated_at);
+    }
+}
+
+/// The earliest step, due or ahead. The order of [`StepKind`] decides between two at one moment: an end comes
+/// before a scheduled change, which comes before a renewal.
+fn earliest(
+    subscription: &Subscription,
+    policy: &Policy,
+    now: Timestamp,
+) -> Option<(Timestamp, StepKind)> {
+    let Subscription { status, renews_at, starts_at, ends_at, .. } = *subscription;
+    let billing = subscription.billing.as_deref()?;
+    if subscription.managed_by != ManagedBy::Clock || status == Expired {
+        return None;
+    }
+    let begins = status == Pending && billing.current_period_start.is_none();
+    let renews_at = renews_at.filter(|_| matches!(status, Active | OnTrial));
+    let scheduled = billing.scheduled_change.map(|change| match change {
+        ScheduledChange::ChangePlan { .. } => StepKind::PlanChanged,
+        ScheduledChange::Pause { .. } => StepKind::Paused,
+    });
+    let candidates = [
+        ends_at.map(|at| (at, StepKind::Ended)),
+        begins.then_some((starts_at, StepKind::Started)),
+        renews_at.zip(scheduled),
+        renews_at.map(|at| (at, StepKind::PeriodStarted)),
+        billing.resumes_at.filter(|_| status == Paused).map(|at| (at, StepKind::Resumed)),
+        billing.lapses_at.filter(|_| status == Pending).map(|at| (at, StepKind::Lapsed)),
+        billing
+            .dunning_ended_at
+            .filter(|_| matches!(status, PastDue | Cancelled))
+            .map(|at| (at, StepKind::DunningEnded)),
+        reminder(subscription, billing, policy, now).map(|at| (at, StepKind::Reminded)),
+    ];
+    candidates.into_iter().flatten().min()
+}
+
+/// When the subscriber is to be reminded of the next renewal: once for it, and before it.
+fn reminder(
+    subscription: &Subscription,
+    billing: &BillingState,
+    policy: &Policy,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let renews_at = subscription.renews_at.filter(|at| now < *at)?;
+    let renews = || {
+        let pauses = matches!(billing.scheduled_change, Some(ScheduledChange::Pause { .. }));
+        is_a_month_or_more(subscription.billing_cycle)
+            && subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at)
+            && !pauses
+    };
+    let reminds = match subscription.status {
+        OnTrial => true,
+        Active => renews(),
+        Pending | PastDue | Unpaid | Paused | Cancelled | Expired => false,
+    };
+    if !reminds || billing.reminded_for == Some(renews_at) {
+        return None;
+    }
+    let at = policy.remind_before?.before(renews_at).unwrap_or(Timestamp::MIN);
+    Some(at.max(subscription.current_period_start()?)).filter(|at| *at < renews_at)
+}
+
+/// True for every cycle of months or years, and for others of four weeks or more.
+fn is_a_month_or_more(cycle: BillingCycle) -> bool {
+    cycle.length().is_some_and(|(unit, count)| match unit {
+        CycleUnit::Day => count >= 28,
+        CycleUnit::Week => count >= 4,
+        CycleUnit::Month | CycleUnit::Year => true,
+    })
+}
+
+/// Takes a step that was due at `at`.
+fn take(
+    next: &mut Subscription,
+    at: Timestamp,
+    kind: StepKind,
+    policy: &Policy,
+    now: Timestamp,
+) -> (StepKind, Beside) {
+    let mut beside = Beside::default();
+    match kind {
+        StepKind::Ended => {
+            // Time that was used is owed; a subscription that was never active used none.
+            beside.cancels_open_payments = next.status == Pending;
+            expire(next, at);
+        }
+        StepKind::Started => beside = start(next, policy, now),
+        StepKind::PlanChanged => change_plan(next, at),
+        StepKind::Paused => {
+            let change = billing(next).scheduled_change.take();
+            if let Some(ScheduledChange::Pause { resumes_at }) = change {
+                billing(next).resumes_at = resumes_at;
+            }
+            next.status = Paused;
+        }
+        StepKind::PeriodStarted | StepKind::PeriodsSkipped => {
+            return start_period(next, at, policy, now);
+        }
+        StepKind::Resumed => resume(next, at),
+        StepKind::Lapsed => {
+            expire(next, at);
+            beside.cancels_open_payments = true;
+        }
+        StepKind::DunningEnded => match policy.after_dunning {
+            AfterDunning::Unpaid if next.status == PastDue => next.status = Unpaid,
+            AfterDunning::Unpaid | AfterDunning::Expired => expire(next, at),
+        },
+        StepKind::Reminded => {
+            let renews_at = next.renews_at;
+            billing(next).reminded_for = renews_at;
+            let on_trial = next.status == OnTrial;
+            beside.change = renews_at.map(|renews_at| {
+                if on_trial {
+                    Change::TrialWillEnd { trial_ends_at: renews_at }
+                } else {
+                    Change::RenewalUpcoming { renews_at }
+                }
+            });
+        }
+        StepKind::Corrected => {}
+    }
+    (kind, beside)
+}
+
+/// Starts a subscription: its trial, or its first period, for which it asks.
+pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) -> Beside {
+    let (start, end) = (next.starts_at, next.renews_at);
+    if next.trial_ends_at().is_some() {
+        next.status = OnTrial;
+        billing(next).current_period_start = Some(start);
+        return Beside::default();
+    }
+    let ask = begin(next, PaymentKind::Initial, start, end);
+    let waits = policy.activation == Activation::OnPayment && ask.is_some();
+    next.status = if waits { Pending } else { Active };
+    billing(next).lapses_at = waits.then(|| now.saturating_add(LAPSES_AFTER));
+    let change = Change::PeriodStarted { period_start: start, period_end: end };
+    Beside { change: Some(change), ..Beside::asking(ask) }
+}
+
+/// Applies a scheduled change of plan. Another cycle is counted from `at` on.
+fn change_plan(next: &mut Subscription, at: Timestamp) {
+    let change = billing(next).scheduled_change.take();
+    let Some(ScheduledChange::ChangePlan {
+        subscription_plan_id,
+        billing_cycle,
+        price,
+        currency,
+        quantity,
+    }) = change
+    else {
+        return;
+    };
+    let moves = billing_cycle != next.billing_cycle;
+    next.subscription_plan_id = subscription_plan_id;
+    next.billing_cycle = billing_cycle;
+    next.quantity = quantity;
+    billing(next).price = Some(price);
+    billing(next).currency = Some(currency);
+    if moves {
+        restart(next, at);
+    }
+}
+
+/// Starts the period at the renewal, or skips the oldest of the missed periods if they are too many.
+fn start_period(
+    next: &mut Subscription,
+    at: Timestamp,
+    policy: &Policy,
+    now: Timestamp,
+) -> (StepKind, Beside) {
+    let max = u32::try_from(policy.missed_periods_max.get()).unwrap_or(u32::MAX);
+    let count = missed(next, now).saturating_sub(max);
+    if let Some(renewal) = renewal_after(next, count).filter(|_| count > 0) {
+        next.renews_at = Some(renewal);
+        let change = Some(Change::PeriodsSkipped { count });
+        return (StepKind::PeriodsSkipped, Beside { change, ..Beside::default() });
+    }
+    // A trial may also have ended during a pause.
+    let was_trial = next
+        .trial_ends_at()
+        .filter(|end| *end <= at)
+        .zip(next.current_period_start())
+        .is_some_and(|(end, start)| start < end);
+    let is_first = next.status == OnTrial || was_trial;
+    let kind = if is_first { PaymentKind::Initial } else { PaymentKind::Renewal };
+    let end = next.schedule().next_after(at);
+    // A payment that another system asked for may have failed during the trial.
+    let is_behind = next.status == OnTrial && next.past_due_since().is_some();
+    next.status = if is_behind { PastDue } else { Active };
+    let ask = begin(next, kind, at, end);
+    let change = Change::PeriodStarted { period_start: at, period_end: end };
+    (StepKind::PeriodStarted, Beside { change: Some(change), ..Beside::asking(ask) })
+}
+
+/// Ends a pause at `at`. If the period is over by then, the next one starts at `at`.
+pub(super) fn resume(next: &mut Subscription, at: Timestamp) {
+    let billing = billing(next);
+    billing.resumes_at = None;
+    next.status = if billing.past_due_since.is_some() {
+        PastDue
+    } else if billing.trial_ends_at.is_some_and(|end| end > at) {
+        OnTrial
+    } else {
+        Active
+    };
+    if next.renews_at.is_some_and(|renews_at| renews_at <= at) {
+        restart(next, at);
+    }
+}

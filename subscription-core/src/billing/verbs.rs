@@ -1,0 +1,166 @@
+//! The verbs on a subscription that the clock manages.
+
+use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
+
+use super::outcome::{Beside, billing, expire, outcome};
+use super::policy::Policy;
+use super::steps;
+use crate::error::{Conflict, Error};
+use crate::service::Outcome;
+use crate::subscriptions::{Action, Effective, ScheduledChange, Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::states::InvalidTransition;
+
+/// The subscription after a verb, or `None` if the verb changes nothing.
+pub(super) fn act(
+    before: &Subscription,
+    action: Action,
+    policy: &Policy,
+    now: Timestamp,
+) -> Result<Option<Outcome>, Error> {
+    let mut next = before.clone();
+    let mut beside = Beside::default();
+    match action {
+        Action::Cancel(effective) => {
+            beside.cancels_open_payments = cancel(&mut next, effective, now)?;
+        }
+        Action::Resume => resume(&mut next, now)?,
+        Action::Uncancel => match next.status {
+            Cancelled => resume(&mut next, now)?,
+            Active | OnTrial => {}
+            Pending | PastDue | Unpaid | Paused | Expired => return Err(refused(&next, Active)),
+        },
+        Action::Pause { effective, resumes_at } => pause(&mut next, effective, resumes_at, now)?,
+        Action::Unschedule => {
+            let dropped = billing(&mut next).scheduled_change.take();
+            dropped.ok_or_else(|| Error::NotFound {
+                record: "scheduled change",
+                name: format!("of subscription {}", before.id),
+            })?;
+        }
+    }
+    Ok((next != *before).then(|| outcome(before, next, beside, policy, now)))
+}
+
+/// Cancels a subscription; true if its open payments are canceled with it.
+fn cancel(
+    next: &mut Subscription,
+    effective: Option<Effective>,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let by_status = match next.status {
+        Active | OnTrial | Cancelled => Effective::PeriodEnd,
+        PastDue | Unpaid | Paused | Pending | Expired => Effective::Now,
+    };
+    match (effective.unwrap_or(by_status), next.status) {
+        (Effective::Now, Expired) | (Effective::PeriodEnd, Cancelled) => Ok(false),
+        (Effective::Now, _) => {
+            expire(next, now);
+            billing(next).past_due_since = None;
+            Ok(true)
+        }
+        (Effective::PeriodEnd, Active | OnTrial | PastDue | Paused) => {
+            let end = next.renews_at.map_or(now, |renews_at| renews_at.max(now));
+            next.ends_at = Some(next.ends_at.map_or(end, |ends_at| ends_at.min(end)));
+            next.status = Cancelled;
+            let billing = billing(next);
+            billing.scheduled_change = None;
+            billing.resumes_at = None;
+            Ok(false)
+        }
+        (Effective::PeriodEnd, Pending | Unpaid | Expired) => Err(refused(next, Cancelled)),
+    }
+}
+
+fn resume(next: &mut Subscription, now: Timestamp) -> Result<(), Error> {
+    match next.status {
+        Cancelled if next.ends_at.is_none_or(|ends_at| ends_at > now) => {
+            if next.past_due_since().is_some() {
+                return Err(Conflict::PaymentOpen.into());
+            }
+            let on_trial = next.trial_ends_at().is_some_and(|end| end > now);
+            next.status = if on_trial { OnTrial } else { Active };
+            next.ends_at = None;
+        }
+        Paused => steps::resume(next, now),
+        Active | OnTrial => {
+            let change = &mut billing(next).scheduled_change;
+            *change = change.take_if(|change| !is_pause(change));
+        }
+        // The pause has ended already.
+        PastDue => {}
+        Pending | Unpaid | Cancelled | Expired => return Err(refused(next, Active)),
+    }
+    Ok(())
+}
+
+fn pause(
+    next: &mut Subscription,
+    effective: Option<Effective>,
+    resumes_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if next.scheduled_change().is_some_and(|change| !is_pause(&change)) {
+        return Err(Conflict::ChangeScheduled.into());
+    }
+    let at_end = effective != Some(Effective::Now);
+    match next.status {
+        Active | OnTrial if at_end => {
+            let Some(renews_at) = next.renews_at else {
+                let message = "must be now: the subscription has no further period";
+                return Err(invalid(FaultCode::NotAllowedValue, message, "effective"));
+            };
+            check_resumption(resumes_at, renews_at, "renews_at, when the pause begins")?;
+            billing(next).scheduled_change = Some(ScheduledChange::Pause { resumes_at });
+        }
+        Active | OnTrial => {
+            check_resumption(resumes_at, now, "now")?;
+            next.status = Paused;
+            billing(next).scheduled_change = None;
+            billing(next).resumes_at = resumes_at;
+        }
+        // Paused already: only another end of the pause changes it.
+        Paused => {
+            check_resumption(resumes_at, now, "now")?;
+            let current = &mut billing(next).resumes_at;
+            *current = resumes_at.or(*current);
+        }
+        Pending | PastDue | Unpaid | Cancelled | Expired => return Err(refused(next, Paused)),
+    }
+    Ok(())
+}
+
+/// Checks that a pause ends after it begins.
+pub(super) fn check_resumption(
+    resumes_at: Option<Timestamp>,
+    begins_at: Timestamp,
+    name: &str,
+) -> Result<(), Error> {
+    if resumes_at.is_some_and(|resumes_at| resumes_at <= begins_at) {
+        return Err(invalid(FaultCode::OutOfRange, format!("must be after {name}"), "resumes_at"));
+    }
+    Ok(())
+}
+
+pub(super) fn invalid(
+    code: FaultCode,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+    field: &'static str,
+) -> Error {
+    Faults::from(InvalidValue::new(code, message).at(field)).into()
+}
+
+pub(super) const fn is_pause(change: &ScheduledChange) -> bool {
+    matches!(change, ScheduledChange::Pause { .. })
+}
+
+fn refused(subscription: &Subscription, to: SubscriptionStatus) -> Error {
+    let from = subscription.status;
+    let over = subscription.status == Cancelled && to != Paused;
+    let others = from.next().iter().filter(|next| **next != to && (!over || **next == Expired));
+    let allowed = others.map(|next| next.as_str()).collect();
+    let refused =
+        InvalidTransition { record: "subscription", from: from.as_str(), to: to.as_str(), allowed };
+    Conflict::from(refused).into()
+}

@@ -1,0 +1,111 @@
+//! At most one live subscription for each user, or for each user and product, where a setting asks for it.
+
+use super::SubscriptionService;
+use crate::error::{Conflict, Error};
+use crate::events::Subject;
+use crate::plans::Plan;
+use crate::store::{
+    ChangeSet, Key, PageLimit, Record, StoreExt as _, SubscriptionFilter, SubscriptionQuery, Unique,
+};
+use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
+use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
+
+named_enum! {
+    /// What a user may have only one live subscription to.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum OneLivePer {
+        /// Anything.
+        User = "user",
+        /// A product: the plans with the same `product_id`. A plan without one is a product of its own.
+        Product = "product",
+    }
+}
+
+impl SubscriptionService {
+    /// Gives a new subscription the key that no other live one has. One that has it and has ended expires in the
+    /// same commit; a live one is a conflict.
+    pub(super) async fn claim_live_key(
+        &self,
+        new: &mut Subscription,
+        plan: &Plan,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Some(per) = self.parts.one_live_per else { return Ok(()) };
+        if new.status == SubscriptionStatus::Expired {
+            return Ok(());
+        }
+        let key = live_key(per, new, plan);
+        let statuses = SubscriptionStatus::all()
+            .filter(|status| *status != SubscriptionStatus::Expired)
+            .collect();
+        let filter =
+            SubscriptionFilter { user_id: Some(new.user_id), statuses, ..Default::default() };
+        let limit = PageLimit::MAX;
+        let mut query = SubscriptionQuery { filter, limit, now, ..SubscriptionQuery::default() };
+        loop {
+            let page = self.store().list_as::<Subscription>(query.clone()).await?;
+            for other in page.items.iter().filter(|other| other.id != new.id) {
+                if self.key_of(per, other).await? != key {
+                    continue;
+                }
+                if other.phase_at(now) != Phase::Over {
+                    let (unique, holder) = (Unique::LiveSubscription, Key::Subscription(other.id));
+                    return Err(Conflict::Taken { unique, holder }.into());
+                }
+                if other.live_key.is_some()
+                    && let Some(mut expired) = other.expire(now)
+                {
+                    expired.managed_by = other.managed_by;
+                    let change = other.change_to(&expired);
+                    let subject = Subject::Subscription(other.id);
+                    with.events.push(self.event(subject, expired.version, change, now)?);
+                    with.writes.push(Record::from(expired));
+                }
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                new.live_key = Some(key);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives a subscription that has a new user or plan its new key.
+    pub(super) async fn move_live_key(
+        &self,
+        current: &Subscription,
+        next: &mut Subscription,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let moved = (current.user_id, current.subscription_plan_id)
+            != (next.user_id, next.subscription_plan_id);
+        if self.parts.one_live_per.is_none() || !moved {
+            return Ok(());
+        }
+        let plan = self.plan_by_id(next.subscription_plan_id).await?;
+        self.claim_live_key(next, &plan, with, now).await
+    }
+
+    async fn key_of(&self, per: OneLivePer, other: &Subscription) -> Result<Box<str>, Error> {
+        match (per, &other.live_key) {
+            (_, Some(key)) => Ok(key.clone()),
+            (OneLivePer::User, None) => Ok(other.user_id.to_string().into()),
+            (OneLivePer::Product, None) => {
+                let plan = self.plan_by_id(other.subscription_plan_id).await?;
+                Ok(live_key(per, other, &plan))
+            }
+        }
+    }
+}
+
+fn live_key(per: OneLivePer, subscription: &Subscription, plan: &Plan) -> Box<str> {
+    let user = subscription.user_id;
+    match (per, &plan.product_id) {
+        (OneLivePer::User, _) => user.to_string().into(),
+        (OneLivePer::Product, Some(product)) => format!("{user} {product}").into(),
+        (OneLivePer::Product, None) => format!("{user} {}", plan.id).into(),
+    }
+}

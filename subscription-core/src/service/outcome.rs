@@ -1,0 +1,196 @@
+//! Writing what the rules of billing decide: the subscription, the payment that is asked for, and the open
+//! payments that are canceled, in one commit.
+
+use std::sync::Arc;
+
+use super::{Ask, Outcome, SubscriptionService};
+use crate::error::Error;
+use crate::events::{Change, Subject};
+use crate::payments::{Asked, Payment, PaymentStatus};
+use crate::store::{
+    ChangeSet, Direction, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
+};
+use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
+use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::version::Version;
+
+/// The most steps that a request takes for the subscription that it has changed; the clock takes the others.
+const STEPS_AT_ONCE: usize = 8;
+
+/// The most payments that are canceled with their subscription.
+const CANCELED_MAX: usize = ChangeSet::RECORDS_MAX - 3;
+
+/// # The rules of billing
+impl SubscriptionService {
+    /// Writes a subscription as the rules decided, together with `with`.
+    pub(crate) async fn commit_outcome(
+        &self,
+        outcome: Outcome,
+        with: ChangeSet,
+        now: Timestamp,
+    ) -> Result<Arc<Subscription>, Error> {
+        let (subscription, change, changes) = self.changes_of(outcome, with, now).await?;
+        self.commit(subscription, change, changes, now).await
+    }
+
+    /// The subscription of an outcome and its change, and what is committed besides.
+    pub(crate) async fn changes_of(
+        &self,
+        outcome: Outcome,
+        mut with: ChangeSet,
+        now: Timestamp,
+    ) -> Result<(Arc<Subscription>, Change, ChangeSet), Error> {
+        let Outcome { mut subscription, change, ask, cancels_open_payments } = outcome;
+        if subscription.status == SubscriptionStatus::Expired {
+            subscription.live_key = None;
+        }
+        if cancels_open_payments {
+            self.cancel_payments(subscription.id, &mut with, now).await?;
+        }
+        if let Some(ask) = ask {
+            let payment = self.asked_payment(subscription.id, &ask, now)?;
+            let subject = Subject::Payment(payment.id);
+            with.events.push(self.event(subject, payment.version, Change::Created, now)?);
+            with.writes.push(Record::from(payment));
+        }
+        Ok((Arc::new(subscription), change, with))
+    }
+
+    fn asked_payment(
+        &self,
+        subscription_id: SubscriptionId,
+        ask: &Ask,
+        now: Timestamp,
+    ) -> Result<Payment, Error> {
+        Ok(Payment {
+            id: PaymentId::new(now, self.randomness())?,
+            subscription_id,
+            amount: ask.amount,
+            currency: ask.currency,
+            external_payment_id: None,
+            status: PaymentStatus::Pending,
+            metadata: None,
+            created_at: now,
+            updated_at: now,
+            version: Version::FIRST,
+            settled: false,
+            asked: Some(Box::new(Asked {
+                kind: ask.kind,
+                period_start: ask.period_start,
+                period_end: ask.period_end,
+                due_at: ask.due_at,
+                attempt: 1,
+                next_attempt_at: None,
+                retries: 0,
+                value: ask.value,
+                cycle: ask.cycle,
+            })),
+        })
+    }
+
+    /// Adds to a change set that the open payments of a subscription are canceled, unless the set writes them.
+    pub(crate) async fn cancel_payments(
+        &self,
+        of: SubscriptionId,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let written: Vec<_> = with.writes.iter().map(Record::key).collect();
+        let open = self.periods_of(of).await?.into_iter().filter(|payment| payment.is_open());
+        let open = open.filter(|payment| !written.contains(&Subject::Payment(payment.id).into()));
+        for payment in open.take(CANCELED_MAX.saturating_sub(with.writes.len())) {
+            let canceled = payment.canceled(now);
+            let change = payment.change_to(&canceled);
+            let subject = Subject::Payment(payment.id);
+            with.events.push(self.event(subject, canceled.version, change, now)?);
+            with.writes.push(Record::from(canceled));
+        }
+        Ok(())
+    }
+
+    /// The payments of a subscription that pay for periods, newest first.
+    pub(crate) async fn periods_of(&self, id: SubscriptionId) -> Result<Vec<Arc<Payment>>, Error> {
+        let mut query =
+            PaymentQuery::of(id).with_direction(Direction::Descending).with_limit(PageLimit::MAX);
+        let mut found = Vec::new();
+        loop {
+            let page = self.store().list_as::<Payment>(query.clone()).await?;
+            found.extend(page.items.into_iter().filter(|payment| payment.asked.is_some()));
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Takes the steps of a subscription that are due, as the clock would, and returns its last version. If one
+    /// cannot be taken now, the clock takes it later.
+    pub(crate) async fn take_due_steps(
+        &self,
+        mut subscription: Arc<Subscription>,
+    ) -> Arc<Subscription> {
+        if subscription.managed_by != ManagedBy::Clock {
+            return subscription;
+        }
+        let clock = self.by(crate::events::Actor::Clock);
+        for _ in 0..STEPS_AT_ONCE {
+            let now = self.now();
+            let Some(step) = self.rules().step(&subscription, now) else { break };
+            match clock.commit_step(step.outcome, now).await {
+                Ok(next) => subscription = next,
+                Err(_) => break,
+            }
+        }
+        subscription
+    }
+
+    /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.
+    pub(crate) async fn commit_step(
+        &self,
+        outcome: Outcome,
+        now: Timestamp,
+    ) -> Result<Arc<Subscription>, Error> {
+        let unasked = outcome.clone().unasked();
+        let (subscription, change, changes) =
+            self.changes_of(outcome, ChangeSet::default(), now).await?;
+        let set = self.change_set(&subscription, change, changes, now)?;
+        match self.store().commit(set).await {
+            Ok(()) => Ok(subscription),
+            Err(StoreError::Taken(Unique::PaymentPeriod)) => {
+                self.commit_outcome(unasked, ChangeSet::default(), now).await
+            }
+            Err(error) => Err(Error::Store(error)),
+        }
+    }
+}
+
+impl Outcome {
+    /// The outcome without its payment. The credit that the payment would have used stays.
+    fn unasked(mut self) -> Self {
+        if let Some(ask) = self.ask.take()
+            && let Some(billing) = &mut self.subscription.billing
+        {
+            let used = ask.value.value().checked_sub(ask.amount.value());
+            let credit = used.and_then(|used| billing.credit.value().checked_add(used));
+            let credit = credit.and_then(|credit| Amount::try_from(credit).ok());
+            billing.credit = credit.unwrap_or(billing.credit);
+        }
+        self
+    }
+}
+
+impl Payment {
+    /// The payment, canceled.
+    fn canceled(&self, now: Timestamp) -> Self {
+        let mut canceled = self.clone();
+        canceled.status = PaymentStatus::Canceled;
+        canceled.updated_at = now.max(self.updated_at);
+        canceled.version = self.version.next();
+        if let Some(asked) = &mut canceled.asked {
+            asked.next_attempt_at = None;
+        }
+        canceled
+    }
+}

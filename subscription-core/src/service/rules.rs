@@ -1,0 +1,250 @@
+//! The port for the rules of billing.
+//!
+//! The service asks it what follows from a create, a change, a verb, a payment's report and the passing of
+//! time. Without billing, [`CallerRules`] answers: callers manage every subscription.
+
+use std::fmt;
+
+use crate::error::{Conflict, Error};
+use crate::events::Change;
+use crate::payments::{Payment, PaymentKind};
+use crate::plans::{BillingCycle, Plan};
+use crate::subscriptions::{Action, Managed, ManagedBy, Subscription};
+use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::input::Field;
+
+/// A subscription as it is to be written, and what is written with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The subscription.
+    pub subscription: Subscription,
+    /// The change, for its event.
+    pub change: Change,
+    /// The payment to ask for.
+    pub ask: Option<Ask>,
+    /// True if the open payments of the subscription are canceled.
+    pub cancels_open_payments: bool,
+}
+
+impl Outcome {
+    /// A subscription that is written alone.
+    pub const fn of(subscription: Subscription, change: Change) -> Self {
+        Self { subscription, change, ask: None, cancels_open_payments: false }
+    }
+}
+
+/// A payment to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// What it pays for.
+    pub kind: PaymentKind,
+    /// The start of the period.
+    pub period_start: Timestamp,
+    /// The end of the period; `None` if it has none.
+    pub period_end: Option<Timestamp>,
+    /// The amount to collect: more than 0.
+    pub amount: Amount,
+    /// The price of the whole period, before credit.
+    pub value: Amount,
+    /// The billing cycle of the period.
+    pub cycle: BillingCycle,
+    /// The currency of amount and value.
+    pub currency: Currency,
+    /// From when on it is to be collected.
+    pub due_at: Timestamp,
+}
+
+/// The other payments of a subscription that have a period, when one of them is reported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Others {
+    /// One of them is [behind](Payment::is_behind).
+    pub behind: bool,
+    /// One of those that are behind is to be tried: it is not failed, or has a next attempt.
+    pub to_try: bool,
+}
+
+/// The report of a payment: an update of its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report<'r> {
+    /// The payment before the update.
+    pub before: &'r Payment,
+    /// The payment after the update.
+    pub after: Payment,
+    /// The next attempt that was sent with a failure. If absent, the schedule of retries decides.
+    pub next_attempt_at: Field<Timestamp>,
+}
+
+/// What follows from the report of a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reported {
+    /// The payment as it is to be written.
+    pub payment: Payment,
+    /// The subscription, if it changes.
+    pub subscription: Option<Outcome>,
+}
+
+named_enum! {
+    /// A step that a subscription takes by the clock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum StepKind {
+        /// It ended.
+        Ended = "ended",
+        /// It started.
+        Started = "started",
+        /// Its plan changed, as scheduled.
+        PlanChanged = "plan_changed",
+        /// It paused, as scheduled.
+        Paused = "paused",
+        /// Periods were skipped, because too many were missed.
+        PeriodsSkipped = "periods_skipped",
+        /// A period started.
+        PeriodStarted = "period_started",
+        /// Its pause ended.
+        Resumed = "resumed",
+        /// It expired, because its first payment was not made in time.
+        Lapsed = "lapsed",
+        /// It became unpaid or expired, because no retry is left.
+        DunningEnded = "dunning_ended",
+        /// The subscriber is to be reminded of the end of the trial or of the renewal.
+        Reminded = "reminded",
+        /// Only `next_action_at` was corrected.
+        Corrected = "corrected",
+    }
+}
+
+/// A step that a subscription takes by the clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The moment at which it was due.
+    pub at: Timestamp,
+    /// The kind of step.
+    pub kind: StepKind,
+    /// The subscription after it.
+    pub outcome: Outcome,
+}
+
+/// The rules of billing: pure functions, whose results the service writes.
+pub trait Rules: fmt::Debug + Send + Sync {
+    /// True if subscriptions can be managed by the clock.
+    fn bills(&self) -> bool;
+
+    /// A new subscription, with the payment to ask for. It is `imported` if the input has a status: its running
+    /// period is paid.
+    fn create(
+        &self,
+        made: Subscription,
+        imported: bool,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<Outcome, Error>;
+
+    /// An updated subscription. `after` is the subscription with the fields of the update, not yet checked
+    /// against the rules of its manager.
+    fn change(
+        &self,
+        before: &Subscription,
+        after: Subscription,
+        now: Timestamp,
+    ) -> Result<Outcome, Error>;
+
+    /// The subscription after a verb, or `None` if the verb changes nothing.
+    fn act(
+        &self,
+        subscription: &Subscription,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<Option<Outcome>, Error>;
+
+    /// A payment with a period whose status was reported, and what follows for its subscription.
+    fn report(
+        &self,
+        report: Report<'_>,
+        subscription: &Subscription,
+        others: Others,
+        now: Timestamp,
+    ) -> Reported;
+
+    /// The earliest step of a subscription that is due at `now`.
+    fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step>;
+}
+
+/// The rules without billing: callers manage every subscription.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallerRules;
+
+impl Rules for CallerRules {
+    fn bills(&self) -> bool {
+        false
+    }
+
+    fn create(
+        &self,
+        made: Subscription,
+        _: bool,
+        _: &Plan,
+        _: Timestamp,
+    ) -> Result<Outcome, Error> {
+        refuse_clock(made.managed_by)?;
+        Ok(Outcome::of(made, Change::Created))
+    }
+
+    fn change(
+        &self,
+        before: &Subscription,
+        after: Subscription,
+        _: Timestamp,
+    ) -> Result<Outcome, Error> {
+        if before.managed_by != after.managed_by {
+            refuse_clock(after.managed_by)?;
+        }
+        let change = before.change_to(&after);
+        Ok(Outcome::of(after, change))
+    }
+
+    fn act(
+        &self,
+        subscription: &Subscription,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<Option<Outcome>, Error> {
+        by_caller(subscription, action, now)
+    }
+
+    fn report(&self, report: Report<'_>, _: &Subscription, _: Others, _: Timestamp) -> Reported {
+        Reported { payment: report.after, subscription: None }
+    }
+
+    fn step(&self, _: &Subscription, _: Timestamp) -> Option<Step> {
+        None
+    }
+}
+
+/// A verb on a subscription that its callers manage: an update of the status.
+pub(crate) fn by_caller(
+    subscription: &Subscription,
+    action: Action,
+    now: Timestamp,
+) -> Result<Option<Outcome>, Error> {
+    let by = subscription.managed_by;
+    if by != ManagedBy::Caller {
+        return Err(Conflict::from(Managed { by, fields: vec!["status"] }).into());
+    }
+    let next = subscription.act(action, now)?;
+    Ok(next.map(|next| {
+        let change = subscription.change_to(&next);
+        Outcome::of(next, change)
+    }))
+}
+
+fn refuse_clock(managed_by: ManagedBy) -> Result<(), Error> {
+    if managed_by == ManagedBy::Caller {
+        return Ok(());
+    }
+    let message = "must be caller: this service does not bill";
+    let refused = InvalidValue::new(FaultCode::NotAllowedValue, message).at("managed_by");
+    Err(Faults::from(refused).into())
+}

@@ -1,0 +1,221 @@
+//! Commits many change sets as one statement: one round trip to the database, and one transaction for all.
+//!
+//! Each set has the form that the billing clock writes: it updates a subscription, and may insert a payment
+//! and write events. The statement gets an array for each column, so its text is the same for any number of
+//! sets:
+//!
+//! ```text
+//! WITH asked AS (SELECT * FROM unnest($1, …) AS asked (set_number, id, …)),
+//!      found AS (SELECT … FROM asked JOIN subscriptions … ORDER BY id FOR NO KEY UPDATE),
+//!      written AS (UPDATE subscriptions SET … FROM found … RETURNING set_number),
+//!      paid AS (INSERT INTO payments (…) SELECT … FROM unnest(…) JOIN written …),
+//!      recorded AS (INSERT INTO events (…) SELECT … FROM unnest(…) JOIN written …)
+//! SELECT set_number, FALSE FROM written …
+//! ```
+//!
+//! The subscriptions are locked in the order of their keys, so that no two commits wait for each other. A set
+//! whose subscription has another version finds no row, and writes nothing. A set that gives a subscription
+//! another unique value would have to be judged after the sets before it, so if there is one (`moved`), the
+//! statement writes nothing. A unique value of a payment that is taken fails the statement. In both cases the
+//! caller commits the sets one by one.
+
+use std::collections::HashSet;
+use std::mem::discriminant;
+
+use super::super::commit::{event_columns, event_values};
+use super::super::table::{SqlRecord as _, Table, placeholders, values};
+use super::super::value::Value;
+use crate::payments::Payment;
+use crate::store::{ChangeSet, Key, Record};
+use crate::subscriptions::Subscription;
+use crate::values::version::Version;
+
+/// The largest number of change sets in one statement.
+const SETS_MAX: usize = 200;
+
+/// Several change sets as one statement. It returns a row for each set that was committed: its number, and
+/// FALSE. A row with TRUE means that the sets must be committed one by one.
+#[derive(Debug)]
+pub(super) struct OneForAll {
+    pub(super) text: String,
+    /// The arrays to bind, each with the values of one column.
+    pub(super) arrays: Vec<Vec<Value>>,
+}
+
+/// Divides change sets into groups that can be one statement each, and keeps their order. A set of another
+/// form is a group of its own, and no record is named twice in a group.
+pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Vec<ChangeSet>> {
+    let mut groups: Vec<Vec<ChangeSet>> = Vec::new();
+    // The records of the last group; `None` if no set may join it.
+    let mut named: Option<HashSet<Key>> = None;
+    for changes in sets {
+        let keys = changes.writes.iter().map(Record::key);
+        let fits = has_the_form(&changes);
+        match (&mut named, groups.last_mut()) {
+            (Some(named), Some(group))
+                if fits
+                    && group.len() < SETS_MAX
+                    && !keys.clone().any(|it| named.contains(&it)) =>
+            {
+                named.extend(keys);
+                group.push(changes);
+            }
+            _ => {
+                named = fits.then(|| keys.collect());
+                groups.push(vec![changes]);
+            }
+        }
+    }
+    groups
+}
+
+/// True if a set updates one subscription, inserts at most one payment, and does nothing else but write events.
+fn has_the_form(changes: &ChangeSet) -> bool {
+    let ChangeSet { guards, writes, deletes, events: _, forget_events } = changes;
+    let is_update = |write: &Record| {
+        matches!(write, Record::Subscription(_)) && write.version() != Version::FIRST
+    };
+    let is_insert =
+        |write: &Record| matches!(write, Record::Payment(_)) && write.version() == Version::FIRST;
+    let written = match &**writes {
+        [only] => is_update(only),
+        [a, b] => is_update(a) && is_insert(b) || is_insert(a) && is_update(b),
+        _ => false,
+    };
+    written && guards.is_empty() && deletes.is_empty() && forget_events.is_none()
+}
+
+/// The subscription that a set of this form updates.
+pub(super) fn subscription(changes: &ChangeSet) -> Option<Key> {
+    changes.writes.iter().map(Record::key).find(|key| matches!(key, Key::Subscription(_)))
+}
+
+/// A group of change sets as one statement; `None` if it is a single set, or if the values of a column are of
+/// several types.
+pub(super) fn one_for_all(sets: &[ChangeSet]) -> Option<OneForAll> {
+    if sets.len() < 2 {
+        return None;
+    }
+    let [mut subscriptions, mut payments, mut events] = [const { Vec::new() }; 3];
+    for (number, changes) in (0..).zip(sets) {
+        for write in &changes.writes {
+            let rows =
+                if write.version() == Version::FIRST { &mut payments } else { &mut subscriptions };
+            push(rows, number, values(write));
+        }
+        for event in &changes.events {
+            push(&mut events, number, event_values(event));
+        }
+    }
+    let mut building = Building::default();
+    building.update(Subscription::TABLE, subscriptions);
+    if !payments.is_empty() {
+        building.insert(Payment::TABLE, payments);
+    }
+    if !events.is_empty() {
+        building.record(events);
+    }
+    building.finish()
+}
+
+/// Adds a row to the arrays of its columns, the first of which has the number of its set.
+fn push(arrays: &mut Vec<Vec<Value>>, number: u64, row: Vec<Value>) {
+    arrays.resize_with(row.len() + 1, Vec::new);
+    for (array, value) in arrays.iter_mut().zip([Value::count(number)].into_iter().chain(row)) {
+        array.push(value);
+    }
+}
+
+#[derive(Default)]
+struct Building {
+    parts: Vec<String>,
+    arrays: Vec<Vec<Value>>,
+}
+
+impl Building {
+    /// `unnest($1, $2, $3)`
+    fn unnest(&mut self, arrays: Vec<Vec<Value>>) -> String {
+        let places = placeholders(self.arrays.len() + 1, arrays.len());
+        self.arrays.extend(arrays);
+        format!("unnest({places})")
+    }
+
+    /// Locks the rows of a table that have the expected version, and updates them.
+    fn update(&mut self, table: &Table, rows: Vec<Vec<Value>>) {
+        let (name, columns, rows) = (table.name, table.columns().join(", "), self.unnest(rows));
+        let each = |columns: &[&str], text: &dyn Fn(&str) -> String, between: &str| {
+            columns.iter().map(|column| text(column)).collect::<Vec<_>>().join(between)
+        };
+        let (keys, others) = table.columns().split_at_checked(table.key).unwrap_or_default();
+        let named_by =
+            |rows: &str| each(keys, &|key| format!("{name}.{key} = {rows}.{key}"), " AND ");
+        let at_version = |rows: &str| format!("{name}.version = {rows}.version - 1");
+        // A value that is given up is free for later sets only, and those are `moved` if they take it.
+        let moved = each(
+            &unique_columns(table),
+            &|column| {
+                format!(
+                    "asked.{column} IS NOT NULL AND {name}.{column} IS DISTINCT FROM asked.{column}"
+                )
+            },
+            " OR ",
+        );
+        let order = each(keys, &|key| format!("{name}.{key}"), ", ");
+        let assigned = each(others, &|column| format!("{column} = found.{column}"), ", ");
+        self.parts
+            .push(format!("asked AS (SELECT * FROM {rows} AS asked (set_number, {columns}))"));
+        self.parts.push(format!(
+            "found AS (SELECT asked.*, ({moved}) AS moved FROM asked JOIN {name} ON {} AND {} \
+             ORDER BY {order} FOR NO KEY UPDATE OF {name})",
+            named_by("asked"),
+            at_version("asked"),
+        ));
+        self.parts.push(format!(
+            "written AS (UPDATE {name} SET {assigned}{} FROM found WHERE {} AND {} \
+             AND NOT EXISTS (SELECT 1 FROM found WHERE moved) RETURNING found.set_number)",
+            table.reset,
+            named_by("found"),
+            at_version("found"),
+        ));
+    }
+
+    /// Inserts the rows of the sets that were accepted, in the order of their unique values.
+    fn insert(&mut self, table: &Table, rows: Vec<Vec<Value>>) {
+        let (name, columns, rows) = (table.name, table.columns().join(", "), self.unnest(rows));
+        let order = unique_columns(table).join(", ");
+        self.parts.push(format!(
+            "paid AS (INSERT INTO {name} ({columns}) SELECT {columns} \
+             FROM {rows} AS asked (set_number, {columns}) JOIN written USING (set_number) ORDER BY {order})"
+        ));
+    }
+
+    /// Appends the events of the sets that were accepted to the feed, in their order.
+    fn record(&mut self, rows: Vec<Vec<Value>>) {
+        let (columns, rows) = (event_columns(), self.unnest(rows));
+        self.parts.push(format!(
+            "recorded AS (INSERT INTO events ({columns}) SELECT {columns} \
+             FROM {rows} WITH ORDINALITY AS asked (set_number, {columns}, place) \
+             JOIN written USING (set_number) ORDER BY place)"
+        ));
+    }
+
+    fn finish(self) -> Option<OneForAll> {
+        let is_of_one_type = |array: &Vec<Value>| {
+            let mut types = array.iter().map(discriminant);
+            types.next().is_some_and(|first| types.all(|other| other == first))
+        };
+        let text = format!(
+            "WITH {} SELECT set_number, FALSE FROM written \
+             UNION ALL SELECT set_number, TRUE FROM found WHERE moved",
+            self.parts.join(", ")
+        );
+        let arrays = self.arrays;
+        arrays.iter().all(is_of_one_type).then_some(OneForAll { text, arrays })
+    }
+}
+
+/// The columns of a table that have unique indexes.
+fn unique_columns(table: &Table) -> Vec<&'static str> {
+    let columns = table.unique.iter().filter_map(|(_, column, _)| column.split('.').next_back());
+    columns.filter(|column| table.columns().contains(column)).collect()
+}

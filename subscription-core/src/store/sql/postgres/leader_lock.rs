@@ -1,0 +1,96 @@
+//! The lock of the instance that does the background work: an advisory lock of a session.
+//!
+//! The lock has a connection of its own and ends with it. Nothing is written: safety comes from the versions
+//! of records, so two holders for a moment cost refused commits and nothing else.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::PostgresStore;
+use crate::values::clock::Timestamp;
+
+/// How long the database may take to connect, or to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Lets the server end a session whose client is gone or hangs: timeouts in milliseconds, and the seconds and
+/// the number of probes of TCP. A setting that an older server lacks is left out.
+const END_SILENT_SESSIONS: &str = "SELECT set_config(name, CASE WHEN name LIKE '%timeout' THEN '6000' ELSE '2' END, false) \
+     FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout', \
+     'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')";
+
+/// Takes the lock unless the session has it ($1), and reads the clock of the database in microseconds.
+/// Instances over one schema compete for one lock; those of other schemas have their own.
+const TRY_LOCK: &str = "SELECT CASE WHEN $1 THEN true ELSE \
+     pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())) END, \
+     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// A lock that one of all processes over a database holds: see [`PostgresStore::leader_lock`].
+#[derive(Debug)]
+pub struct LeaderLock {
+    options: PgConnectOptions,
+    session: Mutex<Option<Session>>,
+}
+
+#[derive(Debug)]
+struct Session {
+    connection: PgConnection,
+    holds: bool,
+}
+
+impl PostgresStore {
+    /// A lock that one of all processes over the database holds: the one that does the background work.
+    pub fn leader_lock(&self) -> LeaderLock {
+        LeaderLock { options: self.0.options.clone(), session: Mutex::default() }
+    }
+}
+
+impl LeaderLock {
+    /// Takes the lock if nobody has it, and returns the time of the database if this process holds it.
+    ///
+    /// Call it every two seconds: a holder whose connection is silent for six seconds loses the lock.
+    pub async fn holds(&self) -> Option<Timestamp> {
+        let mut place = self.session.lock().await;
+        // Taken out meanwhile: a caller that is cancelled leaves no session in the middle of a statement.
+        let session = place.take();
+        let asked = timeout(PATIENCE, async {
+            let mut session = match session {
+                Some(session) => session,
+                None => Session::open(&self.options).await?,
+            };
+            let now = session.try_lock().await?;
+            Ok::<_, sqlx::Error>((session, now))
+        });
+        match asked.await.unwrap_or_else(|_| Err(sqlx::Error::Io(ErrorKind::TimedOut.into()))) {
+            Ok((session, now)) => {
+                let holds = session.holds;
+                *place = Some(session);
+                Timestamp::from_micros(now).ok().filter(|_| holds)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the connection of the leader lock failed");
+                None
+            }
+        }
+    }
+}
+
+impl Session {
+    async fn open(options: &PgConnectOptions) -> Result<Self, sqlx::Error> {
+        let mut connection = options.connect().await?;
+        sqlx::query(END_SILENT_SESSIONS).fetch_all(&mut connection).await?;
+        Ok(Self { connection, holds: false })
+    }
+
+    /// Tries to take the lock, and returns the time of the database in microseconds.
+    async fn try_lock(&mut self) -> Result<i64, sqlx::Error> {
+        let statement = sqlx::query_as(TRY_LOCK).bind(self.holds);
+        let (holds, now) = statement.fetch_one(&mut self.connection).await?;
+        self.holds = holds;
+        Ok(now)
+    }
+}

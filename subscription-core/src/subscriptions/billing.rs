@@ -1,0 +1,348 @@
+//! The part of a subscription that its billing needs: data only, the rules are elsewhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Subscription, SubscriptionChanges};
+use crate::plans::BillingCycle;
+use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::values::id::PlanId;
+use crate::values::input::Field;
+
+named_enum! {
+    /// Who moves a subscription from status to status and from period to period.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ManagedBy {
+        /// The callers of the service, by updates.
+        #[default]
+        Caller = "caller",
+        /// The service itself, by the clock.
+        Clock = "clock",
+        /// A payment provider, whose state is copied.
+        Provider = "provider",
+    }
+}
+
+/// The number of units that a subscription pays for: 1 to 1,000,000.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
+pub struct Quantity(u32);
+
+impl Quantity {
+    /// The smallest quantity.
+    pub const ONE: Self = Self(1);
+    /// The largest quantity.
+    pub const MAX: u32 = 1_000_000;
+
+    /// The quantity, if it lies in the range.
+    pub fn new(number: u64) -> Result<Self, InvalidValue> {
+        match u32::try_from(number) {
+            Ok(number @ 1..=Self::MAX) => Ok(Self(number)),
+            _ => Err(InvalidValue::new(
+                FaultCode::OutOfRange,
+                format!("must be from 1 to {}", Self::MAX),
+            )),
+        }
+    }
+
+    /// The quantity as a plain integer.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Quantity {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl TryFrom<u64> for Quantity {
+    type Error = InvalidValue;
+
+    fn try_from(number: u64) -> Result<Self, InvalidValue> {
+        Self::new(number)
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = InvalidValue;
+
+    /// Parses the text of a JSON number without fraction and exponent.
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(InvalidValue::new(FaultCode::WrongType, "must be a whole number"));
+        }
+        // A number that does not fit, or has a sign, is out of range.
+        Self::new(text.parse().unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The price of a subscription, and the moments at which its billing acts.
+///
+/// Its JSON is the one that stores keep, not the one that the API returns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BillingState {
+    /// The price of one unit for one billing cycle, from the next period on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Amount>,
+    /// The currency of price and credit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<Currency>,
+    /// The amount that is owed to the subscriber; the next periods use it.
+    pub credit: Amount,
+    /// When the free trial ends, or ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_ends_at: Option<Timestamp>,
+    /// When a paused subscription resumes by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes_at: Option<Timestamp>,
+    /// The start of the running period, or of the trial, if the clock began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_period_start: Option<Timestamp>,
+    /// Since when a payment has failed without a later success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub past_due_since: Option<Timestamp>,
+    /// When the clock must look at the subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_action_at: Option<Timestamp>,
+    /// The change that happens at the next renewal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled_change: Option<ScheduledChange>,
+    /// Price times quantity of the running period as it was started or last prorated; 0 in a trial. Not shown.
+    pub period_value: Amount,
+    /// When no retry of a failed payment was left. Not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dunning_ended_at: Option<Timestamp>,
+    /// When a subscription that waits for its first payment expires. Not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lapses_at: Option<Timestamp>,
+    /// The renewal of which the subscriber was reminded. Not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reminded_for: Option<Timestamp>,
+}
+
+/// A change that happens at the next renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduledChange {
+    /// Another plan, price, cycle or quantity.
+    ChangePlan {
+        /// The plan.
+        subscription_plan_id: PlanId,
+        /// The billing cycle.
+        billing_cycle: BillingCycle,
+        /// The price of one unit.
+        price: Amount,
+        /// The currency of the price.
+        currency: Currency,
+        /// The quantity.
+        quantity: Quantity,
+    },
+    /// A pause.
+    Pause {
+        /// When the pause ends by itself.
+        resumes_at: Option<Timestamp>,
+    },
+}
+
+impl BillingState {
+    /// Clears all that the clock would still do.
+    pub fn stop(&mut self) {
+        self.next_action_at = None;
+        self.scheduled_change = None;
+        self.resumes_at = None;
+        self.dunning_ended_at = None;
+        self.lapses_at = None;
+    }
+
+    /// The state in its box, or `None` if nothing of it is set.
+    pub(crate) fn kept(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
+fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
+    change.is_some_and(|change| change != current)
+}
+
+fn sets<T: PartialEq>(change: &Field<T>, current: Option<&T>) -> bool {
+    match change {
+        Field::Absent => false,
+        Field::Null => current.is_some(),
+        Field::Value(value) => Some(value) != current,
+    }
+}
+
+/// A change of fields that the clock or a provider manages.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.message())]
+pub struct Managed {
+    /// Who manages the subscription.
+    pub by: ManagedBy,
+    /// The fields that the input would change.
+    pub fields: Vec<&'static str>,
+}
+
+impl Managed {
+    /// The reason, and what the caller can do instead.
+    fn message(&self) -> String {
+        let manager = match self.by {
+            ManagedBy::Caller => {
+                return "callers manage the subscription: set managed_by to clock first".to_owned();
+            }
+            ManagedBy::Clock => "the clock",
+            ManagedBy::Provider => "a payment provider",
+        };
+        let verbs = self.fields.iter().any(|field| ["status", "ends_at"].contains(field));
+        let sets = match self.fields.join(", ") {
+            fields if fields.is_empty() => String::new(),
+            fields => format!(" and sets its {fields}"),
+        };
+        let instead = match (self.by, verbs) {
+            (ManagedBy::Clock, true) => ": use cancel, pause or resume instead",
+            (ManagedBy::Clock, false) => ": set managed_by to caller first",
+            _ => "",
+        };
+        format!("{manager} manages the subscription{sets}{instead}")
+    }
+}
+
+impl Subscription {
+    /// Refuses changes of the fields that the manager of the subscription sets, unless the manager changes too.
+    pub(super) fn check_managed(&self, changes: &SubscriptionChanges) -> Result<(), Managed> {
+        let by = self.managed_by;
+        if by == ManagedBy::Caller || changes.managed_by.is_some_and(|next| next != by) {
+            return Ok(());
+        }
+        let by_clock = [
+            ("status", differs(changes.status.as_ref(), &self.status)),
+            (
+                "subscription_plan_id",
+                differs(changes.subscription_plan_id.as_ref(), &self.subscription_plan_id),
+            ),
+            ("billing_cycle", differs(changes.billing_cycle.as_ref(), &self.billing_cycle)),
+            ("starts_at", differs(changes.starts_at.as_ref(), &self.starts_at)),
+            ("renews_at", sets(&changes.renews_at, self.renews_at.as_ref())),
+            ("ends_at", sets(&changes.ends_at, self.ends_at.as_ref())),
+            ("currency", sets(&changes.currency, self.currency().as_ref())),
+        ];
+        let external_id = self.external_subscription_id.as_ref();
+        let by_provider = [
+            ("external_subscription_id", sets(&changes.external_subscription_id, external_id)),
+            ("price", sets(&changes.price, self.price().as_ref())),
+            ("quantity", differs(changes.quantity.as_ref(), &self.quantity)),
+            ("credit", differs(changes.credit.as_ref(), &self.credit().unwrap_or_default())),
+            ("trial_ends_at", sets(&changes.trial_ends_at, self.trial_ends_at().as_ref())),
+            ("resumes_at", sets(&changes.resumes_at, self.resumes_at().as_ref())),
+        ];
+        let by_provider = by_provider.into_iter().filter(|_| by == ManagedBy::Provider);
+        let fields = by_clock.into_iter().chain(by_provider);
+        let fields: Vec<_> = fields.filter_map(|(field, set)| set.then_some(field)).collect();
+        if fields.is_empty() { Ok(()) } else { Err(Managed { by, fields }) }
+    }
+
+    /// The billing state with the fields that a caller may set.
+    pub(super) fn changed_billing(
+        &self,
+        changes: &SubscriptionChanges,
+    ) -> Option<Box<BillingState>> {
+        let current = self.billing.as_deref().cloned().unwrap_or_default();
+        let next = BillingState {
+            price: changes.price.or(current.price),
+            currency: changes.currency.or(current.currency),
+            credit: changes.credit.unwrap_or(current.credit),
+            trial_ends_at: changes.trial_ends_at.or(current.trial_ends_at),
+            resumes_at: changes.resumes_at.or(current.resumes_at),
+            ..current
+        };
+        next.kept()
+    }
+
+    /// Adds the faults of price, credit, quantity and trial.
+    pub(super) fn billing_faults(&self, faults: &mut Faults) {
+        let Some(billing) = &self.billing else { return };
+        if let Some(currency) = billing.currency {
+            let price = billing.price.map_or(Ok(()), |price| currency.check_digits(price, "price"));
+            let credit = currency.check_digits(billing.credit, "credit");
+            [price, credit]
+                .into_iter()
+                .filter_map(Result::err)
+                .for_each(|fault| faults.push(fault));
+        }
+        if billing.price.is_some_and(|price| price.times(self.quantity.get()).is_none()) {
+            let message = "times the price must have at most 15 digits before the point";
+            faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("quantity"));
+        }
+        if billing.trial_ends_at.is_some_and(|end| end <= self.starts_at) {
+            faults.push(trial_before_start());
+        }
+    }
+}
+
+/// The fault of a trial that ends at the start or before it.
+pub(super) fn trial_before_start() -> Fault {
+    let message = "must be after starts_at";
+    InvalidValue::new(FaultCode::OutOfRange, message).at("trial_ends_at")
+}
+
+impl FromStr for BillingState {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+macro_rules! of_billing {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)+) => {
+        impl Subscription {
+            $($(#[$doc])*
+            pub fn $name(&self) -> Option<$type> {
+                self.billing.as_ref().and_then(|billing| billing.$name)
+            })+
+
+            /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
+            pub fn credit(&self) -> Option<Amount> {
+                self.billing.as_ref().map(|billing| billing.credit)
+            }
+        }
+    };
+}
+
+of_billing! {
+    /// The price of one unit for one billing cycle, from the next period on.
+    price: Amount;
+    /// The currency of price and credit.
+    currency: Currency;
+    /// When the free trial ends, or ended.
+    trial_ends_at: Timestamp;
+    /// When a paused subscription resumes by itself.
+    resumes_at: Timestamp;
+    /// Since when a payment has failed without a later success.
+    past_due_since: Timestamp;
+    /// When the clock must look at the subscription.
+    next_action_at: Timestamp;
+    /// The change that happens at the next renewal.
+    scheduled_change: ScheduledChange;
+}

@@ -1,0 +1,136 @@
+//! The verbs of subscriptions, the steps that they will take, and the payments to collect.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use subscription_core::auth::Scope::{
+    PaymentsRead, PaymentsWrite, SubscriptionsRead, SubscriptionsWrite,
+};
+use subscription_core::billing::Billing;
+use subscription_core::events::Actor;
+use subscription_core::store::DuePayments;
+use subscription_core::{
+    Action, CancelInput, Conflict, Error, ManagedBy, NoInput, PauseInput, PaymentStatus, Timestamp,
+};
+
+use crate::api::bodies::TimelineBody;
+use crate::api::bounds::TIMELINE_YEARS_MAX;
+use crate::api::call::Call;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, Route, delete, list, post_optional, scope};
+
+pub(crate) static AREA: Area = Area::new(
+    "/",
+    &[
+        post_optional("/subscriptions/{id}/cancel", scope(SubscriptionsWrite), |call| {
+            Box::pin(cancel(call))
+        }),
+        post_optional("/subscriptions/{id}/resume", scope(SubscriptionsWrite), |call| {
+            Box::pin(resume(call))
+        }),
+        post_optional("/subscriptions/{id}/pause", scope(SubscriptionsWrite), |call| {
+            Box::pin(pause(call))
+        }),
+        delete("/subscriptions/{id}/scheduled-change", scope(SubscriptionsWrite), |call| {
+            Box::pin(unschedule(call))
+        }),
+        Route {
+            needs_billing: true,
+            ..list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
+                Box::pin(timeline(call))
+            })
+        },
+        Route {
+            needs_billing: true,
+            ..list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))
+        },
+        Route {
+            needs_billing: true,
+            ..post_optional(
+                "/subscription-payments/{payment_id}/retry",
+                scope(PaymentsWrite),
+                |call| Box::pin(retry(call)),
+            )
+        },
+    ],
+);
+
+const YEAR: Duration = Duration::from_hours(365 * 24);
+
+/// The statuses in which a payment is a collector's work: not begun, and begun.
+const COLLECTED: &[(&str, PaymentStatus)] =
+    &[("pending", PaymentStatus::Pending), ("processing", PaymentStatus::Processing)];
+
+fn billing(call: &Call) -> Result<&Billing, ApiError> {
+    call.state.billing.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
+}
+
+async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
+    let input = call.input(CancelInput::from_json)?;
+    act(&call, Action::Cancel(input.effective)).await
+}
+
+async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
+    act(&call, Action::Resume).await
+}
+
+async fn pause(call: Box<Call>) -> Result<Reply, ApiError> {
+    let PauseInput { effective, resumes_at } = call.input(PauseInput::from_json)?;
+    act(&call, Action::Pause { effective, resumes_at }).await
+}
+
+async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
+    let (id, idempotency) = (call.path("id")?, call.idempotency()?);
+    let act = |version| call.service().act_once(id, version, action, idempotency.clone());
+    let acted = call.if_match(act).await?;
+    Ok(call.whole_record(StatusCode::OK, &acted.record)?.replayed(acted.replayed))
+}
+
+async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
+    let id = call.path("id")?;
+    let drop = |version| call.service().act_once(id, version, Action::Unschedule, None);
+    match call.if_match(drop).await {
+        // Nothing is ever scheduled for a subscription that its callers manage.
+        Err(ApiError::Service(Error::Conflict(Conflict::Managed(managed))))
+            if managed.by == ManagedBy::Caller =>
+        {
+            Err(Refusal::NotFound.into())
+        }
+        dropped => dropped.map(|_| Reply::empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["after", "until", "limit"], &[])?;
+    let (now, limit) = (call.service().now(), query.limit()?);
+    let after = query.read("after")?.unwrap_or(Timestamp::MIN);
+    let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
+    // A later end would cost more than it tells: prices and plans change.
+    let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
+    let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
+    Reply::ok(&TimelineBody::new(&steps, has_more))
+}
+
+async fn due_payments(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor", "before", "status"], &[])?;
+    let status = query.one_of("status", COLLECTED)?.unwrap_or(PaymentStatus::Pending);
+    let before = query.read("before")?.unwrap_or_else(|| call.service().now());
+    let asked = DuePayments::until(status, before)
+        .with_after(query.after(&call.cursors()?)?)
+        .with_limit(query.limit()?);
+    let page = billing(&call)?.due_payments(asked).await?;
+    call.page(&page)
+}
+
+async fn retry(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
+    let (id, idempotency) = (call.path("payment_id")?, call.idempotency()?);
+    let billing = billing(&call)?.by(Actor::Client(call.client()?.id.clone()));
+    let retry = |version| billing.retry_payment(id, version, idempotency.clone());
+    let retried = call.if_match(retry).await?;
+    Ok(call.whole_record(StatusCode::OK, &retried.record)?.replayed(retried.replayed))
+}

@@ -1,0 +1,119 @@
+//! The metrics of background work, for `/metrics`.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use subscription_core::billing;
+
+/// The metrics that background work reports. Clones share the numbers.
+#[derive(Debug, Clone)]
+pub struct ClockMetrics {
+    leads: Gauge,
+    skew_seconds: Gauge<f64, AtomicU64>,
+    lag_seconds: Gauge<f64, AtomicU64>,
+    steps: Family<Step, Counter>,
+    refused: Counter,
+    round_seconds: Histogram,
+    periods_skipped: Counter,
+    to_collect: Gauge,
+    to_collect_oldest_seconds: Gauge<f64, AtomicU64>,
+    billing_paused: Gauge,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Step {
+    step: &'static str,
+}
+
+/// From a round that finds nothing to one that a slow store delays.
+const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 25.0];
+
+impl Default for ClockMetrics {
+    fn default() -> Self {
+        Self {
+            leads: Gauge::default(),
+            skew_seconds: Gauge::default(),
+            lag_seconds: Gauge::default(),
+            steps: Family::default(),
+            refused: Counter::default(),
+            round_seconds: Histogram::new(BUCKETS),
+            periods_skipped: Counter::default(),
+            to_collect: Gauge::default(),
+            to_collect_oldest_seconds: Gauge::default(),
+            billing_paused: Gauge::default(),
+        }
+    }
+}
+
+impl ClockMetrics {
+    /// Notes whether this instance leads: it does the background work. The state of the billing is shown by the
+    /// instance that leads alone.
+    pub fn leads(&self, leads: bool) {
+        self.leads.set(leads.into());
+        if !leads {
+            self.lag_seconds.set(0.0);
+            self.to_collect(0, Duration::ZERO);
+            self.billing_paused(false);
+        }
+    }
+
+    /// Notes how far the clock of this machine is from the database's.
+    pub fn skew(&self, skew: Duration) {
+        self.skew_seconds.set(skew.as_secs_f64());
+    }
+
+    /// Adds a round of the billing, and how long it took.
+    pub fn billed(&self, round: &billing::Advanced, took: Duration) {
+        self.lag_seconds.set(round.lag.as_secs_f64());
+        let steps = round.by_kind.iter().map(|(kind, count)| (kind.as_str(), *count));
+        let retries = (round.retries > 0).then_some(("payment_retried", round.retries));
+        for (step, count) in steps.chain(retries) {
+            self.steps.get_or_create(&Step { step }).inc_by(count as u64);
+        }
+        self.refused.inc_by(round.refused as u64);
+        self.round_seconds.observe(took.as_secs_f64());
+        self.periods_skipped.inc_by(round.periods_skipped);
+    }
+
+    /// Notes the number of payments that wait to be collected, and how long the first of them has waited.
+    pub fn to_collect(&self, count: usize, oldest: Duration) {
+        self.to_collect.set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.to_collect_oldest_seconds.set(oldest.as_secs_f64());
+    }
+
+    /// Notes whether the billing is paused.
+    pub fn billing_paused(&self, paused: bool) {
+        self.billing_paused.set(paused.into());
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let help = "1 if this instance leads: it does the background work";
+        registry.register("clock_leads", help, self.leads.clone());
+        let help = "How far this machine's clock is from the database's";
+        registry.register("clock_skew_seconds", help, self.skew_seconds.clone());
+        let help = "How long the step of the billing that is longest due has waited";
+        registry.register("clock_lag_seconds", help, self.lag_seconds.clone());
+        let help = "Steps that the billing took, by kind";
+        registry.register("clock_steps", help, self.steps.clone());
+        let help = "Steps of the billing that another write made impossible or superfluous";
+        registry.register("clock_refused", help, self.refused.clone());
+        let help = "How long a round of the billing took";
+        registry.register("clock_round_seconds", help, self.round_seconds.clone());
+        let help = "Periods that were missed for too long and are not asked for";
+        registry.register("periods_skipped", help, self.periods_skipped.clone());
+        let help =
+            "Payments that are due and that nobody has collected; 200 stands for 200 or more";
+        registry.register("payments_to_collect", help, self.to_collect.clone());
+        let help = "How long the first payment that nobody has collected has been due";
+        let oldest = self.to_collect_oldest_seconds.clone();
+        registry.register("payments_to_collect_oldest_seconds", help, oldest);
+        let help = "1 if the billing is paused after an import";
+        registry.register("billing_paused", help, self.billing_paused.clone());
+    }
+}

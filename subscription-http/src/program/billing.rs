@@ -1,0 +1,188 @@
+//! The billing of the server: the job that takes the steps that are due, and the same work for a clock that is
+//! turned. After an import it is paused until an operator resumes it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use subscription_core::billing::{Advanced, Billing};
+use subscription_core::events::Actor;
+use subscription_core::store::{
+    DuePayments, DueSubscriptions, PageLimit, StoreError, StoreExt as _,
+};
+use subscription_core::{Error, PaymentChanges, PaymentStatus, Store, Timestamp};
+use subscription_http::{ClockMetrics, PaymentReports};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::billing_pause;
+use super::jobs::{Job, Next, Stop};
+use super::process_clock::DueWork;
+
+/// The steps of one round while a clock is turned.
+const LIMIT: usize = 200;
+
+/// How often the payments to collect are counted.
+const COUNTED_EVERY: Duration = Duration::from_secs(5);
+
+/// Takes the steps of subscriptions that are due.
+#[derive(Debug, Clone)]
+pub(crate) struct BillingJob {
+    billing: Billing,
+    store: Arc<dyn Store>,
+    metrics: ClockMetrics,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Held while the clock is turned, so that the turn takes the steps itself and counts them.
+    turn: Arc<Mutex<()>>,
+    /// True if the log says that the billing is paused.
+    is_paused: AtomicBool,
+    /// The number of steps that failed in the last round.
+    failed: AtomicUsize,
+    /// When the payments to collect were counted last.
+    counted: Mutex<Option<Instant>>,
+}
+
+impl BillingJob {
+    pub(crate) fn new(billing: Billing, store: Arc<dyn Store>, metrics: ClockMetrics) -> Self {
+        Self { billing, store, metrics, state: Arc::default() }
+    }
+
+    /// The lock that whoever turns the clock holds meanwhile.
+    pub(crate) fn turn(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.state.turn)
+    }
+
+    /// True if the billing is paused; the log says so once.
+    async fn is_paused(&self) -> Result<bool, Error> {
+        let is_paused = billing_pause::find(&self.store).await?.is_some();
+        self.metrics.billing_paused(is_paused);
+        if self.state.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused {
+            if is_paused {
+                tracing::warn!(
+                    "billing is paused after an import: check the records, then run \
+                     subscription-http billing resume"
+                );
+            } else {
+                tracing::info!("billing goes on");
+            }
+        }
+        Ok(is_paused)
+    }
+
+    /// Takes steps that are due, for the metrics and the log too.
+    async fn round(&self, limit: usize) -> Result<Advanced, Error> {
+        // Steps that fail are tried first each time, and must not use up the limit for the others.
+        let limit = limit.saturating_add(self.state.failed.load(Ordering::Relaxed));
+        let begun = Instant::now();
+        let advanced = self.billing.advance(limit).await?;
+        self.metrics.billed(&advanced, begun.elapsed());
+        self.state.failed.store(advanced.failed, Ordering::Relaxed);
+        if let Some(error) = &advanced.failure {
+            tracing::warn!(steps = advanced.failed, error, "steps of the billing failed");
+        }
+        if advanced.periods_skipped > 0 {
+            let periods = advanced.periods_skipped;
+            tracing::warn!(
+                periods,
+                "periods were skipped: more were missed than missed_periods_max"
+            );
+        }
+        Ok(advanced)
+    }
+
+    /// Counts the payments to collect, at most once an interval and up to one page.
+    async fn count_payments(&self) -> Result<(), Error> {
+        let mut counted = self.state.counted.lock().await;
+        if counted.is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
+            return Ok(());
+        }
+        let now = self.billing.service().now();
+        let due = DuePayments::until(PaymentStatus::Pending, now).with_limit(PageLimit::MAX);
+        let due = self.billing.due_payments(due).await?.items;
+        let oldest = due.first().and_then(|first| first.due_at());
+        self.metrics.to_collect(due.len(), oldest.map_or(Duration::ZERO, |at| now.since(at)));
+        *counted = Some(Instant::now());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Job for BillingJob {
+    fn name(&self) -> &'static str {
+        "billing"
+    }
+
+    /// One round. A stop waits for at most its commits, which take up to `limit` steps together.
+    async fn run(&self, limit: usize, _: &Stop) -> Result<Next, Error> {
+        let Ok(_turn) = self.state.turn.try_lock() else {
+            return Ok(Next::At(self.billing.service().now()));
+        };
+        if self.is_paused().await? {
+            return Ok(Next::Idle);
+        }
+        let advanced = self.round(limit).await?;
+        self.count_payments().await?;
+        if advanced.more {
+            return Ok(Next::Again);
+        }
+        Ok(advanced.next_at.map_or(Next::Idle, Next::At))
+    }
+}
+
+#[async_trait]
+impl DueWork for BillingJob {
+    async fn next_due(
+        &self,
+        until: Timestamp,
+        payments: PaymentReports,
+    ) -> Result<Option<Timestamp>, Error> {
+        if self.is_paused().await? {
+            return Ok(None);
+        }
+        let one = PageLimit::new(1).unwrap_or_default();
+        let step = DueSubscriptions::until(until).with_limit(one);
+        let step = self.store.due_subscriptions(step).await?.items;
+        let step = step.first().and_then(|first| first.next_action_at());
+        let payment = async |status| {
+            let due = DuePayments::until(status, until).with_limit(one);
+            let due = self.store.due_payments(due).await?.items;
+            Ok::<_, Error>(due.first().and_then(|first| first.action_at()))
+        };
+        let retry = payment(PaymentStatus::Failed).await?;
+        let to_report = match payments {
+            PaymentReports::Leave => None,
+            PaymentReports::Succeed | PaymentReports::Fail => {
+                payment(PaymentStatus::Pending).await?
+            }
+        };
+        Ok([step, retry, to_report].into_iter().flatten().min())
+    }
+
+    async fn work(&self, payments: PaymentReports) -> Result<u64, Error> {
+        let advanced = self.round(LIMIT).await?;
+        if let Some(failure) = advanced.failure {
+            // The moment would never pass.
+            return Err(Error::Store(StoreError::Damaged(failure.into())));
+        }
+        let status = match payments {
+            _ if advanced.more => None,
+            PaymentReports::Leave => None,
+            PaymentReports::Succeed => Some(PaymentStatus::Succeeded),
+            PaymentReports::Fail => Some(PaymentStatus::Failed),
+        };
+        if let Some(status) = status {
+            let billing = self.billing.by(Actor::Command);
+            let due = DuePayments::until(PaymentStatus::Pending, billing.service().now());
+            for payment in billing.due_payments(due).await?.items {
+                let report = PaymentChanges::status(status);
+                billing.service().update_payment(payment.id, report).await?;
+            }
+        }
+        Ok(advanced.steps as u64)
+    }
+}

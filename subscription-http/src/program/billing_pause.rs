@@ -1,0 +1,85 @@
+//! The pause of the billing after an import, and the commands `billing resume` and `billing status`.
+//!
+//! Imported subscriptions may be long due, and another system may still bill them. So an import pauses the
+//! billing by a document, until an operator resumes it.
+
+use std::sync::Arc;
+
+use clap::Subcommand;
+use subscription_core::store::{
+    ChangeSet, Collection, Delete, Document, DocumentKey, DueSubscriptions, Key, PageLimit,
+    StoreError, StoreExt as _,
+};
+use subscription_core::{Store, Timestamp, Version};
+
+use super::open::Opened;
+use super::settings::Settings;
+use super::{Failure, print};
+
+#[derive(Subcommand)]
+pub(crate) enum BillingCommand {
+    /// Go on after the pause that an import began. On SQLite, before the server starts.
+    Resume,
+    /// Print whether the billing is paused, and how many subscriptions are due.
+    Status,
+}
+
+pub(crate) async fn run(command: BillingCommand, settings: &Settings) -> Result<(), Failure> {
+    let opened = Opened::new(settings, false).await?;
+    let told = match command {
+        BillingCommand::Resume => resume(&opened.store).await,
+        BillingCommand::Status => status(&opened.store, opened.clock().now()).await,
+    };
+    opened.close().await;
+    print(&told?);
+    Ok(())
+}
+
+fn key() -> Result<DocumentKey, StoreError> {
+    let id = "billing".parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
+    Ok(DocumentKey { collection: Collection::named("billing_pause"), id })
+}
+
+/// The document, if the billing is paused.
+pub(crate) async fn find(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
+    store.get_as::<Document>(&key()?).await
+}
+
+/// Pauses the billing, unless it is paused.
+pub(crate) async fn begin(store: &Arc<dyn Store>, now: Timestamp) -> Result<(), StoreError> {
+    if find(store).await?.is_some() {
+        return Ok(());
+    }
+    let body = format!("{{\"reason\":\"import\",\"since\":\"{now}\"}}").into();
+    let version = Version::FIRST;
+    let pause = Document { key: key()?, version, owner: None, label: None, due_at: None, body };
+    store.commit(ChangeSet { writes: vec![pause.into()], ..ChangeSet::default() }).await
+}
+
+async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
+    let Some(pause) = find(store).await? else {
+        return Ok("billing was not paused".to_owned());
+    };
+    remove(store, &pause).await?;
+    Ok("billing goes on".to_owned())
+}
+
+/// Deletes a document.
+pub(crate) async fn remove(store: &Arc<dyn Store>, found: &Document) -> Result<(), StoreError> {
+    let delete = Delete { key: Key::Document(found.key.clone()), version: found.version };
+    store.commit(ChangeSet { deletes: vec![delete], ..ChangeSet::default() }).await
+}
+
+async fn status(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
+    let state = if find(store).await?.is_some() {
+        "billing is paused after an import: subscription-http billing resume goes on"
+    } else {
+        "billing is not paused"
+    };
+    let due = DueSubscriptions::until(now).with_limit(PageLimit::MAX);
+    let due = store.due_subscriptions(due).await?.items;
+    let more = if due.len() == PageLimit::MAX.get() { " or more" } else { "" };
+    let first = due.first().and_then(|first| first.next_action_at());
+    let first = first.map_or(String::new(), |at| format!(", the first since {at}"));
+    Ok(format!("{state}\n{}{more} subscriptions are due{first}", due.len()))
+}

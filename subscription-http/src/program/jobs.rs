@@ -1,0 +1,344 @@
+//! Background work: each job in its own task, while this instance leads.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use subscription_core::{Clock, Error, Timestamp};
+use subscription_http::ClockMetrics;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::leader::Leader;
+
+/// The records that a job takes on in one run.
+const LIMIT: usize = 200;
+
+/// The shortest and the longest pause between two runs of a job.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// The pause after the first failure of a job, which doubles with each further one, and the longest.
+const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
+
+/// How often an instance checks that it leads, and tries to.
+const CHECKED_EVERY: Duration = Duration::from_secs(2);
+
+/// How often clocks are compared, and the difference that is worth a warning.
+const SKEW_CHECKED_EVERY: Duration = Duration::from_mins(1);
+const SKEW_MAX: Duration = Duration::from_secs(5);
+
+/// How long a job may take to stop. A call of the store takes at most 10 seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A part of the background work.
+#[async_trait]
+pub(crate) trait Job: Send + Sync {
+    /// The name of the job in the log.
+    fn name(&self) -> &'static str;
+
+    /// Works on at most `limit` records, and returns early once `stop` is set, between two commits.
+    async fn run(&self, limit: usize, stop: &Stop) -> Result<Next, Error>;
+
+    /// The longest pause between two runs.
+    fn longest_pause(&self) -> Duration {
+        PAUSES.1
+    }
+}
+
+/// When a job wants to run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At once: there is more to do.
+    Again,
+    /// At this moment, by the clock of the process.
+    At(Timestamp),
+    /// After the longest pause.
+    Idle,
+}
+
+/// Set when the instance no longer leads, or the process ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(watch::Receiver<()>);
+
+impl Stop {
+    /// A stop that is set when the sender is dropped.
+    pub(crate) fn new() -> (watch::Sender<()>, Self) {
+        let (sender, receiver) = watch::channel(());
+        (sender, Self(receiver))
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+
+    /// Waits until it is set.
+    pub(crate) async fn wait(&self) {
+        // Nothing is ever sent: `changed` returns when the sender is dropped.
+        while self.0.clone().changed().await.is_ok() {}
+    }
+}
+
+/// The background work of the process.
+pub(crate) struct BackgroundWork {
+    pub(crate) jobs: Vec<Arc<dyn Job>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: ClockMetrics,
+}
+
+impl BackgroundWork {
+    /// Runs the jobs whenever this instance leads, until the process stops. Returns once no job runs.
+    pub(crate) async fn run(&self, leader: &dyn Leader, stop: &Stop) {
+        let mut running = None;
+        let mut skew_checked: Option<Instant> = None;
+        while !stop.is_set() {
+            let leads = tokio::select! {
+                leads = leader.leads() => leads,
+                () = stop.wait() => break,
+            };
+            self.metrics.leads(leads);
+            match (leads, running.take()) {
+                (true, None) => {
+                    tracing::info!("this instance leads: it does the background work");
+                    running = Some(self.start());
+                }
+                (false, Some(jobs)) => {
+                    tracing::warn!("this instance no longer leads");
+                    end(jobs).await;
+                    // A job that was still at work may have set metrics of a leader.
+                    self.metrics.leads(false);
+                }
+                (_, unchanged) => running = unchanged,
+            }
+            if leads && skew_checked.is_none_or(|at| at.elapsed() >= SKEW_CHECKED_EVERY) {
+                skew_checked = Some(Instant::now());
+                self.check_skew(leader.skew());
+            }
+            tokio::select! {
+                () = sleep(CHECKED_EVERY) => {}
+                () = stop.wait() => {}
+            }
+        }
+        if let Some(jobs) = running {
+            end(jobs).await;
+        }
+        self.metrics.leads(false);
+    }
+
+    fn check_skew(&self, skew: Option<Duration>) {
+        let Some(skew) = skew else { return };
+        self.metrics.skew(skew);
+        if skew > SKEW_MAX {
+            let seconds = skew.as_secs();
+            tracing::warn!(seconds, "clock skew: this machine's time differs from the database's");
+        }
+    }
+
+    fn start(&self) -> Running {
+        let (stopping, stop) = Stop::new();
+        let mut tasks = JoinSet::new();
+        for job in &self.jobs {
+            let (job, clock, stop) = (Arc::clone(job), Arc::clone(&self.clock), stop.clone());
+            tasks.spawn(async move { repeat(&*job, &*clock, &stop).await });
+        }
+        Running { stopping, tasks }
+    }
+}
+
+/// Jobs that run, each in its task.
+struct Running {
+    stopping: watch::Sender<()>,
+    tasks: JoinSet<()>,
+}
+
+/// Stops the jobs, each after the commit that it is at.
+async fn end(Running { stopping, mut tasks }: Running) {
+    drop(stopping);
+    let ended = timeout(STOP_TIMEOUT, async { while tasks.join_next().await.is_some() {} });
+    if ended.await.is_err() {
+        tracing::warn!("stop timed out: background work was cut off");
+        tasks.shutdown().await;
+    }
+}
+
+/// Runs a job again and again until it is to stop. A failure delays the next run.
+async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
+    let mut failures = 0;
+    while !stop.is_set() {
+        let ran = AssertUnwindSafe(job.run(LIMIT, stop)).catch_unwind().await;
+        let failure = match ran {
+            Ok(Ok(next)) => Ok(next),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("it panicked".to_owned()),
+        };
+        let pause = match failure {
+            Ok(next) => {
+                failures = 0;
+                pause(next, clock.now(), job.longest_pause())
+            }
+            Err(error) => {
+                failures += 1;
+                tracing::warn!(job = job.name(), failures, error, "a background job failed");
+                pause_after(failures)
+            }
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = stop.wait() => {}
+        }
+    }
+}
+
+/// The pause before the next run.
+fn pause(next: Next, now: Timestamp, longest: Duration) -> Duration {
+    match next {
+        Next::Again => Duration::ZERO,
+        Next::Idle => longest,
+        Next::At(at) => {
+            let micros = u64::try_from(at.micros() - now.micros()).unwrap_or(0);
+            Duration::from_micros(micros).clamp(PAUSES.0, longest)
+        }
+    }
+}
+
+/// The pause after this many failures in a row.
+fn pause_after(failures: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+    RETRIES.0.saturating_mul(doubled).min(RETRIES.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use subscription_core::ManualClock;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A job whose runs tell of their begin and their end, and wait for a permit in between.
+    struct Steered {
+        begun: Semaphore,
+        permits: Semaphore,
+        ended: Semaphore,
+        panics: AtomicBool,
+        stops: Mutex<Vec<Stop>>,
+    }
+
+    impl Steered {
+        fn new() -> Arc<Self> {
+            let [begun, permits, ended] = [0; 3].map(Semaphore::new);
+            let (panics, stops) = (AtomicBool::new(false), Mutex::default());
+            Arc::new(Self { begun, permits, ended, panics, stops })
+        }
+
+        /// Waits until a run has begun, and returns its stop.
+        async fn begun(&self) -> Stop {
+            self.begun.acquire().await.unwrap().forget();
+            self.stops.lock().unwrap().pop().unwrap()
+        }
+
+        /// Lets the run finish that has begun.
+        async fn finish(&self) {
+            self.permits.add_permits(1);
+            self.ended.acquire().await.unwrap().forget();
+        }
+    }
+
+    #[async_trait]
+    impl Job for Steered {
+        fn name(&self) -> &'static str {
+            "steered"
+        }
+
+        async fn run(&self, _: usize, stop: &Stop) -> Result<Next, Error> {
+            self.stops.lock().unwrap().push(stop.clone());
+            self.begun.add_permits(1);
+            self.permits.acquire().await.unwrap().forget();
+            self.ended.add_permits(1);
+            assert!(!self.panics.load(Ordering::SeqCst), "as the test asks for");
+            Ok(Next::Again)
+        }
+    }
+
+    /// An instance that leads as the test says.
+    struct Told(AtomicBool);
+
+    #[async_trait]
+    impl Leader for Told {
+        async fn leads(&self) -> bool {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+
+    fn jobs(job: &Arc<Steered>) -> BackgroundWork {
+        let job: Arc<dyn Job> = Arc::<Steered>::clone(job);
+        let clock = Arc::new(ManualClock::at(Timestamp::MIN));
+        BackgroundWork { jobs: vec![job], clock, metrics: ClockMetrics::default() }
+    }
+
+    #[test]
+    fn a_job_pauses_until_its_next_moment_within_bounds() {
+        let (at, longest) = (|micros| Timestamp::from_micros(micros).unwrap(), PAUSES.1);
+        let pause = |next| pause(next, at(1_000_000), longest).as_millis();
+
+        assert_eq!(pause(Next::Again), 0);
+        assert_eq!(pause(Next::At(at(0))), 50);
+        assert_eq!(pause(Next::At(at(1_000_001))), 50);
+        assert_eq!(pause(Next::At(at(1_700_000))), 700);
+        assert_eq!(pause(Next::At(at(60_000_000))), 5_000);
+        assert_eq!(pause(Next::Idle), 5_000);
+    }
+
+    #[test]
+    fn a_job_pauses_longer_with_each_failure() {
+        let pauses = [1, 2, 3, 10, 11, 1_000].map(|failures| pause_after(failures).as_millis());
+
+        assert_eq!(pauses, [100, 200, 400, 51_200, 60_000, 60_000]);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_panics_runs_again() {
+        let (job, leader, (stopping, stop)) = (Steered::new(), Told(true.into()), Stop::new());
+        job.panics.store(true, Ordering::SeqCst);
+        let jobs = jobs(&job);
+        let story = async {
+            for _ in 0..3 {
+                job.begun().await;
+                job.finish().await;
+            }
+            drop(stopping);
+            job.permits.add_permits(1);
+        };
+
+        tokio::join!(jobs.run(&leader, &stop), story);
+    }
+
+    #[tokio::test]
+    async fn jobs_run_while_the_instance_leads_and_a_stop_lets_a_run_finish() {
+        let (job, leader, (stopping, stop)) = (Steered::new(), Told(true.into()), Stop::new());
+        let jobs = jobs(&job);
+        let story = async {
+            job.begun().await;
+            job.finish().await;
+            let first = job.begun().await;
+            assert!(!first.is_set());
+            leader.0.store(false, Ordering::SeqCst);
+            first.wait().await;
+            job.finish().await;
+            leader.0.store(true, Ordering::SeqCst);
+            let second = job.begun().await;
+            assert!(first.is_set() && !second.is_set());
+            drop(stopping);
+            second.wait().await;
+            job.finish().await;
+        };
+
+        tokio::join!(jobs.run(&leader, &stop), story);
+
+        assert_eq!(job.begun.available_permits(), 0, "a run begins after the stop");
+    }
+}

@@ -1,0 +1,341 @@
+//! The clock of a process with `--clock manual`: it runs at normal speed with an offset, and can be turned.
+//!
+//! The offset is a document, so that a restart goes on from where the clock was. A database that has the
+//! document is never opened with the clock of the machine, by which its records would lie in the future.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use subscription_core::store::{
+    ChangeSet, Collection, Document, DocumentKey, StoreError, StoreExt as _,
+};
+use subscription_core::{Clock, Error, Store, SystemClock, Timestamp, Version};
+use subscription_http::{Advanced, PaymentReports, TurnedClock};
+use tokio::time::Instant;
+
+use super::Failure;
+use super::settings::{ClockKind, Settings};
+
+/// How long one advance works before it returns unfinished.
+const WORK_MAX: Duration = Duration::from_secs(20);
+
+/// A clock that runs with an offset to the machine's, or is held at a moment.
+#[derive(Debug)]
+pub(crate) struct ProcessClock {
+    position: Mutex<Position>,
+    store: Arc<dyn Store>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Position {
+    /// This many microseconds ahead of the machine's clock.
+    Running(i64),
+    Held(Timestamp),
+}
+
+/// The body of the document.
+#[derive(Deserialize)]
+struct Offset {
+    micros: i64,
+}
+
+impl ProcessClock {
+    /// The clock that the settings ask for; `None` is the machine's. Refuses a database that has an offset
+    /// where the clock is not manual. Only a server writes the first offset.
+    pub(crate) async fn open(
+        settings: &Settings,
+        is_server: bool,
+        store: &Arc<dyn Store>,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let found = match (document(store).await, settings.clock) {
+            // It cannot be reached yet, and a server waits for it.
+            (Err(StoreError::Unavailable(_)), ClockKind::System) => return Ok(None),
+            (found, _) => found?,
+        };
+        let offset = match (&found, settings.clock) {
+            (None, ClockKind::System) => return Ok(None),
+            (Some(_), ClockKind::System) => {
+                return Err(Failure::new(
+                    "the clock of this database was turned: open it with --clock manual, in \
+                     development mode only, or use another database",
+                ));
+            }
+            (Some(found), ClockKind::Manual) => serde_json::from_str::<Offset>(&found.body)?.micros,
+            (None, ClockKind::Manual) => settings.clock_at.map_or(0, offset_to),
+        };
+        let position = Mutex::new(Position::Running(offset));
+        let clock = Self { position, store: Arc::clone(store) };
+        if found.is_none() && is_server {
+            clock.keep(offset).await?;
+        }
+        Ok(Some(Arc::new(clock)))
+    }
+
+    /// Stops the clock at a moment until it is released. A restart goes on from there.
+    pub(crate) async fn hold(&self, at: Timestamp) -> Result<(), StoreError> {
+        if matches!(*self.position(), Position::Held(since) if since == at) {
+            return Ok(());
+        }
+        self.keep(offset_to(at)).await?;
+        *self.position() = Position::Held(at);
+        Ok(())
+    }
+
+    /// Lets a held clock run on.
+    pub(crate) fn release(&self) {
+        let mut position = self.position();
+        if let Position::Held(at) = *position {
+            *position = Position::Running(offset_to(at));
+        }
+    }
+
+    fn position(&self) -> MutexGuard<'_, Position> {
+        self.position.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores the offset.
+    async fn keep(&self, micros: i64) -> Result<(), StoreError> {
+        let version = document(&self.store).await?.map_or(Version::NEW, |found| found.version);
+        let document = Document {
+            key: key()?,
+            version: version.next(),
+            owner: None,
+            label: None,
+            due_at: None,
+            body: format!("{{\"micros\":{micros}}}").into(),
+        };
+        let changes = ChangeSet { writes: vec![document.into()], ..ChangeSet::default() };
+        self.store.commit(changes).await
+    }
+}
+
+impl Clock for ProcessClock {
+    fn now(&self) -> Timestamp {
+        match *self.position() {
+            Position::Held(at) => at,
+            Position::Running(offset) => {
+                let micros = SystemClock.now().micros().saturating_add(offset);
+                // Only the far end of time is out of range: the clock stands still there.
+                Timestamp::from_micros(micros.max(0)).unwrap_or(Timestamp::MAX)
+            }
+        }
+    }
+}
+
+/// How far a moment is ahead of the machine's clock.
+fn offset_to(moment: Timestamp) -> i64 {
+    moment.micros() - SystemClock.now().micros()
+}
+
+fn key() -> Result<DocumentKey, StoreError> {
+    let id = "offset".parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
+    Ok(DocumentKey { collection: Collection::named("server_clock"), id })
+}
+
+/// The document, if the clock was turned.
+pub(crate) async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
+    store.get_as::<Document>(&key()?).await
+}
+
+/// The work that falls due as time goes on. Billing implements it.
+#[async_trait]
+pub(crate) trait DueWork: Send + Sync + fmt::Debug {
+    /// The first moment up to `until` at which something is due, or was due before; `None` if nothing is.
+    async fn next_due(
+        &self,
+        until: Timestamp,
+        payments: PaymentReports,
+    ) -> Result<Option<Timestamp>, Error>;
+
+    /// Does some of the work that is due now, and returns the number of steps. With `payments` other than
+    /// [`PaymentReports::Leave`] it also reports payments that are due.
+    async fn work(&self, payments: PaymentReports) -> Result<u64, Error>;
+}
+
+/// Turns the clock for `POST /clock/advance`, and does what falls due on the way.
+#[derive(Debug)]
+pub(crate) struct ClockControl {
+    clock: Arc<ProcessClock>,
+    work: Box<dyn DueWork>,
+    /// Held by the advance that is under way: the next one waits, and background work does not disturb it.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    work_max: Duration,
+}
+
+impl ClockControl {
+    pub(crate) fn new(
+        clock: Arc<ProcessClock>,
+        work: impl DueWork + 'static,
+        turn: Arc<tokio::sync::Mutex<()>>,
+    ) -> Self {
+        Self { clock, work: Box::new(work), turn, work_max: WORK_MAX }
+    }
+}
+
+#[async_trait]
+impl TurnedClock for ClockControl {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Holds the clock at each moment at which something is due, and works there until nothing is.
+    async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
+        let _turn = self.turn.lock().await;
+        // Also if the caller goes away in the middle of it.
+        let _running = ReleaseWhenDropped(&self.clock);
+        let (begun, mut steps) = (Instant::now(), 0);
+        loop {
+            let due = self.work.next_due(to, payments).await?;
+            // What was due before is done now: the clock is not turned back.
+            self.clock.hold(due.unwrap_or(to).max(self.now())).await?;
+            if due.is_none() {
+                return Ok(Advanced { now: self.now(), steps, done: true });
+            }
+            steps += self.work.work(payments).await?;
+            if begun.elapsed() >= self.work_max {
+                return Ok(Advanced { now: self.now(), steps, done: false });
+            }
+        }
+    }
+}
+
+struct ReleaseWhenDropped<'a>(&'a ProcessClock);
+
+impl Drop for ReleaseWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use subscription_core::MemoryStore;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn manual(first: &str) -> Settings {
+        let mut settings = Settings::default();
+        (settings.clock, settings.clock_at) = (ClockKind::Manual, Some(at(first)));
+        settings
+    }
+
+    fn memory() -> Arc<dyn Store> {
+        Arc::new(MemoryStore::default())
+    }
+
+    async fn clock(settings: &Settings, store: &Arc<dyn Store>) -> Arc<ProcessClock> {
+        ProcessClock::open(settings, true, store).await.unwrap().unwrap()
+    }
+
+    /// True if a clock shows a moment, or one that is less than an hour later.
+    fn shows(clock: &ProcessClock, moment: Timestamp) -> bool {
+        (moment..moment.saturating_add(Duration::from_hours(1))).contains(&clock.now())
+    }
+
+    /// Something is due at these moments, two steps each, of which one run takes one.
+    #[derive(Debug)]
+    struct Diary {
+        clock: Arc<ProcessClock>,
+        due: Mutex<Vec<Timestamp>>,
+        done: Arc<Mutex<Vec<Timestamp>>>,
+        hangs: bool,
+    }
+
+    #[async_trait]
+    impl DueWork for Diary {
+        async fn next_due(
+            &self,
+            until: Timestamp,
+            _: PaymentReports,
+        ) -> Result<Option<Timestamp>, Error> {
+            Ok(self.due.lock().unwrap().first().copied().filter(|due| *due <= until))
+        }
+
+        async fn work(&self, _: PaymentReports) -> Result<u64, Error> {
+            if self.hangs {
+                std::future::pending::<()>().await;
+            }
+            let first = self.due.lock().unwrap().remove(0);
+            assert!(first <= self.clock.now(), "it was not due yet");
+            self.done.lock().unwrap().push(self.clock.now());
+            Ok(1)
+        }
+    }
+
+    /// A control over work that is due at these moments, and when its steps were taken.
+    async fn control(due: &[&str], hangs: bool) -> (ClockControl, Arc<Mutex<Vec<Timestamp>>>) {
+        let clock = clock(&manual("2030-01-31T00:00:00Z"), &memory()).await;
+        let due = Mutex::new(due.iter().flat_map(|due| [at(due), at(due)]).collect());
+        let done = Arc::<Mutex<Vec<Timestamp>>>::default();
+        let diary = Diary { clock: Arc::clone(&clock), due, done: Arc::clone(&done), hangs };
+        (ClockControl::new(clock, diary, Arc::default()), done)
+    }
+
+    #[tokio::test]
+    async fn the_clock_runs_on_from_where_it_was_held_also_after_a_restart() {
+        let (store, settings) = (memory(), manual("2030-01-31T00:00:00Z"));
+        let first = clock(&settings, &store).await;
+        assert!(shows(&first, at("2030-01-31T00:00:00Z")));
+
+        first.hold(at("2031-05-01T00:00:00Z")).await.unwrap();
+        assert_eq!((first.now(), first.now()), (at("2031-05-01T00:00:00Z"), first.now()));
+        first.release();
+
+        assert!(shows(&first, at("2031-05-01T00:00:00Z")));
+        let again = clock(&settings, &store).await;
+        assert!(shows(&again, at("2031-05-01T00:00:00Z")), "--clock-at is for the first start");
+        let by_system = ProcessClock::open(&Settings::default(), true, &store).await;
+        assert!(by_system.unwrap_err().to_string().contains("--clock manual"));
+    }
+
+    #[tokio::test]
+    async fn an_advance_holds_the_clock_at_each_moment_at_which_something_is_due() {
+        let due = ["2030-02-01T00:00:00Z", "2030-03-01T00:00:00Z", "2030-05-01T00:00:00Z"];
+        let (control, done) = control(&due, false).await;
+
+        let to = at("2030-04-01T00:00:00Z");
+        let advanced = control.advance(to, PaymentReports::Leave).await.unwrap();
+
+        assert_eq!(advanced, Advanced { now: to, steps: 4, done: true });
+        let [first, second, _] = due.map(at);
+        assert_eq!(*done.lock().unwrap(), [first, first, second, second]);
+        assert!(shows(&control.clock, to), "it runs on");
+    }
+
+    #[tokio::test]
+    async fn a_long_advance_returns_unfinished_and_goes_on_when_it_is_called_again() {
+        let due = ["2030-02-01T00:00:00Z", "2030-03-01T00:00:00Z"];
+        let (mut control, done) = control(&due, false).await;
+        control.work_max = Duration::ZERO;
+        let to = at("2030-04-01T00:00:00Z");
+
+        for nth in 0..4 {
+            let advanced = control.advance(to, PaymentReports::Leave).await.unwrap();
+            assert_eq!((advanced.steps, advanced.done), (1, false));
+            assert!(shows(&control.clock, at(due.get(nth / 2).unwrap())));
+        }
+        let last = control.advance(to, PaymentReports::Leave).await.unwrap();
+
+        assert_eq!(last, Advanced { now: to, steps: 0, done: true });
+        assert_eq!(done.lock().unwrap().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn an_advance_whose_caller_goes_away_leaves_a_clock_that_runs() {
+        let (control, _) = control(&["2030-02-01T00:00:00Z"], true).await;
+
+        let advance = control.advance(at("2030-04-01T00:00:00Z"), PaymentReports::Leave);
+        assert!(advance.now_or_never().is_none());
+
+        assert!(shows(&control.clock, at("2030-02-01T00:00:00Z")));
+        assert!(matches!(*control.clock.position(), Position::Running(_)));
+    }
+}

@@ -1,0 +1,66 @@
+//! Upkeep: finishes deletions of accounts that were interrupted, and deletes what has expired.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use subscription_core::auth::Authentication;
+use subscription_core::{Error, SubscriptionService};
+
+use super::jobs::{Job, Next, Stop};
+
+/// The job that runs when the instance begins to lead, and every minute.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) service: SubscriptionService,
+    pub(crate) auth: Authentication,
+    /// How long events are kept; `None` is for ever.
+    pub(crate) events_kept: Option<Duration>,
+    /// The number of deleted events, for `/metrics`.
+    pub(crate) forgotten_events: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl Job for Upkeep {
+    fn name(&self) -> &'static str {
+        "upkeep"
+    }
+
+    fn longest_pause(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    /// Each part finds what is due by itself, so that the limit does not matter.
+    async fn run(&self, _: usize, stop: &Stop) -> Result<Next, Error> {
+        // One part that fails must not keep the others from their work.
+        let accounts = self.auth.finish_deletions().await;
+        let sessions = self.auth.forget_ended_sessions().await;
+        let requests = self.service.forget_expired_idempotency().await;
+        let events = self.delete_old_events(stop).await;
+        let (accounts, sessions, requests, events) = (accounts?, sessions?, requests?, events?);
+        if (accounts, sessions, requests, events) != (0, 0, 0, 0) {
+            tracing::debug!(accounts, sessions, requests, events, "expired records deleted");
+        }
+        Ok(Next::Idle)
+    }
+}
+
+impl Upkeep {
+    /// Deletes all events that are too old, a batch in each commit.
+    async fn delete_old_events(&self, stop: &Stop) -> Result<u64, Error> {
+        let (Some(kept), mut deleted) = (self.events_kept, 0) else { return Ok(0) };
+        let before = self.service.now().saturating_sub(kept);
+        while !stop.is_set() {
+            let batch = self.service.forget_events_before(before).await? as u64;
+            if batch == 0 {
+                break;
+            }
+            deleted += batch;
+            if self.forgotten_events.fetch_add(batch, Ordering::Relaxed) == 0 {
+                tracing::warn!(%before, "events before this time are deleted, as --keep-events says");
+            }
+        }
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,296 @@
+//! Subscriptions that renew while the program is killed or paused, and while several instances and an embedder
+//! are at it: every period is asked for once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use subscription_core::billing::{Billing, Policy};
+use subscription_core::events::{Change, Event, Subject};
+use subscription_core::store::{
+    ChangeSet, DueSubscriptions, PageLimit, PaymentQuery, PostgresOptions, Record, StoreExt as _,
+};
+use subscription_core::{
+    BillingState, Clock as _, EventId, Subscription, SubscriptionId, SubscriptionService,
+    SystemClock, SystemRandomness, Timestamp, UserId,
+};
+use test_support::cluster::Cluster;
+use test_support::trials::Trial;
+use test_support::{seed, trials};
+
+use crate::http::{Request, text};
+use crate::leaders::{TAKEN_OVER, leader, leaders};
+use crate::place::{Place, blocking};
+use crate::running::{Running, folder, until};
+
+/// The kills of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
+const KILLS: u64 = 10;
+/// The subscriptions that are due in each round.
+const DUE: usize = 200;
+/// So many that several rounds are left when something happens to the leader.
+const LATER: usize = 1_000;
+/// The periods that each of them has missed, with the running one.
+const PERIODS: usize = 3;
+/// A little longer than a round takes without optimizations.
+const ROUND_MICROS: u64 = 200_000;
+const DAY: Duration = Duration::from_hours(24);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking: a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_sqlite]
+}
+
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking:
+        a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_postgres,
+        another_instance_goes_on_with_the_billing_once_the_leader_is_killed,
+        two_leaders_after_a_pause_ask_for_no_period_twice,
+    ]
+}
+
+pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
+    trials![blocking: eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each]
+}
+
+/// A subscription that the server made, to be copied.
+struct Template {
+    place: Place,
+    subscription: Arc<Subscription>,
+}
+
+impl Template {
+    /// Lets a server create a daily plan and a subscription to it.
+    fn made_by(server: Running, place: Place) -> Self {
+        let mut connection = server.connect();
+        let plan = json!({"name": "Daily", "slug": "daily", "price": 1, "currency": "EUR", "billing_cycle": "daily"});
+        let plan = connection.sure(&Request::post("/subscription-plans", &plan.to_string()));
+        let user = UserId::new(SystemClock.now(), &SystemRandomness).unwrap().to_string();
+        let plan = text(&plan.expect(201).json(), "id");
+        let body = json!({"user_id": user, "subscription_plan_id": plan}).to_string();
+        let made = connection.sure(&Request::post("/subscriptions", &body)).expect(201);
+        let id: SubscriptionId = text(&made.json(), "id").parse().unwrap();
+        server.stop();
+        let mut found = None;
+        place.look(async |store| {
+            found = store.get_as::<Subscription>(&id).await.unwrap();
+        });
+        Self { place, subscription: found.unwrap() }
+    }
+
+    /// Adds copies that have missed periods: each asks for as many payments.
+    fn add(&self, count: usize, periods: usize) -> Vec<SubscriptionId> {
+        // The last period began half a day ago.
+        let behind = DAY * u32::try_from(periods - 1).unwrap() + DAY / 2;
+        let renews_at = SystemClock.now().saturating_sub(behind);
+        let mut ids = Vec::with_capacity(count);
+        let sets = |count| (0..count).map(|_| self.copy(renews_at)).collect::<Vec<_>>();
+        self.place.look(async |store| {
+            for first in (0..count).step_by(200) {
+                let (made, sets): (Vec<_>, _) = sets((count - first).min(200)).into_iter().unzip();
+                ids.extend(made);
+                store.commit_each(sets).await.into_iter().for_each(|made| made.unwrap());
+            }
+        });
+        ids
+    }
+
+    fn copy(&self, renews_at: Timestamp) -> (SubscriptionId, ChangeSet) {
+        let (starts_at, random) = (renews_at.saturating_sub(DAY), &SystemRandomness);
+        let id = SubscriptionId::new(starts_at, random).unwrap();
+        let billing = BillingState {
+            current_period_start: Some(starts_at),
+            next_action_at: Some(renews_at),
+            ..*self.subscription.billing.clone().unwrap()
+        };
+        let copy = Subscription {
+            id,
+            user_id: UserId::new(starts_at, random).unwrap(),
+            starts_at,
+            renews_at: Some(renews_at),
+            created_at: starts_at,
+            updated_at: starts_at,
+            billing: Some(Box::new(billing)),
+            ..Subscription::clone(&self.subscription)
+        };
+        let event = Event {
+            id: EventId::new(starts_at, random).unwrap(),
+            at: starts_at,
+            subject: Subject::Subscription(id),
+            version: copy.version,
+            change: Change::Created,
+            actor: None,
+        };
+        let writes = vec![Record::from(copy)];
+        (id, ChangeSet { writes, events: vec![event], ..ChangeSet::default() })
+    }
+
+    /// Checks that each subscription was asked for each of its periods once, and that none is due.
+    fn audit(&self, ids: &[SubscriptionId], periods: usize) {
+        let now = SystemClock.now();
+        self.place.look(async |store| {
+            let due = DueSubscriptions::until(now).with_limit(PageLimit::MAX);
+            assert_eq!(store.due_subscriptions(due).await.unwrap().items, []);
+            for id in ids {
+                let renewed = store.get_as::<Subscription>(id).await.unwrap().unwrap();
+                let query = PaymentQuery::of(*id).with_limit(PageLimit::MAX);
+                let asked = store.list_as::<subscription_core::Payment>(query).await.unwrap().items;
+                let mut starts: Vec<_> = asked
+                    .iter()
+                    .map(|payment| payment.asked.as_ref().unwrap().period_start)
+                    .collect();
+                starts.sort();
+                let first = renewed.starts_at.saturating_add(DAY);
+                let count = u32::try_from(periods).unwrap();
+                let expected: Vec<_> = (0..count).map(|n| first.saturating_add(DAY * n)).collect();
+                assert_eq!(starts, expected, "{renewed:?}");
+                assert_eq!(
+                    renewed.renews_at,
+                    Some(first.saturating_add(DAY * count)),
+                    "{renewed:?}"
+                );
+            }
+        });
+    }
+}
+
+/// The steps that an instance has taken.
+fn steps(running: &Running) -> usize {
+    let metrics = running.connect().sure(&Request::get("/metrics")).expect(200).body;
+    let lines =
+        metrics.lines().filter(|line| line.starts_with("subscription_http_clock_steps_total"));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
+/// True if an instance leads, and its last round found nothing due.
+fn has_caught_up(running: &Running) -> bool {
+    let metrics = running.connect().sure(&Request::get("/metrics")).expect(200).body;
+    let is = |name: &str, number: fn(f64) -> bool| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        number(line.unwrap().parse().unwrap())
+    };
+    is("subscription_http_clock_leads", |leads| leads > 0.0)
+        && is("subscription_http_clock_round_seconds_count", |rounds| rounds > 0.0)
+        && is("subscription_http_clock_lag_seconds", |lag| lag <= 0.0)
+}
+
+const SETTINGS: [&str; 4] = ["--users", "any", "--database-connections", "4"];
+
+fn start(place: &Place) -> Running {
+    Running::start(&folder(), &place.url(), &SETTINGS)
+}
+
+fn a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_sqlite() {
+    a_kill_in_a_round_asks_for_no_period_twice("kills of billing, SQLite", &Place::file());
+}
+
+fn a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_postgres() {
+    a_kill_in_a_round_asks_for_no_period_twice("kills of billing, PostgreSQL", &Place::schema());
+}
+
+fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
+    let (rng, kills) = (seed::rng(story), seed::steps(KILLS));
+    let template = Template::made_by(start(place), place.clone());
+    let (mut ids, mut taken) = (Vec::new(), 0);
+
+    for _ in 0..kills {
+        ids.extend(template.add(DUE, PERIODS));
+        let server = start(place);
+        // Some rounds are left.
+        let (goal, mut seen) = (rng.below(DUE), 0);
+        until("some steps", || {
+            seen = steps(&server);
+            seen >= goal
+        });
+        taken += seen;
+        // The number changes between two rounds: the kill is to come within one.
+        std::thread::sleep(Duration::from_micros(rng.below(ROUND_MICROS)));
+        server.kill();
+        place.check_file();
+    }
+
+    let (last, all) = (start(place), ids.len() * PERIODS);
+    println!("{story}: {kills} kills, {taken} of {all} steps seen before them");
+    until("nothing is due", || has_caught_up(&last));
+    last.stop();
+    template.audit(&ids, PERIODS);
+}
+
+fn another_instance_goes_on_with_the_billing_once_the_leader_is_killed() {
+    let place = Place::schema();
+    let template = Template::made_by(start(&place), place.clone());
+    let mut instances: Vec<_> = (0..3).map(|_| start(&place)).collect();
+    let first = leader(&mut instances);
+    let ids = template.add(LATER, PERIODS);
+    until("it takes steps", || steps(&first) > 0);
+
+    first.kill();
+    let begun = Instant::now();
+    until("another takes steps", || instances.iter().any(|running| steps(running) > 0));
+
+    let took = begun.elapsed();
+    println!("another instance takes steps after {took:?}");
+    assert!(took < TAKEN_OVER, "{took:?}");
+    until("nothing is due", || instances.iter().any(has_caught_up));
+    template.audit(&ids, PERIODS);
+}
+
+fn two_leaders_after_a_pause_ask_for_no_period_twice() {
+    let place = Place::schema();
+    let template = Template::made_by(start(&place), place.clone());
+    let mut instances: Vec<_> = (0..2).map(|_| start(&place)).collect();
+    let paused = leader(&mut instances);
+    let ids = template.add(LATER, PERIODS);
+    until("it takes steps", || steps(&paused) > 0);
+
+    paused.signal("STOP");
+    until("the other takes steps", || instances.iter().any(|running| steps(running) > 0));
+    if seed::steps(KILLS) > KILLS {
+        std::thread::sleep(Duration::from_mins(1));
+    }
+    paused.signal("CONT");
+
+    until("nothing is due", || instances.iter().any(has_caught_up));
+    let log = paused.stop();
+    assert!(!log.contains("\"ERROR\""), "{log}");
+    template.audit(&ids, PERIODS);
+}
+
+fn eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each() {
+    let mut cluster = Cluster::start(false).unwrap();
+    let place = Place::Postgres(cluster.url());
+    let template = Template::made_by(start(&place), place.clone());
+    let instances: Vec<_> = (0..8).map(|_| start(&place)).collect();
+    until("one leads", || leaders(&instances) == 1);
+    let ids = template.add(10_000, 1);
+    until("it takes steps", || instances.iter().any(|running| steps(running) > 0));
+
+    let (by_embedder, refused) = blocking(embedded(cluster.url()));
+    until("nothing is due", || instances.iter().any(has_caught_up));
+
+    let by_instances: usize = instances.iter().map(steps).sum();
+    println!("{by_instances} steps by instances, {by_embedder} by an embedder, {refused} refused");
+    assert_eq!(by_instances + by_embedder, ids.len());
+    template.audit(&ids, 1);
+    drop(instances);
+    cluster.stop();
+}
+
+/// Two tasks of another program advance the billing until nothing is due; the steps taken and refused.
+async fn embedded(url: String) -> (usize, usize) {
+    let store = Arc::new(PostgresOptions::url(&url).unwrap().open().await.unwrap());
+    let service = SubscriptionService::new(Arc::clone(&store));
+    let billing = Billing::new(service, Policy::default());
+    let advance = async || {
+        let (mut taken, mut refused) = (0, 0);
+        loop {
+            let advanced = billing.advance(50).await.unwrap();
+            assert_eq!(advanced.failed, 0, "{advanced:?}");
+            (taken, refused) = (taken + advanced.steps, refused + advanced.refused);
+            if !advanced.more && advanced.refused == 0 {
+                return (taken, refused);
+            }
+        }
+    };
+    let ((first, lost), (second, lost_too)) = tokio::join!(advance(), advance());
+    store.close().await;
+    (first + second, lost + lost_too)
+}

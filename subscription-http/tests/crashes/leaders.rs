@@ -1,0 +1,121 @@
+//! One of several instances leads: it does the background work.
+
+use std::time::{Duration, Instant};
+
+use test_support::cluster::Cluster;
+use test_support::trials;
+use test_support::trials::Trial;
+
+use crate::http::Request;
+use crate::place::Place;
+use crate::running::{Running, folder, until};
+
+/// How soon another instance leads.
+pub(crate) const TAKEN_OVER: Duration = Duration::from_secs(10);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![blocking:
+        one_of_several_leads_and_another_does_once_it_is_killed_or_stops,
+        an_instance_that_was_paused_no_longer_leads_and_does_no_harm,
+    ]
+}
+
+pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
+    trials![blocking: idle_instances_read_little_and_write_nothing]
+}
+
+/// True if an instance says that it leads.
+fn leads(running: &Running) -> bool {
+    let metrics = running.connect().sure(&Request::get("/metrics")).expect(200);
+    let line =
+        metrics.body.lines().find_map(|line| line.strip_prefix("subscription_http_clock_leads "));
+    line.unwrap() == "1"
+}
+
+pub(crate) fn leaders(instances: &[Running]) -> usize {
+    instances.iter().filter(|running| leads(running)).count()
+}
+
+/// Takes the leader out of the instances, once there is one.
+pub(crate) fn leader(instances: &mut Vec<Running>) -> Running {
+    until("one leads", || leaders(instances) == 1);
+    let nth = instances.iter().position(leads).unwrap();
+    instances.swap_remove(nth)
+}
+
+fn one_of_several_leads_and_another_does_once_it_is_killed_or_stops() {
+    let (place, folder) = (Place::schema(), folder());
+    let start = || Running::start(&folder, &place.url(), &["--database-connections", "4"]);
+    let mut instances: Vec<_> = (0..4).map(|_| start()).collect();
+
+    for is_killed in [true, false, true] {
+        let goes = leader(&mut instances);
+        if is_killed {
+            goes.kill();
+        } else {
+            goes.stop();
+        }
+        let begun = Instant::now();
+        until("another leads", || leaders(&instances) == 1);
+        let took = begun.elapsed();
+        println!("another instance leads after {took:?} (killed: {is_killed})");
+        assert!(took < TAKEN_OVER, "{took:?}");
+    }
+}
+
+fn an_instance_that_was_paused_no_longer_leads_and_does_no_harm() {
+    let (place, folder) = (Place::schema(), folder());
+    let start = || Running::start(&folder, &place.url(), &["--database-connections", "4"]);
+    let mut instances = vec![start(), start()];
+    let paused = leader(&mut instances);
+
+    paused.signal("STOP");
+    until("the other leads", || leaders(&instances) == 1);
+    paused.signal("CONT");
+
+    until("it notices", || !leads(&paused));
+    assert_eq!(leaders(&instances), 1);
+    for (nth, running) in instances.iter().chain([&paused]).enumerate() {
+        let slug = format!("plan-{nth}");
+        let plan = format!(r#"{{"name":"P","slug":"{slug}","price":1,"billing_cycle":"daily"}}"#);
+        running.connect().sure(&Request::post("/subscription-plans", &plan)).expect(201);
+    }
+    drop(instances);
+    until("it leads again", || leads(&paused));
+    let log = paused.stop();
+    assert!(!log.contains("\"ERROR\"") && log.contains("no longer leads"), "{log}");
+}
+
+fn idle_instances_read_little_and_write_nothing() {
+    const WATCHED: Duration = Duration::from_secs(8);
+    const READS_MAX: usize = 4;
+    let mut cluster =
+        Cluster::start_with(false, "-c log_min_messages=log -c log_statement=all").unwrap();
+    let folder = folder();
+    let instances: Vec<_> = (0..2).map(|_| Running::start(&folder, &cluster.url(), &[])).collect();
+    until("one leads", || leaders(&instances) == 1);
+    let (mut length, mut rests_since) = (cluster.log_len(), Instant::now());
+    let run = |line: &&str| line.contains("LOG:  execute ") || line.contains("LOG:  statement: ");
+    until("the start is over", || {
+        let log = cluster.log(length);
+        // Both try the lock every two seconds, also later.
+        if log.lines().filter(run).any(|line| !line.contains("pg_try_advisory_lock")) {
+            (length, rests_since) = (cluster.log_len(), Instant::now());
+        }
+        rests_since.elapsed() > Duration::from_secs(1)
+    });
+
+    let (length, begun) = (cluster.log_len(), Instant::now());
+    until("some time has passed", || begun.elapsed() >= WATCHED);
+
+    let log = cluster.log(length);
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    let statements = log.lines().filter(run).count();
+    println!("two idle instances: {statements} statements in {seconds} s");
+    assert!((1..=READS_MAX * seconds).contains(&statements), "{log}");
+    for word in ["INSERT", "UPDATE", "DELETE"] {
+        assert!(!log.contains(word), "{log}");
+    }
+    drop(instances);
+    cluster.stop();
+}

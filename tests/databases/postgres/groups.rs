@@ -1,0 +1,131 @@
+//! Many change sets in one call are one transaction.
+
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use subscription_core::store::{ChangeSet, PostgresOptions, PostgresStore, Record, StoreError};
+use subscription_core::{NewPayment, Payment, PaymentId, Store, Subscription, SystemRandomness};
+use test_support::cluster::fresh_schema;
+use test_support::trials;
+use test_support::trials::Trial;
+use uuid::Uuid;
+
+use super::shared;
+use crate::records::{plan, subscription};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        steps_of_the_clock_are_one_transaction,
+        a_value_that_moves_is_committed_by_itself,
+        rows_are_locked_in_the_order_of_their_keys,
+    ]
+}
+
+struct World {
+    store: Arc<PostgresStore>,
+    schema: String,
+    subscriptions: Vec<Subscription>,
+}
+
+impl World {
+    async fn with_subscriptions(count: usize) -> Self {
+        let schema = fresh_schema(shared()).await;
+        let store = PostgresOptions::url(shared()).unwrap().schema(&schema).open().await.unwrap();
+        let plan = plan("pro");
+        let subscriptions: Vec<_> = (0..count).map(|_| subscription(&plan)).collect();
+        let writes = subscriptions.iter().cloned().map(Record::from).collect();
+        store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+        Self { store: Arc::new(store), schema, subscriptions }
+    }
+
+    /// How many transactions wrote the subscriptions of this version.
+    async fn transactions(&self, version: i64) -> i64 {
+        let text = format!(
+            "SELECT count(DISTINCT xmin::text) FROM {}.subscriptions WHERE version = $1",
+            self.schema
+        );
+        let query = sqlx::query_scalar(AssertSqlSafe(text)).bind(version);
+        query.fetch_one(&mut connect().await).await.unwrap()
+    }
+}
+
+async fn connect() -> PgConnection {
+    PgConnection::connect(shared()).await.unwrap()
+}
+
+/// The next version of a subscription, and a payment for it.
+fn renewed(subscription: &Subscription) -> ChangeSet {
+    let renewed = Subscription { version: subscription.version.next(), ..subscription.clone() };
+    let (amount, currency) = ("19.90".parse().unwrap(), "EUR".parse().unwrap());
+    let now = subscription.created_at;
+    let new = NewPayment::new(subscription.id, amount, currency);
+    let id = PaymentId::new(now, &SystemRandomness).unwrap();
+    let paid = Payment::create(new, subscription.billing_cycle, id, now).unwrap();
+    ChangeSet { writes: vec![renewed.into(), paid.into()], ..ChangeSet::default() }
+}
+
+async fn steps_of_the_clock_are_one_transaction() {
+    let world = World::with_subscriptions(200).await;
+    let (first, last) = world.subscriptions.split_at(100);
+
+    let outcomes = world.store.commit_each(first.iter().map(renewed).collect()).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(world.transactions(2).await, 1);
+
+    // Those of the first call have another version by now.
+    let outcomes = world.store.commit_each(world.subscriptions.iter().map(renewed).collect()).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), last.len());
+    assert_eq!(world.transactions(2).await, 2);
+}
+
+/// An external id that is new to a subscription may be another one's: each set is judged after the others.
+async fn a_value_that_moves_is_committed_by_itself() {
+    let world = World::with_subscriptions(3).await;
+    let named = world.subscriptions.iter().map(|subscription| {
+        let external_subscription_id = Some("the same".parse().unwrap());
+        renewed(&Subscription { external_subscription_id, ..subscription.clone() })
+    });
+
+    let outcomes = world.store.commit_each(named.collect()).await;
+
+    assert!(
+        matches!(
+            outcomes.as_slice(),
+            [Ok(()), Err(StoreError::Taken(_)), Err(StoreError::Taken(_))]
+        ),
+        "{outcomes:?}"
+    );
+}
+
+/// A call that waits for one row holds the rows before it and none after it, whatever the order of its sets.
+async fn rows_are_locked_in_the_order_of_their_keys() {
+    let mut world = World::with_subscriptions(40).await;
+    let mut sets: Vec<_> = world.subscriptions.iter().map(renewed).collect();
+    sets.rotate_left(13);
+    world.subscriptions.sort_by_key(|subscription| subscription.id);
+    let [held, after @ ..] = world.subscriptions.get(20..).unwrap() else { panic!("none is held") };
+    let rows = format!("SELECT id FROM {}.subscriptions", world.schema);
+    let (mut holder, mut watcher) = (connect().await, connect().await);
+    let lock = AssertSqlSafe(format!("{rows} WHERE id = $1 FOR UPDATE"));
+    let mut holding = holder.begin().await.unwrap();
+    sqlx::query(lock).bind(held.id.uuid()).execute(&mut *holding).await.unwrap();
+    let text = "SELECT pg_backend_pid()";
+    let holder: i32 = sqlx::query_scalar(text).fetch_one(&mut *holding).await.unwrap();
+
+    let store = Arc::clone(&world.store);
+    let call = tokio::spawn(async move { store.commit_each(sets).await });
+    let text = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))";
+    let mut waiting = 0_i64;
+    while waiting == 0 {
+        tokio::task::yield_now().await;
+        let query = sqlx::query_scalar(text).bind(holder);
+        waiting = query.fetch_one(&mut watcher).await.unwrap();
+    }
+
+    let free = AssertSqlSafe(format!("{rows} ORDER BY id FOR UPDATE SKIP LOCKED"));
+    let free: Vec<Uuid> = sqlx::query_scalar(free).fetch_all(&mut watcher).await.unwrap();
+    assert_eq!(free, after.iter().map(|it| it.id.uuid()).collect::<Vec<_>>());
+    holding.rollback().await.unwrap();
+    assert!(call.await.unwrap().iter().all(Result::is_ok));
+    assert_eq!(world.transactions(2).await, 1);
+}

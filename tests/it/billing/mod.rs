@@ -1,0 +1,13 @@
+//! The rules of billing: pure functions, without service and store.
+
+mod creation;
+mod golden;
+mod grid;
+mod mirror;
+mod policy;
+mod properties;
+mod races;
+mod reports;
+mod ties;
+mod updates;
+mod verbs;

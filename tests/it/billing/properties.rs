@@ -1,0 +1,345 @@
+//! What holds for every life: random lives, whatever happens in them and however late the clock looks.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use subscription_core::billing::{Activation, AfterDunning, Policy};
+use subscription_core::{
+    Action, Amount, Bounded, Effective, Field, NewSubscription, PaymentChanges, PaymentStatus,
+    Quantity, StepKind, SubscriptionChanges, SubscriptionStatus, Timestamp,
+};
+use test_support::billing::{By, Life, days, hours, invariants};
+use test_support::service_world::{at, of};
+
+const START: &str = "2024-01-31T10:00:00Z";
+const CYCLES: [&str; 8] =
+    ["daily", "weekly", "P10D", "monthly", "monthly", "quarterly", "yearly", "one_time"];
+
+/// How a life begins.
+#[derive(Debug, Clone)]
+struct Birth {
+    cycle: &'static str,
+    cents: u32,
+    quantity: u64,
+    credit_cents: u32,
+    trial_days: Option<u64>,
+    starts_in_days: u64,
+    ends_in_days: Option<u64>,
+}
+
+/// What happens in a life. Numbers choose among what is there.
+#[derive(Debug, Clone)]
+enum Act {
+    Advance { hours: u64 },
+    Cancel(Option<Effective>),
+    Resume,
+    Pause { effective: Option<Effective>, days: Option<u64> },
+    Unschedule,
+    Report { nth: usize, status: PaymentStatus },
+    HardDecline { nth: usize },
+    Price { cents: u32 },
+    Quantity(u64),
+    Credit { cents: u32 },
+    Trial { days: u64 },
+    ResumeIn { days: u64 },
+}
+
+fn cents(cents: u32) -> Amount {
+    of(&format!("{}.{:02}", cents / 100, cents % 100))
+}
+
+fn births() -> impl Strategy<Value = Birth> {
+    (
+        prop::sample::select(&CYCLES[..]),
+        prop_oneof![1 => Just(0_u32), 9 => 1..20_000_u32],
+        1..20_u64,
+        prop_oneof![2 => Just(0_u32), 1 => 1..100_000_u32],
+        prop::option::weighted(0.4, 1..40_u64),
+        prop_oneof![3 => Just(0_u64), 1 => 1..40_u64],
+        prop::option::weighted(0.2, 41..400_u64),
+    )
+        .prop_map(
+            |(cycle, cents, quantity, credit_cents, trial_days, starts_in_days, ends_in_days)| {
+                Birth {
+                    cycle,
+                    cents,
+                    quantity,
+                    credit_cents,
+                    trial_days,
+                    starts_in_days,
+                    ends_in_days,
+                }
+            },
+        )
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    (any::<bool>(), any::<bool>(), 0..5_u64, any::<bool>()).prop_map(
+        |(expires, on_payment, max, reminds)| {
+            let policy = Policy::default().with_missed_periods_max(Bounded::new(max).unwrap());
+            let policy = if reminds { policy } else { policy.with_remind_before(None) };
+            let policy =
+                if expires { policy.with_after_dunning(AfterDunning::Expired) } else { policy };
+            if on_payment { policy.with_activation(Activation::OnPayment) } else { policy }
+        },
+    )
+}
+
+fn effective() -> impl Strategy<Value = Option<Effective>> {
+    prop::sample::select(vec![None, Some(Effective::Now), Some(Effective::PeriodEnd)])
+}
+
+fn acts() -> impl Strategy<Value = Act> {
+    let statuses: Vec<_> = PaymentStatus::all().collect();
+    prop_oneof![
+        8 => (0..60 * 24_u64).prop_map(|hours| Act::Advance { hours }),
+        1 => effective().prop_map(Act::Cancel),
+        3 => Just(Act::Resume),
+        2 => (effective(), prop::option::of(1..90_u64))
+            .prop_map(|(effective, days)| Act::Pause { effective, days }),
+        1 => Just(Act::Unschedule),
+        6 => (0..9_usize).prop_map(|nth| Act::Report { nth, status: PaymentStatus::Succeeded }),
+        4 => (0..9_usize).prop_map(|nth| Act::Report { nth, status: PaymentStatus::Failed }),
+        2 => (0..9_usize, prop::sample::select(statuses))
+            .prop_map(|(nth, status)| Act::Report { nth, status }),
+        1 => (0..9_usize).prop_map(|nth| Act::HardDecline { nth }),
+        1 => (0..20_000_u32).prop_map(|cents| Act::Price { cents }),
+        1 => (1..20_u64).prop_map(Act::Quantity),
+        1 => (0..50_000_u32).prop_map(|cents| Act::Credit { cents }),
+        1 => (1..40_u64).prop_map(|days| Act::Trial { days }),
+        1 => (1..40_u64).prop_map(|days| Act::ResumeIn { days }),
+    ]
+}
+
+impl Birth {
+    fn begin(&self, policy: Policy) -> Life {
+        let start = at(START).saturating_add(days(self.starts_in_days));
+        let describe = |new: &mut NewSubscription| {
+            new.price = Some(cents(self.cents));
+            new.quantity = Some(Quantity::new(self.quantity).unwrap());
+            new.credit = Some(cents(self.credit_cents));
+            new.starts_at = Some(start);
+            let after = |count: u64| start.saturating_add(days(count));
+            new.trial_ends_at = self.trial_days.map(after).map_or(Field::Null, Field::Value);
+            new.ends_at = self.ends_in_days.map(after);
+        };
+        Life::by(policy, self.cycle, START, describe).unwrap()
+    }
+}
+
+/// Lets something happen; what is refused changes nothing.
+fn happen(life: &mut Life, act: &Act) {
+    let (now, before) = (life.now, life.subscription.clone());
+    let later = |count: u64| now.saturating_add(days(count));
+    let changes = SubscriptionChanges::default();
+    let done = match *act {
+        Act::Advance { hours: count } => {
+            life.advance(hours(count));
+            return;
+        }
+        Act::Cancel(effective) => life.act(Action::Cancel(effective)),
+        Act::Resume => life.act(Action::Resume),
+        Act::Pause { effective, days } => {
+            life.act(Action::Pause { effective, resumes_at: days.map(later) })
+        }
+        Act::Unschedule => life.act(Action::Unschedule),
+        Act::Report { nth, status } => {
+            report(life, nth, PaymentChanges::status(status));
+            return;
+        }
+        Act::HardDecline { nth } => {
+            let next_attempt_at = Field::Null;
+            let status = PaymentChanges::status(PaymentStatus::Failed);
+            report(life, nth, PaymentChanges { next_attempt_at, ..status });
+            return;
+        }
+        Act::Price { cents: count } => {
+            life.update(SubscriptionChanges { price: cents(count).into(), ..changes })
+        }
+        Act::Quantity(count) => {
+            let quantity = Some(Quantity::new(count).unwrap());
+            life.update(SubscriptionChanges { quantity, ..changes })
+        }
+        Act::Credit { cents: count } => {
+            life.update(SubscriptionChanges { credit: Some(cents(count)), ..changes })
+        }
+        Act::Trial { days } => {
+            life.update(SubscriptionChanges { trial_ends_at: later(days).into(), ..changes })
+        }
+        Act::ResumeIn { days } => {
+            life.update(SubscriptionChanges { resumes_at: later(days).into(), ..changes })
+        }
+    };
+    if done.is_err() {
+        assert_eq!(life.subscription, before, "a refusal changes nothing");
+    }
+}
+
+/// Reports one of the last payments, if its lifecycle allows it.
+fn report(life: &mut Life, nth: usize, changes: PaymentChanges) {
+    let Some(nth) = life.payments.len().checked_sub(nth % life.payments.len().max(1) + 1) else {
+        return;
+    };
+    let payment = life.payments.get(nth).unwrap();
+    if payment.change(changes.clone(), life.now).is_ok() {
+        life.report(nth, changes);
+    }
+}
+
+fn sound(life: &Life) -> Result<(), TestCaseError> {
+    invariants::all(life).map_err(|broken| TestCaseError::fail(broken.to_string()))
+}
+
+/// Lives in which nothing goes wrong would keep every invariant as well.
+#[test]
+fn random_lives_meet_every_step_and_every_status() {
+    let mut runner = TestRunner::deterministic();
+    let lives = (births(), policies(), prop::collection::vec(acts(), 60));
+    let (mut steps, mut statuses) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..200 {
+        let (birth, policy, acts) = lives.new_tree(&mut runner).unwrap().current();
+        let mut life = birth.begin(policy);
+
+        for act in &acts {
+            happen(&mut life, act);
+        }
+
+        for write in &life.writes {
+            statuses.insert(write.after.status);
+            if let By::Step(kind, _) = write.by {
+                steps.insert(kind);
+            }
+        }
+    }
+
+    // A change of plan cannot be scheduled yet, and the policy of a life stays the same.
+    let rare = [StepKind::PlanChanged, StepKind::Corrected];
+    let expected: BTreeSet<_> =
+        StepKind::ALL.into_iter().filter(|kind| !rare.contains(kind)).collect();
+    assert_eq!(steps, expected);
+    assert_eq!(statuses, SubscriptionStatus::all().collect());
+}
+
+type Asked = (Timestamp, Option<Timestamp>, String, Timestamp);
+
+fn asked(life: &Life) -> Vec<Asked> {
+    let asked = |payment: &subscription_core::Payment| {
+        let asked = payment.asked.as_ref().unwrap();
+        (asked.period_start, asked.period_end, payment.amount.to_string(), asked.due_at)
+    };
+    life.payments.iter().map(asked).collect()
+}
+
+proptest! {
+    #[test]
+    fn random_lives_keep_every_invariant(
+        birth in births(),
+        policy in policies(),
+        acts in prop::collection::vec(acts(), 1..60),
+    ) {
+        let mut life = birth.begin(policy);
+        sound(&life)?;
+
+        for act in &acts {
+            happen(&mut life, act);
+            sound(&life)?;
+        }
+    }
+
+    #[test]
+    fn late_is_punctual(
+        birth in births(),
+        paid in any::<bool>(),
+        until in 1..800_u64,
+        splits in prop::collection::vec(1..60 * 24_u64, 1..40),
+    ) {
+        let policy = Policy::default().with_missed_periods_max(Bounded::new(366).unwrap());
+        let end = at(START).saturating_add(days(until.min(366)));
+        let drive = |steps: &mut dyn Iterator<Item = u64>| {
+            let mut life = birth.begin(policy.clone());
+            for step in steps {
+                let next = life.now.saturating_add(hours(step)).min(end);
+                life.advance_to(next);
+                if paid {
+                    life.pay();
+                }
+            }
+            life.advance_to(end);
+            life
+        };
+
+        let at_once = drive(&mut std::iter::empty());
+
+        for late in [
+            drive(&mut std::iter::repeat_n(24, 366)),
+            drive(&mut std::iter::repeat_n(11 * 24, 34)),
+            drive(&mut splits.iter().copied()),
+        ] {
+            prop_assert_eq!(asked(&late), asked(&at_once));
+            prop_assert_eq!(late.status(), at_once.status());
+            prop_assert_eq!(late.subscription.renews_at, at_once.subscription.renews_at);
+        }
+    }
+
+    #[test]
+    fn a_price_times_a_quantity_asks_what_their_product_asks(
+        birth in births(),
+        acts in prop::collection::vec(acts(), 1..40),
+    ) {
+        let priced = |act: &&Act| !matches!(act, Act::Price { .. } | Act::Quantity(_));
+        let product = birth.cents * u32::try_from(birth.quantity).unwrap();
+        let whole = Birth { cents: product, quantity: 1, ..birth.clone() };
+        let (mut apart, mut whole) =
+            (birth.begin(Policy::default()), whole.begin(Policy::default()));
+
+        for act in acts.iter().filter(priced) {
+            happen(&mut apart, act);
+            happen(&mut whole, act);
+        }
+
+        prop_assert_eq!(asked(&apart), asked(&whole));
+    }
+
+    #[test]
+    fn silence_changes_nothing(birth in births(), gaps in prop::collection::vec(1..60_u64, 1..30)) {
+        let mut life = birth.begin(Policy::default());
+        for gap in gaps {
+            life.advance(days(gap));
+            let status = life.status();
+            let expected = match life.now {
+                now if birth.ends_in_days.is_some_and(|end| {
+                    now >= life.subscription.starts_at.saturating_add(days(end))
+                }) => SubscriptionStatus::Expired,
+                now if now < life.subscription.starts_at => SubscriptionStatus::Pending,
+                now if life.subscription.trial_ends_at().is_some_and(|end| now < end) => {
+                    SubscriptionStatus::OnTrial
+                }
+                _ => SubscriptionStatus::Active,
+            };
+            prop_assert_eq!(status, expected);
+        }
+    }
+
+    #[test]
+    fn the_timeline_is_what_happens_if_all_is_paid(birth in births(), on_payment in any::<bool>()) {
+        let activation = if on_payment { Activation::OnPayment } else { Activation::AtStart };
+        let policy = Policy::default().with_activation(activation);
+        let mut life = birth.begin(policy.clone());
+        let end = at(START).saturating_add(days(120));
+        let foretold: Vec<_> =
+            subscription_core::billing::steps(life.subscription.clone(), &policy, end)
+                .map(|step| format!("{} {}", &step.at.to_string()[..10], step.kind))
+                .collect();
+        let before = life.steps().len();
+
+        life.pay();
+        while let Some(next) = life.next_due().filter(|next| *next <= end) {
+            life.advance_to(next);
+            life.pay();
+        }
+
+        prop_assert_eq!(&life.steps()[before..], &foretold);
+    }
+}

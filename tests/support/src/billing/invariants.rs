@@ -1,0 +1,308 @@
+//! Invariants of the life of a subscription that the clock bills. They read writes and payments alone.
+//!
+//! | invariant | says |
+//! | --- | --- |
+//! | [`periods_tile`] | a period starts where the last one ended, unless periods were skipped, or it was restarted |
+//! | [`no_period_is_asked_twice`] | no period start has two live initial or renewal payments |
+//! | [`every_period_is_asked_for`] | for price x quantity less the credit used, or not at all if that is 0 |
+//! | [`money_adds_up`] | asked + credit used = value of the periods; credit = given - used |
+//! | [`on_the_grid`] | a period starts at the anchor and a number of cycles, and is one cycle long |
+//! | [`skips_are_bounded`] | a catch-up asks for at most the maximum and the running period |
+//! | [`nothing_due_rests`] | no step is due |
+//! | [`next_action_is_true`] | the stored moment is the computed one; versions, times and access are right |
+//! | [`behind_means_past_due`] | a payment is behind: not active; past due: a payment is behind |
+//! | [`no_asking_while_off`] | a renewal is asked for in `active` only |
+//! | [`ended_means_ended`] | no step and no payment after `expired` |
+//! | [`reminders_come_once`] | one for each renewal, and before it |
+
+use std::collections::BTreeSet;
+
+use rust_decimal::Decimal;
+use subscription_core::billing::{Policy, next_action_at, step};
+use subscription_core::events::Change;
+use subscription_core::payments::PaymentKind;
+use subscription_core::{
+    Ask, BillingCycle, Payment, StepKind, Subscription, SubscriptionStatus, Timestamp,
+};
+
+use super::life::{By, Life, Write};
+use crate::simulation::invariants::Broken;
+
+type Verdict = Result<(), Broken>;
+
+/// Every invariant of a life.
+pub fn all(life: &Life) -> Verdict {
+    let Life { writes, payments, policy, .. } = life;
+    periods_tile(writes)?;
+    no_period_is_asked_twice(payments)?;
+    every_period_is_asked_for(writes)?;
+    money_adds_up(writes, payments)?;
+    on_the_grid(writes)?;
+    skips_are_bounded(writes, policy)?;
+    nothing_due_rests(&life.subscription, policy, life.now)?;
+    next_action_is_true(writes, policy)?;
+    behind_means_past_due(&life.subscription, payments)?;
+    no_asking_while_off(writes)?;
+    ended_means_ended(writes)?;
+    reminders_come_once(writes)
+}
+
+fn broken(invariant: &'static str, detail: &impl std::fmt::Debug) -> Verdict {
+    Err(Broken::new(invariant, format!("{detail:#?}")))
+}
+
+fn period_start(subscription: &Subscription) -> Option<Timestamp> {
+    subscription.billing.as_ref().and_then(|billing| billing.current_period_start)
+}
+
+fn credit(subscription: &Subscription) -> Decimal {
+    subscription.credit().unwrap_or_default().value()
+}
+
+/// Price times quantity.
+fn value(subscription: &Subscription) -> Decimal {
+    subscription.price().unwrap().value() * Decimal::from(subscription.quantity.get())
+}
+
+/// The writes that start a period or a trial.
+fn starts(writes: &[Write]) -> impl Iterator<Item = &Write> {
+    writes.iter().filter(|write| {
+        let before = write.before.as_ref().and_then(period_start);
+        period_start(&write.after).is_some_and(|start| Some(start) != before)
+    })
+}
+
+/// The writes that start a period that is to be paid: not a trial, nor the running period of an import.
+fn paid_starts(writes: &[Write]) -> impl Iterator<Item = (&Write, Timestamp)> {
+    starts(writes)
+        .filter(|write| write.after.status != SubscriptionStatus::OnTrial)
+        .filter(|write| write.by != By::Create || write.ask.is_some())
+        .map(|write| (write, period_start(&write.after).unwrap()))
+}
+
+pub fn periods_tile(writes: &[Write]) -> Verdict {
+    let mut expected = None;
+    let mut last_start = None;
+    for write in writes {
+        let start = period_start(&write.after);
+        if start != last_start {
+            let fits = expected.is_none() || start == expected;
+            if !fits || start <= last_start {
+                return broken("periods_tile", &(expected, write));
+            }
+            last_start = start;
+            expected = write.after.renews_at;
+            continue;
+        }
+        // The end of the running period moves only with an event that says so.
+        let skipped = matches!(write.change, Change::PeriodsSkipped { .. });
+        let restarted =
+            write.before.as_ref().is_some_and(|it| it.anchor_at != write.after.anchor_at);
+        let trial_moved = write
+            .before
+            .as_ref()
+            .is_some_and(|it| it.trial_ends_at() != write.after.trial_ends_at());
+        if skipped || restarted || trial_moved {
+            let back = write.after.renews_at < expected && !trial_moved;
+            if back || (skipped && !skips_whole_periods(write)) {
+                return broken("periods_tile", &(expected, write));
+            }
+            expected = write.after.renews_at;
+        } else if start.is_some() && write.after.renews_at != expected {
+            return broken("periods_tile", &(expected, write));
+        }
+    }
+    Ok(())
+}
+
+/// True if as many periods as the event says lie between the renewals.
+fn skips_whole_periods(write: &Write) -> bool {
+    let (Change::PeriodsSkipped { count }, Some(before)) = (&write.change, &write.before) else {
+        return false;
+    };
+    let mut at = before.renews_at;
+    for _ in 0..*count {
+        at = at.and_then(|at| before.schedule().next_after(at));
+    }
+    at == write.after.renews_at
+}
+
+pub fn no_period_is_asked_twice(payments: &[Payment]) -> Verdict {
+    let mut seen = BTreeSet::new();
+    for payment in payments {
+        if payment.claimed_period().is_some_and(|start| !seen.insert(start)) {
+            return broken("no_period_is_asked_twice", payment);
+        }
+    }
+    Ok(())
+}
+
+pub fn every_period_is_asked_for(writes: &[Write]) -> Verdict {
+    for (write, start) in paid_starts(writes) {
+        let Write { after, ask, .. } = write;
+        let credit_before = write.before.as_ref().map_or(Decimal::ZERO, credit);
+        let value = value(after);
+        let used = if write.before.is_some() { credit_before.min(value) } else { Decimal::ZERO };
+        let asked = |ask: &Ask| {
+            ask.amount.value() + used == value
+                && ask.value.value() == value
+                && ask.amount.fraction_digits() == ask.currency.digits()
+                && (ask.period_start, ask.period_end) == (start, after.renews_at)
+                && (ask.due_at, ask.cycle) == (start, after.billing_cycle)
+        };
+        let right = match ask {
+            Some(ask) if write.before.is_none() => {
+                ask.amount.value() <= value && ask.period_start == start
+            }
+            Some(ask) => asked(ask) && value > used,
+            None => value == used,
+        };
+        let period_value = after.billing.as_ref().unwrap().period_value;
+        if !right || period_value.value() != value {
+            return broken("every_period_is_asked_for", write);
+        }
+    }
+    let asks = writes.iter().filter(|write| write.ask.is_some()).count();
+    let of_periods = paid_starts(writes).filter(|(write, _)| write.ask.is_some()).count();
+    if asks != of_periods {
+        return broken("every_period_is_asked_for", &(asks, of_periods));
+    }
+    Ok(())
+}
+
+pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
+    let asked: Decimal = payments.iter().map(|payment| payment.amount.value()).sum();
+    let (mut values, mut used) = (Decimal::ZERO, Decimal::ZERO);
+    for write in writes {
+        let is_start = paid_starts(std::slice::from_ref(write)).next().is_some();
+        if is_start {
+            values += value(&write.after);
+        }
+        let before = match &write.before {
+            Some(before) => credit(before),
+            // A credit that was sent at creation is what is left and what was used at once.
+            None => credit(&write.after) + used_at_once(write),
+        };
+        let less = before - credit(&write.after);
+        if is_start {
+            used += less;
+        } else if write.by != By::Update && !less.is_zero() {
+            return broken("money_adds_up", write);
+        }
+    }
+    if asked + used != values || used < Decimal::ZERO {
+        return broken("money_adds_up", &(asked, used, values));
+    }
+    Ok(())
+}
+
+fn used_at_once(write: &Write) -> Decimal {
+    write.ask.as_ref().map_or(Decimal::ZERO, |ask| ask.value.value() - ask.amount.value())
+}
+
+pub fn on_the_grid(writes: &[Write]) -> Verdict {
+    for write in starts(writes) {
+        let (after, start) = (&write.after, period_start(&write.after).unwrap());
+        let is_first = start == after.starts_at;
+        if !is_first && after.billing_cycle != BillingCycle::ONE_TIME {
+            let anchor = after.anchor_at.unwrap_or(after.starts_at);
+            let on_grid = after.schedule().starts_at(start) && anchor <= start;
+            let whole = after.renews_at == after.schedule().next_after(start);
+            if !on_grid || !whole {
+                return broken("on_the_grid", write);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn skips_are_bounded(writes: &[Write], policy: &Policy) -> Verdict {
+    let max = usize::try_from(policy.missed_periods_max.get()).unwrap();
+    let mut rounds: Vec<Vec<&Write>> = Vec::new();
+    for write in writes {
+        match rounds.last_mut() {
+            Some(round) if round.first().is_some_and(|it| it.round == write.round) => {
+                round.push(write);
+            }
+            _ => rounds.push(vec![write]),
+        }
+    }
+    for round in rounds {
+        let started = |write: &&&Write| matches!(write.by, By::Step(StepKind::PeriodStarted, _));
+        if round.iter().filter(started).count() > max + 1 {
+            return broken("skips_are_bounded", &round);
+        }
+    }
+    Ok(())
+}
+
+pub fn nothing_due_rests(subscription: &Subscription, policy: &Policy, now: Timestamp) -> Verdict {
+    let due = step(subscription, policy, now);
+    let looked_at = subscription.next_action_at().is_some_and(|at| at <= now);
+    if due.is_some() || looked_at { broken("nothing_due_rests", &(due, now)) } else { Ok(()) }
+}
+
+pub fn next_action_is_true(writes: &[Write], policy: &Policy) -> Verdict {
+    for write in writes {
+        let Write { before, after, now, .. } = write;
+        let stored = after.next_action_at();
+        let versions = before.as_ref().is_none_or(|before| {
+            after.version == before.version.next()
+                && after.updated_at == before.updated_at.max(*now)
+        });
+        let right = stored == next_action_at(after, policy)
+            && after.is_active == after.is_active_at(*now)
+            && versions;
+        if !right {
+            return broken("next_action_is_true", write);
+        }
+    }
+    Ok(())
+}
+
+pub fn behind_means_past_due(subscription: &Subscription, payments: &[Payment]) -> Verdict {
+    let behind = payments.iter().any(Payment::is_behind);
+    let is = |status| subscription.status == status;
+    let right =
+        if behind { !is(SubscriptionStatus::Active) } else { !is(SubscriptionStatus::PastDue) };
+    if right { Ok(()) } else { broken("behind_means_past_due", &(subscription, payments)) }
+}
+
+pub fn no_asking_while_off(writes: &[Write]) -> Verdict {
+    for write in writes {
+        let renews = write.ask.as_ref().is_some_and(|ask| ask.kind == PaymentKind::Renewal);
+        if renews && write.after.status != SubscriptionStatus::Active {
+            return broken("no_asking_while_off", write);
+        }
+    }
+    Ok(())
+}
+
+pub fn ended_means_ended(writes: &[Write]) -> Verdict {
+    for write in writes {
+        let ended = write
+            .before
+            .as_ref()
+            .is_some_and(|before| before.status == SubscriptionStatus::Expired);
+        let acts = matches!(write.by, By::Step(..)) || write.ask.is_some();
+        if ended && (acts || write.after.status != SubscriptionStatus::Expired) {
+            return broken("ended_means_ended", write);
+        }
+    }
+    Ok(())
+}
+
+pub fn reminders_come_once(writes: &[Write]) -> Verdict {
+    let mut seen = BTreeSet::new();
+    for write in writes {
+        let (Change::TrialWillEnd { trial_ends_at: at }
+        | Change::RenewalUpcoming { renews_at: at }) = write.change
+        else {
+            continue;
+        };
+        if !seen.insert(at) || write.now >= at || write.after.renews_at != Some(at) {
+            return broken("reminders_come_once", write);
+        }
+    }
+    Ok(())
+}

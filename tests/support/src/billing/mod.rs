@@ -1,0 +1,7 @@
+//! One subscription that the clock bills, driven by the pure rules alone, and the invariants of its life.
+
+pub mod invariants;
+pub mod life;
+pub mod races;
+
+pub use life::{By, Life, Write, days, hours};

@@ -1,0 +1,214 @@
+//! Races between the clock and those who use the service, over one store or several instances of it.
+
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use subscription_core::billing::{Billing, Policy};
+use subscription_core::store::PaymentQuery;
+use subscription_core::{
+    Action, BillingCycle, Clock as _, Conflict, Effective, Error, ManualClock, NewPlan,
+    NewSubscription, OneLivePer, Payment, PaymentChanges, PaymentStatus, Plan, Store, Subscription,
+    SubscriptionService, SubscriptionStatus, SystemRandomness, UserId,
+};
+use tokio::task::JoinSet;
+
+/// Subscriptions of one round.
+const SUBSCRIPTIONS: usize = 24;
+
+/// Instances of the service with one clock, and a monthly plan.
+struct Instances {
+    clock: ManualClock,
+    billings: Vec<Billing>,
+    plan: Arc<Plan>,
+}
+
+impl Instances {
+    async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
+        let clock = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
+        let billing = |store: &Arc<dyn Store>| {
+            let service = SubscriptionService::builder(Arc::clone(store))
+                .clock(clock.clone())
+                .pause(|span| Box::pin(tokio::time::sleep(span)))
+                .one_live_per(OneLivePer::User)
+                .build();
+            Billing::new(service, Policy::default())
+        };
+        let billings: Vec<_> = stores.iter().map(billing).collect();
+        let slug = format!("race-{nth}").parse().unwrap();
+        let plan = NewPlan::new(
+            "Pro".parse().unwrap(),
+            slug,
+            "10".parse().unwrap(),
+            BillingCycle::MONTHLY,
+        );
+        let plan = NewPlan { currency: Some("USD".parse().unwrap()), ..plan };
+        let plan = billings[0].service().create_plan(plan).await.unwrap();
+        Self { clock, billings, plan }
+    }
+
+    /// The instance of a number.
+    fn billing(&self, nth: usize) -> Billing {
+        self.billings[nth % self.billings.len()].clone()
+    }
+
+    fn user(&self) -> UserId {
+        UserId::new(self.clock.now(), &SystemRandomness).unwrap()
+    }
+
+    /// Subscriptions that are due for renewal, with their first payment as `status`.
+    async fn due(&self, status: PaymentStatus) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
+        let service = self.billings[0].service();
+        let mut due = Vec::new();
+        for _ in 0..SUBSCRIPTIONS {
+            let new = NewSubscription::new(self.user(), self.plan.id);
+            let made = service.create_subscription(new).await.unwrap();
+            let first = self.payments(&made).await.remove(0);
+            let report = PaymentChanges::status(status);
+            let first = service.update_payment(first.id, report).await.unwrap();
+            due.push((made, first));
+        }
+        let renewal = due.first().and_then(|(made, _)| made.renews_at).unwrap();
+        self.clock.set(renewal.saturating_add(Duration::from_secs(1)));
+        due
+    }
+
+    async fn payments(&self, of: &Subscription) -> Vec<Arc<Payment>> {
+        self.billings[0].service().payments(PaymentQuery::of(of.id)).await.unwrap().items
+    }
+
+    /// Advances every instance, beside the other tasks.
+    fn advance(&self, tasks: &mut JoinSet<()>) {
+        for billing in &self.billings {
+            let billing = billing.clone();
+            tasks.spawn(async move { while billing.advance(7).await.unwrap().more {} });
+        }
+    }
+
+    /// Runs all tasks to their end, and then the clock until nothing is due.
+    async fn finish(&self, mut tasks: JoinSet<()>) {
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+        while self.billings[0].advance(1_000).await.unwrap().steps > 0 {}
+    }
+
+    /// Checks that no period is asked for twice, and returns the subscription and its payments.
+    async fn checked(&self, of: &Subscription) -> (Arc<Subscription>, Vec<Arc<Payment>>) {
+        let payments = self.payments(of).await;
+        let mut starts = BTreeSet::new();
+        for start in payments.iter().filter_map(|payment| payment.claimed_period()) {
+            assert!(starts.insert(start), "{start} twice: {payments:?}");
+        }
+        (self.billings[0].service().subscription(of.id).await.unwrap(), payments)
+    }
+}
+
+/// Runs every race so many times.
+pub async fn all(stores: Vec<Arc<dyn Store>>, rounds: usize) {
+    for round in 0..rounds {
+        cancel_against_renew(&stores, 4 * round).await;
+        report_against_renew(&stores, 4 * round + 1).await;
+        retry_against_retry(&stores, 4 * round + 2).await;
+        two_creates_of_one_user(&stores, 4 * round + 3).await;
+    }
+}
+
+/// Whoever is first: a subscription that is cancelled at once has no open payment.
+async fn cancel_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
+    let world = Instances::over(stores, nth).await;
+    let due = world.due(PaymentStatus::Succeeded).await;
+
+    let mut tasks = JoinSet::new();
+    world.advance(&mut tasks);
+    for (nth, (held, _)) in due.iter().enumerate() {
+        let (billing, id) = (world.billing(nth), held.id);
+        tasks.spawn(async move {
+            let cancel = Action::Cancel(Some(Effective::Now));
+            billing.service().act(id, cancel).await.unwrap();
+        });
+    }
+    world.finish(tasks).await;
+
+    for (held, _) in &due {
+        let (now, payments) = world.checked(held).await;
+        assert_eq!(now.status, SubscriptionStatus::Expired);
+        assert!(payments.iter().all(|payment| !payment.is_open()), "{now:?}: {payments:?}");
+    }
+}
+
+/// The failure of the first payment and the renewal: behind means past due, and nothing is asked for then.
+async fn report_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
+    let world = Instances::over(stores, nth).await;
+    let due = world.due(PaymentStatus::Pending).await;
+
+    let mut tasks = JoinSet::new();
+    world.advance(&mut tasks);
+    for (nth, (_, first)) in due.iter().enumerate() {
+        let (billing, id) = (world.billing(nth), first.id);
+        tasks.spawn(async move {
+            let failed = PaymentChanges::status(PaymentStatus::Failed);
+            billing.service().update_payment(id, failed).await.unwrap();
+        });
+    }
+    world.finish(tasks).await;
+
+    for (held, first) in &due {
+        let (now, payments) = world.checked(held).await;
+        assert_eq!(now.status, SubscriptionStatus::PastDue, "{payments:?}");
+        let first = payments.iter().find(|payment| payment.id == first.id).unwrap();
+        assert_eq!(first.status, PaymentStatus::Failed);
+        // The renewal came first and asked for its period, or the failure did and stopped it.
+        assert!(payments.len() <= 2, "{payments:?}");
+    }
+}
+
+/// A retry by the schedule, on every instance, and one by hand: one attempt each at most.
+async fn retry_against_retry(stores: &[Arc<dyn Store>], nth: usize) {
+    let world = Instances::over(stores, nth).await;
+    let due = world.due(PaymentStatus::Failed).await;
+
+    let mut tasks = JoinSet::new();
+    world.advance(&mut tasks);
+    for (nth, (_, first)) in due.iter().enumerate() {
+        let (billing, id) = (world.billing(nth), first.id);
+        tasks.spawn(async move {
+            billing.retry_payment(id, None, None).await.unwrap();
+        });
+    }
+    world.finish(tasks).await;
+
+    for (held, first) in &due {
+        let (_, payments) = world.checked(held).await;
+        let first = payments.iter().find(|payment| payment.id == first.id).unwrap();
+        assert_eq!((first.status, first.attempt()), (PaymentStatus::Pending, Some(2)));
+    }
+}
+
+/// Of two subscriptions of one user at once, one is made where one may be live.
+async fn two_creates_of_one_user(stores: &[Arc<dyn Store>], nth: usize) {
+    let world = Instances::over(stores, nth).await;
+    for _ in 0..SUBSCRIPTIONS / 4 {
+        let user = world.user();
+        let mut tasks = JoinSet::new();
+        for nth in 0..4 {
+            let (billing, plan) = (world.billing(nth), world.plan.id);
+            tasks.spawn(async move {
+                billing.service().create_subscription(NewSubscription::new(user, plan)).await
+            });
+        }
+
+        let mut made = 0;
+        while let Some(done) = tasks.join_next().await {
+            match done.unwrap() {
+                Ok(_) => made += 1,
+                Err(Error::Conflict(Conflict::Taken { .. })) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+
+        assert_eq!(made, 1);
+    }
+}

@@ -1,0 +1,256 @@
+//! Rules of billing with one fault, to see that the simulation notices.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "a fault is planted in one place")]
+
+use std::time::Duration;
+
+use subscription_core::billing::{BillingRules, Policy, next_action_at};
+use subscription_core::{
+    Action, Amount, Bounded, Error, ManagedBy, Others, Outcome, PaymentStatus, Plan, Report,
+    Reported, Rules, Step, StepKind, Subscription, SubscriptionStatus, Timestamp,
+};
+
+use crate::simulation::broken::Breakage;
+
+/// A fault in the rules of billing, or in the store below them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A payment is for the period before, and the store accepts a second one for it.
+    AsksForThePeriodBefore,
+    /// A renewal is not asked for.
+    ForgetsToAsk,
+    /// One unit is asked for, whatever the quantity.
+    IgnoresQuantity,
+    /// The credit is gone after a failed payment.
+    LosesCredit,
+    /// A period lasts an hour too long.
+    EndsOffTheGrid,
+    /// Periods are skipped without an event that says so.
+    SkipsInSilence,
+    /// All missed periods are asked for.
+    SkipsNothing,
+    /// Every missed period is skipped.
+    SkipsEverything,
+    /// Nobody is reminded, and the subscription stays due.
+    NeverReminds,
+    /// The next step is stored an hour too late.
+    LooksLate,
+    /// Verbs leave access as it is.
+    KeepsAccess,
+    /// A failed payment changes nothing.
+    IgnoresFailures,
+    /// Periods go on while a payment is behind.
+    RenewsWhilePastDue,
+    /// A payment is tried again an hour too late.
+    RetriesLate,
+    /// A subscription falls behind though no payment has failed.
+    FallsBehindInSilence,
+    /// An expired subscription takes steps.
+    ActsAfterTheEnd,
+    /// A step that was decided before a cancel is written after it.
+    IgnoresVersions,
+    /// A subscription that is cancelled at once keeps its open payments.
+    LeavesPaymentsOpen,
+    /// A subscription that is released stays due, and takes steps.
+    StepsForCallers,
+    /// Events are stored twice.
+    RepeatsEvents,
+    /// The same reminder is sent again and again.
+    RemindsTwice,
+}
+
+impl Fault {
+    /// The breakage of the store above the record of its commits.
+    pub fn breakage(self) -> Option<Breakage> {
+        match self {
+            Self::IgnoresVersions => Some(Breakage::IgnoresVersions),
+            Self::RepeatsEvents => Some(Breakage::RepeatsEvents),
+            _ => None,
+        }
+    }
+}
+
+/// The rules of billing with one fault.
+#[derive(Debug)]
+pub struct BrokenRules {
+    rules: BillingRules,
+    policy: Policy,
+    fault: Fault,
+}
+
+impl BrokenRules {
+    pub fn new(policy: &Policy, fault: Fault) -> Self {
+        let missed = match fault {
+            Fault::SkipsNothing => 366,
+            Fault::SkipsEverything => 0,
+            _ => policy.missed_periods_max.get(),
+        };
+        let missed = Bounded::new(missed).expect("at most 366");
+        let followed = policy.clone().with_missed_periods_max(missed);
+        Self { rules: BillingRules::new(followed), policy: policy.clone(), fault }
+    }
+
+    fn asking(&self, mut outcome: Outcome) -> Outcome {
+        let price = outcome.subscription.price();
+        if let (Fault::IgnoresQuantity, Some(ask), Some(price)) =
+            (self.fault, &mut outcome.ask, price)
+        {
+            (ask.amount, ask.value) = (price, price);
+        }
+        outcome
+    }
+
+    /// The step of an expired subscription.
+    fn step_after_the_end(before: &Subscription, now: Timestamp) -> Step {
+        let mut next = before.clone();
+        (next.version, next.updated_at) = (before.version.next(), now);
+        let change = before.change_to(&next);
+        Step { at: now, kind: StepKind::Corrected, outcome: Outcome::of(next, change) }
+    }
+
+    /// The subscription as the broken rules see it.
+    fn seen(&self, subscription: &Subscription) -> Subscription {
+        let mut seen = subscription.clone();
+        match self.fault {
+            Fault::RenewsWhilePastDue if seen.status == SubscriptionStatus::PastDue => {
+                seen.status = SubscriptionStatus::Active;
+            }
+            Fault::StepsForCallers => seen.managed_by = ManagedBy::Clock,
+            _ => {}
+        }
+        seen
+    }
+
+    fn break_step(&self, before: &Subscription, kind: StepKind, outcome: &mut Outcome) {
+        let next = &mut outcome.subscription;
+        let Some(billing) = &mut next.billing else { return };
+        match (self.fault, kind) {
+            (Fault::AsksForThePeriodBefore, StepKind::PeriodStarted) => {
+                let start = before.current_period_start();
+                if let Some((ask, start)) = outcome.ask.as_mut().zip(start) {
+                    ask.period_start = start;
+                }
+            }
+            (Fault::ForgetsToAsk, StepKind::PeriodStarted) => outcome.ask = None,
+            (Fault::EndsOffTheGrid, StepKind::PeriodStarted) => {
+                next.renews_at = next.renews_at.map(an_hour_after);
+            }
+            (Fault::SkipsInSilence, StepKind::PeriodsSkipped) => {
+                outcome.change = before.change_to(next);
+            }
+            (Fault::RenewsWhilePastDue, _) if before.status == SubscriptionStatus::PastDue => {
+                next.status = before.status;
+            }
+            (Fault::FallsBehindInSilence, StepKind::Reminded)
+                if next.status == SubscriptionStatus::Active =>
+            {
+                next.status = SubscriptionStatus::PastDue;
+                outcome.change = before.change_to(next);
+            }
+            (Fault::StepsForCallers, _) => next.managed_by = before.managed_by,
+            (Fault::RemindsTwice, StepKind::Reminded) => billing.reminded_for = None,
+            _ => {}
+        }
+        let next_action_at = next_action_at(next, &self.policy);
+        if let Some(billing) = &mut next.billing {
+            let late = self.fault == Fault::LooksLate;
+            billing.next_action_at =
+                next_action_at.map(|at| if late { an_hour_after(at) } else { at });
+        }
+    }
+}
+
+fn an_hour_after(at: Timestamp) -> Timestamp {
+    at.saturating_add(Duration::from_hours(1))
+}
+
+impl Rules for BrokenRules {
+    fn bills(&self) -> bool {
+        true
+    }
+
+    fn create(
+        &self,
+        made: Subscription,
+        imported: bool,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<Outcome, Error> {
+        Ok(self.asking(self.rules.create(made, imported, plan, now)?))
+    }
+
+    fn change(
+        &self,
+        before: &Subscription,
+        after: Subscription,
+        now: Timestamp,
+    ) -> Result<Outcome, Error> {
+        let mut outcome = self.rules.change(before, after, now)?;
+        if self.fault == Fault::StepsForCallers
+            && let Some(billing) = &mut outcome.subscription.billing
+        {
+            billing.next_action_at = billing.next_action_at.or(before.next_action_at());
+        }
+        Ok(outcome)
+    }
+
+    fn act(
+        &self,
+        subscription: &Subscription,
+        action: Action,
+        now: Timestamp,
+    ) -> Result<Option<Outcome>, Error> {
+        let mut acted = self.rules.act(subscription, action, now)?;
+        if let Some(outcome) = &mut acted {
+            match self.fault {
+                Fault::KeepsAccess => outcome.subscription.is_active = subscription.is_active,
+                Fault::LeavesPaymentsOpen => outcome.cancels_open_payments = false,
+                _ => {}
+            }
+        }
+        Ok(acted)
+    }
+
+    fn report(
+        &self,
+        report: Report<'_>,
+        subscription: &Subscription,
+        others: Others,
+        now: Timestamp,
+    ) -> Reported {
+        let mut reported = self.rules.report(report, subscription, others, now);
+        if reported.payment.status != PaymentStatus::Failed {
+            return reported;
+        }
+        match self.fault {
+            Fault::IgnoresFailures => reported.subscription = None,
+            Fault::LosesCredit => {
+                let moved = reported.subscription.as_mut();
+                if let Some(billing) = moved.and_then(|moved| moved.subscription.billing.as_mut()) {
+                    billing.credit = Amount::ZERO;
+                }
+            }
+            Fault::RetriesLate => {
+                if let Some(asked) = &mut reported.payment.asked {
+                    asked.next_attempt_at = asked.next_attempt_at.map(an_hour_after);
+                }
+            }
+            _ => {}
+        }
+        reported
+    }
+
+    fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step> {
+        let expired = subscription.status == SubscriptionStatus::Expired;
+        if self.fault == Fault::ActsAfterTheEnd && expired {
+            return Some(Self::step_after_the_end(subscription, now));
+        }
+        let mut step = self.rules.step(&self.seen(subscription), now)?;
+        if self.fault == Fault::NeverReminds && step.kind == StepKind::Reminded {
+            return None;
+        }
+        self.break_step(subscription, step.kind, &mut step.outcome);
+        step.outcome = self.asking(step.outcome);
+        Some(step)
+    }
+}

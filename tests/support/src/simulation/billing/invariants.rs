@@ -1,0 +1,440 @@
+//! The invariants of billing, each a function over the life of one subscription.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "an invariant is about few kinds of change")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use subscription_core::billing::{Policy, next_action_at};
+use subscription_core::events::Change;
+use subscription_core::{
+    Amount, BillingCycle, ManagedBy, Payment, PaymentKind, PaymentStatus, Phase,
+    SubscriptionStatus, Timestamp,
+};
+
+use super::life::{Life, Written};
+use crate::simulation::invariants::Broken;
+
+/// Checked where the clock has advanced.
+pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
+
+type Invariant = fn(&Life, &Policy) -> Result<(), String>;
+
+/// Every invariant that one life shows.
+pub const ALL: [(&str, Invariant); 17] = [
+    ("periods_tile", periods_tile),
+    ("no_period_asked_twice", no_period_asked_twice),
+    ("every_period_is_asked_for", every_period_is_asked_for),
+    ("money_adds_up", money_adds_up),
+    ("on_the_grid", on_the_grid),
+    ("skips_are_bounded", skips_are_bounded),
+    ("next_action_is_true", next_action_is_true),
+    ("access_is_history", access_is_history),
+    ("behind_means_past_due", behind_means_past_due),
+    ("no_asking_while_off", no_asking_while_off),
+    ("retries_keep_the_schedule", retries_keep_the_schedule),
+    ("silence_changes_nothing", silence_changes_nothing),
+    ("ended_means_ended", ended_means_ended),
+    ("cancel_wins", cancel_wins),
+    ("callers_are_left_alone", callers_are_left_alone),
+    ("a_step_is_one_event", a_step_is_one_event),
+    ("reminders_once", reminders_once),
+];
+
+/// Checks every invariant, or one alone, and names the first that does not hold.
+pub fn check(life: &Life, policy: &Policy, only: Option<&str>) -> Result<(), Broken> {
+    let checked = ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+    checked.into_iter().try_for_each(|(name, holds)| {
+        holds(life, policy)
+            .map_err(|detail| Broken::new(name, format!("{detail}\n{}", story(life))))
+    })
+}
+
+/// The life of a subscription in a few lines, for a failure.
+fn story(life: &Life) -> String {
+    let mut lines: Vec<_> = life
+        .versions
+        .iter()
+        .map(|written| {
+            let Written { subscription, event, payments, .. } = written;
+            let paid: Vec<_> = payments
+                .iter()
+                .map(|payment| {
+                    let asked = payment.asked.as_deref();
+                    format!(
+                        "{} {} {} from {} due {} next {:?} attempt {:?}",
+                        payment.status,
+                        payment.amount,
+                        asked.map_or("", |asked| asked.kind.as_str()),
+                        asked.map_or(String::new(), |asked| asked.period_start.to_string()),
+                        asked.map_or(String::new(), |asked| asked.due_at.to_string()),
+                        asked.and_then(|asked| asked.next_attempt_at),
+                        asked.map(|asked| asked.attempt),
+                    )
+                })
+                .collect();
+            format!(
+                "v{} {} {:?} {:?} {} renews {:?} ends {:?} {:?} | {}",
+                subscription.version,
+                event.at,
+                event.actor,
+                event.change,
+                subscription.status,
+                subscription.renews_at,
+                subscription.ends_at,
+                subscription.billing,
+                paid.join("; "),
+            )
+        })
+        .collect();
+    let from = lines.len().saturating_sub(12);
+    lines.drain(..from);
+    lines.join("\n")
+}
+
+fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(wrong()) }
+}
+
+/// Started periods never overlap, and follow each other without a gap unless an event says why: skipped
+/// periods, or a status in which no period starts.
+fn periods_tile(life: &Life, _: &Policy) -> Result<(), String> {
+    if !life.always_on_clock() {
+        return Ok(());
+    }
+    let periods = life.periods();
+    for two in periods.windows(2) {
+        let [(first, start, end), (second, next, _)] = two else { continue };
+        let Some(end) = end else { return Err(format!("{next} after an endless period")) };
+        ensure(next >= end, || format!("[{start}, {end}) overlaps the period from {next}"))?;
+        if next == end {
+            continue;
+        }
+        let between = life.versions.iter().filter(|written| {
+            written.subscription.version > first.subscription.version
+                && written.subscription.version <= second.subscription.version
+        });
+        let explained = between.into_iter().any(|written| match written.event.change {
+            Change::PeriodsSkipped { .. } => true,
+            Change::SubscriptionStatusChanged { from, .. } => {
+                matches!(from, SubscriptionStatus::Paused | SubscriptionStatus::Unpaid)
+            }
+            _ => false,
+        });
+        ensure(explained, || format!("a gap from {end} to {next}"))?;
+    }
+    Ok(())
+}
+
+/// No period start has two live payments.
+fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
+    let mut asked = BTreeSet::new();
+    life.last_payments().filter_map(|payment| payment.claimed_period()).try_for_each(|start| {
+        ensure(asked.insert(start), || format!("the period from {start} was asked for twice"))
+    })
+}
+
+/// A period is asked for as it starts, for price times quantity less the credit that is used; not at all if
+/// that is 0.
+fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
+    for (nth, written) in life.versions.iter().enumerate() {
+        let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
+        if !written.starts_period(before) {
+            ensure(written.asked().is_none(), || {
+                format!("version {} asks, but starts no period", written.subscription.version)
+            })?;
+            continue;
+        }
+        let subscription = &written.subscription;
+        let Some(billing) = &subscription.billing else { return Err("no billing".into()) };
+        let credit_before = before.map_or(billing.credit.value(), |before| {
+            before.subscription.credit().map_or(billing.credit.value(), Amount::value)
+        });
+        let value = billing.period_value.value();
+        let used = credit_before - billing.credit.value();
+        let asked = written.asked().map_or_else(Default::default, |payment| payment.amount.value());
+        // A payment from before the clock took over, or from another system, pays for a period as well.
+        if written.asked().is_none() && written.has_payment {
+            ensure(used.is_zero() || used == value, || {
+                format!("version {}: credit {used} used, but paid", subscription.version)
+            })?;
+            continue;
+        }
+        // The credit of a new subscription is not known from before; it can only be used up to the value.
+        let adds_up = if before.is_some() { asked == value - used } else { asked <= value };
+        ensure(adds_up, || {
+            format!(
+                "version {}: asked {asked} of {value}, credit used {used}",
+                subscription.version
+            )
+        })?;
+        let price = billing.price.and_then(|price| price.times(subscription.quantity.get()));
+        ensure(price.is_some_and(|price| price.value() == value), || {
+            format!("version {}: value {value} of price {price:?}", subscription.version)
+        })?;
+        if let Some(asked) = written.asked().and_then(|payment| payment.asked.as_ref()) {
+            ensure(Some(asked.period_start) == billing.current_period_start, || {
+                format!("asked for {asked:?} in the period from {:?}", billing.current_period_start)
+            })?;
+            let of_period = asked.value.value() == value
+                && asked.period_end == subscription.renews_at
+                && asked.due_at == asked.period_start
+                && asked.cycle == subscription.billing_cycle;
+            ensure(of_period, || format!("{asked:?} is not for a period worth {value}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Credit is used by periods alone, and never more than there is; only an update sets it.
+fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
+    for (before, after) in life.pairs() {
+        let (Some(had), Some(has)) = (before.subscription.credit(), after.subscription.credit())
+        else {
+            continue;
+        };
+        // An update writes no payment and leaves the status as it is.
+        let is_update = !after.by_clock()
+            && after.payments.is_empty()
+            && after.subscription.status == before.subscription.status;
+        if had.value() == has.value() || is_update {
+            continue;
+        }
+        ensure(has.value() < had.value() && after.starts_period(Some(before)), || {
+            format!("version {}: credit {had} became {has}", after.subscription.version)
+        })?;
+    }
+    Ok(())
+}
+
+/// Periods start and end on the grid of the anchor.
+fn on_the_grid(life: &Life, _: &Policy) -> Result<(), String> {
+    for (written, start, end) in life.periods() {
+        if written.subscription.billing_cycle == BillingCycle::ONE_TIME {
+            continue;
+        }
+        let schedule = written.subscription.schedule();
+        ensure(schedule.starts_at(start), || format!("{start} is not on {schedule:?}"))?;
+        if let Some(end) = end {
+            ensure(schedule.next_after(start) == Some(end), || {
+                format!("[{start}, {end}) is no period of {schedule:?}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A catch-up asks for at most the allowed number of missed periods and the running one.
+fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
+    let mut at: Option<(Timestamp, u64)> = None;
+    for written in life.versions.iter().filter(|written| written.by_clock()) {
+        let renewal = |payment: &&Arc<Payment>| {
+            payment.asked.as_ref().is_some_and(|asked| asked.kind == PaymentKind::Renewal)
+        };
+        // The first period is always asked for.
+        let Some(payment) = written.asked().filter(renewal) else { continue };
+        let count = match at {
+            Some((moment, count)) if moment == payment.created_at => count + 1,
+            _ => 1,
+        };
+        at = Some((payment.created_at, count));
+        ensure(count <= policy.missed_periods_max.get() + 1, || {
+            format!("{count} periods asked for at {}", payment.created_at)
+        })?;
+    }
+    Ok(())
+}
+
+/// The stored moment at which the clock looks at a subscription is the computed one.
+fn next_action_is_true(life: &Life, policy: &Policy) -> Result<(), String> {
+    life.versions.iter().map(|written| &written.subscription).try_for_each(|version| {
+        let expected = match version.managed_by {
+            ManagedBy::Clock => next_action_at(version, policy),
+            ManagedBy::Caller | ManagedBy::Provider => None,
+        };
+        ensure(version.next_action_at() == expected, || {
+            let stored = version.next_action_at();
+            format!("version {}: {stored:?} is stored, {expected:?} is true", version.version)
+        })
+    })
+}
+
+/// The status is the one that the events told last, and access follows from it.
+fn access_is_history(life: &Life, _: &Policy) -> Result<(), String> {
+    for (before, after) in life.pairs() {
+        let told = match after.event.change {
+            Change::SubscriptionStatusChanged { from, to } => {
+                ensure(from == before.subscription.status, || format!("{from} was not so"))?;
+                to
+            }
+            _ => before.subscription.status,
+        };
+        let subscription = &after.subscription;
+        ensure(told == subscription.status, || {
+            format!("version {} is {}, told {told}", subscription.version, subscription.status)
+        })?;
+        let grants = subscription.status.grants_access()
+            && !subscription.blocked
+            && subscription.phase_at(subscription.updated_at) == Phase::Current;
+        ensure(grants == subscription.is_active, || {
+            format!("version {}: is_active {}", subscription.version, subscription.is_active)
+        })?;
+    }
+    Ok(())
+}
+
+/// While a payment is behind the subscription is not active; if it is past due, one is behind.
+fn behind_means_past_due(life: &Life, _: &Policy) -> Result<(), String> {
+    let Some(now) = life.now().filter(|_| life.always_on_clock() && !life.deleted) else {
+        return Ok(());
+    };
+    if now.status == SubscriptionStatus::Expired {
+        return Ok(());
+    }
+    let behind = life.last_payments().any(|payment| payment.is_behind());
+    ensure(!(behind && now.status == SubscriptionStatus::Active), || {
+        "active with a payment behind".into()
+    })?;
+    ensure(behind || now.status != SubscriptionStatus::PastDue, || {
+        "past due with nothing behind".into()
+    })?;
+    ensure(behind == now.past_due_since().is_some(), || {
+        format!("behind: {behind}, past due since {:?}", now.past_due_since())
+    })
+}
+
+/// A renewal is asked for in `active` only.
+fn no_asking_while_off(life: &Life, _: &Policy) -> Result<(), String> {
+    life.versions.iter().try_for_each(|written| {
+        let renewal = written.asked().and_then(|payment| payment.asked.as_ref());
+        let renewal = renewal.is_some_and(|asked| asked.kind == PaymentKind::Renewal);
+        ensure(!renewal || written.subscription.status == SubscriptionStatus::Active, || {
+            format!("a renewal asked for while {}", written.subscription.status)
+        })
+    })
+}
+
+/// A failed payment is tried again by the schedule or as its report said, and is retried when that is due: no
+/// more often, and no earlier.
+fn retries_keep_the_schedule(life: &Life, policy: &Policy) -> Result<(), String> {
+    for (id, versions) in &life.payments {
+        for (before, after) in versions.iter().zip(versions.iter().skip(1)) {
+            let (Some(was), Some(is)) = (&before.asked, &after.asked) else { continue };
+            let failed = |payment: &Payment| payment.status == PaymentStatus::Failed;
+            if failed(after) && !failed(before) {
+                let span = policy.dunning.next(is.retries);
+                let by_schedule = span.and_then(|span| span.after(after.updated_at));
+                let is_off = || {
+                    life.was(after.updated_at, |version| {
+                        let off = [SubscriptionStatus::Pending, SubscriptionStatus::Expired];
+                        version.managed_by != ManagedBy::Clock || off.contains(&version.status)
+                    })
+                };
+                let kept = is.next_attempt_at == by_schedule
+                    || life.sent.contains(&(*id, is.next_attempt_at))
+                    || is.next_attempt_at.is_none() && (life.deleted || is_off());
+                ensure(kept, || format!("{is:?} failed at {}", after.updated_at))?;
+            }
+            let retried = before.status == PaymentStatus::Failed
+                && after.status == PaymentStatus::Pending
+                && is.retries > was.retries;
+            if retried {
+                let due = was.next_attempt_at.is_some_and(|at| at <= after.updated_at);
+                ensure(due && Some(is.due_at) == was.next_attempt_at, || {
+                    format!("{was:?} was retried at {} as {is:?}", after.updated_at)
+                })?;
+                ensure(is.attempt == was.attempt + 1, || format!("{was:?} became {is:?}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A subscription falls behind only by the report of a failure; time alone takes an active one only to a pause
+/// or an end that was set before.
+fn silence_changes_nothing(life: &Life, _: &Policy) -> Result<(), String> {
+    life.pairs().try_for_each(|(before, after)| {
+        let Change::SubscriptionStatusChanged { from: SubscriptionStatus::Active, to } =
+            after.event.change
+        else {
+            return Ok(());
+        };
+        let was = &before.subscription;
+        let failed = |payment: &Arc<Payment>| payment.status == PaymentStatus::Failed;
+        let told = match to {
+            SubscriptionStatus::PastDue => !after.by_clock() && after.payments.iter().any(failed),
+            SubscriptionStatus::Paused => !after.by_clock() || was.scheduled_change().is_some(),
+            SubscriptionStatus::Expired => !after.by_clock() || was.ends_at.is_some(),
+            SubscriptionStatus::Cancelled => !after.by_clock(),
+            _ => false,
+        };
+        ensure(told, || format!("version {} became {to} in silence", after.subscription.version))
+    })
+}
+
+/// After `expired` there is no step and no new payment.
+fn ended_means_ended(life: &Life, _: &Policy) -> Result<(), String> {
+    ensure(life.late_payments == 0, || "a payment after the end".into())?;
+    let expired = |written: &Written| written.subscription.status == SubscriptionStatus::Expired;
+    for (before, after) in life.pairs().filter(|(before, _)| expired(before)) {
+        ensure(!after.by_clock(), || {
+            format!("version {} is a step after the end", after.subscription.version)
+        })?;
+        ensure(expired(after), || format!("{:?} came back", before.subscription.version))?;
+        ensure(after.subscription.next_action_at().is_none(), || "due after the end".into())?;
+    }
+    Ok(())
+}
+
+/// A subscription that is ended at once leaves no open payment.
+fn cancel_wins(life: &Life, _: &Policy) -> Result<(), String> {
+    for (before, after) in life.pairs() {
+        let at_once = before.subscription.status != SubscriptionStatus::Expired
+            && after.subscription.status == SubscriptionStatus::Expired
+            && before.subscription.managed_by == ManagedBy::Clock
+            && !after.by_clock();
+        ensure(!at_once || after.open == 0, || {
+            format!("{} open payments after the subscription was cancelled", after.open)
+        })?;
+    }
+    Ok(())
+}
+
+/// The clock writes only what it manages.
+fn callers_are_left_alone(life: &Life, _: &Policy) -> Result<(), String> {
+    life.pairs().try_for_each(|(before, after)| {
+        ensure(!after.by_clock() || before.subscription.managed_by == ManagedBy::Clock, || {
+            format!("the clock wrote version {}", after.subscription.version)
+        })
+    })
+}
+
+/// A step is one version with one event.
+fn a_step_is_one_event(life: &Life, _: &Policy) -> Result<(), String> {
+    life.pairs().try_for_each(|(before, after)| {
+        ensure(
+            after.events == 1
+                && after.subscription.version == before.subscription.version.next()
+                && after.event.version == after.subscription.version,
+            || format!("version {} has {} events", after.subscription.version, after.events),
+        )
+    })
+}
+
+/// A subscriber is reminded once of each renewal, and before it.
+fn reminders_once(life: &Life, _: &Policy) -> Result<(), String> {
+    // One that is released and taken over again may be reminded again.
+    if !life.always_on_clock() {
+        return Ok(());
+    }
+    let mut reminded = BTreeSet::new();
+    life.versions.iter().try_for_each(|written| {
+        let of = match written.event.change {
+            Change::TrialWillEnd { trial_ends_at } => trial_ends_at,
+            Change::RenewalUpcoming { renews_at } => renews_at,
+            _ => return Ok(()),
+        };
+        ensure(reminded.insert(of), || format!("reminded twice of {of}"))?;
+        ensure(written.event.at < of, || format!("reminded of {of} at {}", written.event.at))
+    })
+}

@@ -1,0 +1,189 @@
+//! The life of one subscription: all its versions and payments, with the commits that wrote them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use subscription_core::events::{Actor, Event, Subject};
+use subscription_core::store::{ChangeSet, Record};
+use subscription_core::{
+    Field, ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus,
+    Timestamp,
+};
+
+/// A version of a subscription, and the commit that wrote it.
+#[derive(Debug, Clone)]
+pub struct Written {
+    pub subscription: Arc<Subscription>,
+    pub event: Event,
+    /// The number of events of this subscription in the commit.
+    pub events: usize,
+    /// The payments that the commit wrote.
+    pub payments: Vec<Arc<Payment>>,
+    /// The number of payments that are open after it.
+    pub open: usize,
+    /// True if the running period has a payment after it.
+    pub has_payment: bool,
+}
+
+impl Written {
+    pub fn by_clock(&self) -> bool {
+        self.event.actor == Some(Actor::Clock)
+    }
+
+    /// The payment that the commit asks for.
+    pub fn asked(&self) -> Option<&Arc<Payment>> {
+        self.payments.iter().find(|payment| payment.version.get() == 1)
+    }
+}
+
+/// All versions of a subscription and of its payments that pay for periods.
+#[derive(Debug, Default)]
+pub struct Life {
+    pub versions: Vec<Written>,
+    pub payments: BTreeMap<PaymentId, Vec<Arc<Payment>>>,
+    /// Payments that were made after the subscription had expired.
+    pub late_payments: usize,
+    /// Next attempts that were sent with the report of a failure; `None` for none.
+    pub sent: BTreeSet<(PaymentId, Option<Timestamp>)>,
+    pub deleted: bool,
+}
+
+impl Life {
+    pub fn now(&self) -> Option<&Subscription> {
+        self.versions.last().map(|written| &*written.subscription)
+    }
+
+    /// True if a version holds that was the last before a moment, or was written at that moment.
+    pub fn was(&self, at: Timestamp, is: impl Fn(&Subscription) -> bool) -> bool {
+        let versions = self.versions.iter().map(|written| &*written.subscription);
+        let before = versions.clone().rfind(|version| version.updated_at < at);
+        versions.filter(|version| version.updated_at == at).chain(before).any(is)
+    }
+
+    /// The versions with those before them.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Written, &Written)> {
+        self.versions.iter().zip(self.versions.iter().skip(1))
+    }
+
+    /// The last versions of the payments.
+    pub fn last_payments(&self) -> impl Iterator<Item = &Arc<Payment>> {
+        self.payments.values().filter_map(|versions| versions.last())
+    }
+
+    /// True if the clock has managed the subscription ever since it was created.
+    pub fn always_on_clock(&self) -> bool {
+        self.versions.iter().all(|written| written.subscription.managed_by == ManagedBy::Clock)
+    }
+
+    /// The periods that were started: the version that started each, its start and its end.
+    pub fn periods(&self) -> Vec<(&Written, Timestamp, Option<Timestamp>)> {
+        let mut periods: Vec<(&Written, Timestamp, Option<Timestamp>)> = Vec::new();
+        for (nth, written) in self.versions.iter().enumerate() {
+            if written
+                .starts_period(nth.checked_sub(1).and_then(|before| self.versions.get(before)))
+                && let Some(start) = written.subscription.period_start()
+            {
+                periods.push((written, start, written.subscription.renews_at));
+            }
+        }
+        periods
+    }
+}
+
+/// The start of the running period, if it is one that is paid for.
+trait PeriodStart {
+    fn period_start(&self) -> Option<Timestamp>;
+}
+
+impl PeriodStart for Subscription {
+    fn period_start(&self) -> Option<Timestamp> {
+        self.billing.as_ref().and_then(|billing| billing.current_period_start)
+    }
+}
+
+impl Written {
+    /// True if this version starts a period that is paid for: not a trial.
+    pub fn starts_period(&self, before: Option<&Self>) -> bool {
+        let start = self.subscription.period_start();
+        let on_clock = |one: &Self| one.subscription.managed_by == ManagedBy::Clock;
+        // The running period of a subscription that the clock takes over counts as paid.
+        on_clock(self)
+            && before.is_none_or(on_clock)
+            && self.subscription.status != SubscriptionStatus::OnTrial
+            && start.is_some()
+            && start != before.and_then(|before| before.subscription.period_start())
+    }
+}
+
+/// The lives of all subscriptions.
+#[derive(Debug, Default)]
+pub struct Lives(pub BTreeMap<SubscriptionId, Life>);
+
+impl Lives {
+    /// Forgets a payment that was deleted.
+    pub fn forget_payment(&mut self, id: PaymentId) {
+        self.0.values_mut().for_each(|life| drop(life.payments.remove(&id)));
+    }
+
+    /// Adds a next attempt that is sent with the report of a failure.
+    pub fn sent(&mut self, id: PaymentId, next_attempt_at: Field<Timestamp>) {
+        let sent = match next_attempt_at {
+            Field::Absent => return,
+            Field::Null => None,
+            Field::Value(at) => Some(at),
+        };
+        let mut lives = self.0.values_mut();
+        if let Some(life) = lives.find(|life| life.payments.contains_key(&id)) {
+            life.sent.insert((id, sent));
+        }
+    }
+
+    /// Adds what a commit wrote, and returns the subscriptions that it was about.
+    pub fn add(&mut self, changes: &ChangeSet) -> Vec<SubscriptionId> {
+        let payments: Vec<_> = changes
+            .writes
+            .iter()
+            .filter_map(
+                |write| if let Record::Payment(payment) = write { Some(payment) } else { None },
+            )
+            .filter(|payment| payment.asked.is_some())
+            .cloned()
+            .collect();
+        let mut touched = Vec::new();
+        for payment in &payments {
+            let life = self.0.entry(payment.subscription_id).or_default();
+            let expired = life.now().is_some_and(|now| now.status == SubscriptionStatus::Expired);
+            life.late_payments += usize::from(expired && payment.version.get() == 1);
+            life.payments.entry(payment.id).or_default().push(Arc::clone(payment));
+            touched.push(payment.subscription_id);
+        }
+        for write in &changes.writes {
+            let Record::Subscription(subscription) = write else { continue };
+            let subject = Subject::Subscription(subscription.id);
+            let mut events = changes.events.iter().filter(|event| event.subject == subject);
+            let Some(event) = events.next().cloned() else { continue };
+            let life = self.0.entry(subscription.id).or_default();
+            let start = subscription.period_start();
+            let written = Written {
+                subscription: Arc::clone(subscription),
+                event,
+                events: 1 + events.count(),
+                payments: payments.clone(),
+                open: life.last_payments().filter(|payment| payment.is_open()).count(),
+                has_payment: life
+                    .last_payments()
+                    .any(|payment| start.is_some() && payment.claimed_period() == start),
+            };
+            life.versions.push(written);
+            touched.push(subscription.id);
+        }
+        for delete in &changes.deletes {
+            if let subscription_core::store::Key::Subscription(id) = delete.key {
+                self.0.entry(id).or_default().deleted = true;
+            }
+        }
+        touched.sort();
+        touched.dedup();
+        touched
+    }
+}

@@ -1,0 +1,8 @@
+//! Random lives of subscriptions that the clock manages, seeded, over a store that fails.
+
+pub mod broken;
+pub mod invariants;
+pub mod life;
+pub mod recorder;
+pub mod twins;
+pub mod world;

@@ -1,0 +1,286 @@
+//! The same life lived twice over a store that fails: advanced at another pace, or priced in another way. Both
+//! must be asked for the same periods and amounts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use subscription_core::billing::{AfterDunning, Billing, Policy};
+use subscription_core::store::{PaymentQuery, StoreExt as _};
+use subscription_core::{
+    Action, Amount, Bounded, Clock, Effective, Error, Field, ManualClock, MemoryStore, NewPlan,
+    NewSubscription, Payment, PaymentChanges, PaymentStatus, Quantity, Store, Subscription,
+    SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
+};
+use uuid::Uuid;
+
+use super::broken::{BrokenRules, Fault};
+use super::world::later;
+use crate::rng::Rng;
+use crate::service_world::of;
+use crate::simulation::invariants::Broken;
+use crate::simulation::world::service_over;
+
+const CYCLES: [&str; 6] = ["daily", "weekly", "P10D", "monthly", "quarterly", "one_time"];
+/// The number of acts in a life, and the largest number of days between two.
+const ACTS: u64 = 9;
+const GAP_MAX: u64 = 40;
+
+/// How often the clock looks.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    WheneverDue,
+    EveryDays(u64),
+    AtOnce,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Verb(Action),
+    Update(Box<SubscriptionChanges>),
+    /// Reports the payment for a period, counted from the last.
+    Report {
+        nth: usize,
+        status: PaymentStatus,
+    },
+}
+
+/// What happens in a life, whatever the pace of the clock.
+#[derive(Debug, Clone)]
+struct Script {
+    seed: u64,
+    cycle: &'static str,
+    cents: u64,
+    quantity: u64,
+    /// The subscription, without plan, price and quantity.
+    new: NewSubscription,
+    policy: Policy,
+    acts: Vec<(Timestamp, Act)>,
+}
+
+/// What a life came to.
+#[derive(Debug, PartialEq)]
+struct Lived {
+    /// For each payment: its period and the amount. Retries may differ: a late clock makes none after the end.
+    asked: Vec<(Timestamp, Option<Timestamp>, Amount)>,
+    status: SubscriptionStatus,
+    renews_at: Option<Timestamp>,
+    ends_at: Option<Timestamp>,
+    credit: Option<Amount>,
+}
+
+/// Up to the allowed number of missed periods, the pace of the clock changes neither periods nor amounts.
+pub async fn late_is_punctual(seed: u64, fault: Option<Fault>) -> Result<(), Broken> {
+    let script = Script::random(seed);
+    let punctual = script.live(Pace::WheneverDue, fault).await;
+    for pace in [Pace::EveryDays(1), Pace::EveryDays(11), Pace::AtOnce] {
+        let late = script.live(pace, fault).await;
+        script.compare("late_is_punctual", &punctual, &late, pace)?;
+    }
+    Ok(())
+}
+
+/// A price times a quantity asks for what their product asks for.
+pub async fn quantity_multiplies(seed: u64, fault: Option<Fault>) -> Result<(), Broken> {
+    let mut script = Script::random(seed);
+    script.acts.retain(|(_, act)| match act {
+        Act::Update(changes) => changes.quantity.is_none() && changes.price == Field::Absent,
+        Act::Verb(_) | Act::Report { .. } => true,
+    });
+    let product = Script { cents: script.cents * script.quantity, quantity: 1, ..script.clone() };
+    let pace = Pace::EveryDays(11);
+    let (apart, whole) = (script.live(pace, fault).await, product.live(pace, fault).await);
+    script.compare("quantity_multiplies", &apart, &whole, pace)
+}
+
+impl Script {
+    fn random(seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let mut now: Timestamp = of("2024-01-31T12:00:00Z");
+        let mut new = NewSubscription::new(UserId::from(Uuid::from_u128(1)), Uuid::nil().into());
+        new.credit = rng.maybe(30, |rng| cents(rng.below(20_000)));
+        new.starts_at = rng.maybe(20, |rng| later(rng, now, 20));
+        let after_start = new.starts_at.unwrap_or(now).saturating_add(Duration::from_hours(1));
+        new.trial_ends_at = rng.maybe(30, |rng| later(rng, after_start, 40)).into();
+        new.ends_at = rng.maybe(15, |rng| later(rng, after_start, 300));
+        let expires = rng.percent(30);
+        let policy = Policy::default().with_missed_periods_max(Bounded::new(366).expect("366"));
+        let policy =
+            if expires { policy.with_after_dunning(AfterDunning::Expired) } else { policy };
+        let acts = (0..=rng.below(ACTS)).map(|_| {
+            now = later(&rng, now, GAP_MAX);
+            (now, Act::random(&rng, now))
+        });
+        let acts = acts.collect();
+        let cycle = rng.pick(CYCLES).expect("a cycle");
+        let (cents, quantity) = (rng.below(10_000), 1 + rng.below(6));
+        Self { seed, cycle, cents, quantity, new, policy, acts }
+    }
+
+    fn compare(
+        &self,
+        invariant: &'static str,
+        expected: &Lived,
+        found: &Lived,
+        pace: Pace,
+    ) -> Result<(), Broken> {
+        if expected == found {
+            return Ok(());
+        }
+        let Self { seed, .. } = self;
+        let detail = format!(
+            "repeat with SUBSCRIPTION_TEST_SEED={seed}; {pace:?}:\n{self:#?}\n{expected:#?}\n{found:#?}"
+        );
+        Err(Broken::new(invariant, detail))
+    }
+
+    async fn live(&self, pace: Pace, fault: Option<Fault>) -> Lived {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (clock, faults, service) = service_over(&store, self.seed);
+        let billing = Billing::new(service, self.policy.clone());
+        let billing = match fault {
+            Some(fault) => billing.with_rules(BrokenRules::new(&self.policy, fault)),
+            None => billing,
+        };
+        let plan = NewPlan::new(of("Pro"), of("pro"), cents(self.cents), of(self.cycle));
+        let plan = NewPlan { currency: Some(of("USD")), ..plan };
+        let plan = billing.service().create_plan(plan).await.expect("a plan");
+        let mut new = self.new.clone();
+        new.subscription_plan_id = plan.id;
+        new.quantity = Some(Quantity::new(self.quantity).expect("a quantity"));
+        let id = billing.service().create_subscription(new).await.expect("a subscription").id;
+        faults.draw_from(Rng::new(self.seed));
+        let mut life = Life { id, clock, store, billing, pace };
+        for (at, act) in &self.acts {
+            life.pass_time(*at).await;
+            life.act(act).await;
+            life.advance().await;
+        }
+        life.lived().await
+    }
+}
+
+impl Act {
+    fn random(rng: &Rng, now: Timestamp) -> Self {
+        let mut changes = SubscriptionChanges::default();
+        let resumes_at = rng.maybe(60, |rng| later(rng, now, 60));
+        let effective =
+            rng.pick([None, Some(Effective::Now), Some(Effective::PeriodEnd)]).flatten();
+        match rng.below(16) {
+            0 => return Self::Verb(Action::Cancel(effective)),
+            1..3 => return Self::Verb(Action::Resume),
+            3..5 => return Self::Verb(Action::Pause { effective, resumes_at }),
+            5 => changes.price = cents(rng.below(10_000)).into(),
+            6 => changes.quantity = Quantity::new(1 + rng.below(5_u64)).ok(),
+            7 => changes.credit = Some(cents(rng.below(20_000))),
+            8 => changes.trial_ends_at = later(rng, now, 40).into(),
+            nth => {
+                let status =
+                    if nth < 12 { PaymentStatus::Failed } else { PaymentStatus::Succeeded };
+                return Self::Report { nth: rng.below(3), status };
+            }
+        }
+        Self::Update(Box::new(changes))
+    }
+}
+
+/// A life under way.
+#[derive(Debug)]
+struct Life {
+    id: SubscriptionId,
+    clock: ManualClock,
+    /// The store behind the faults.
+    store: Arc<dyn Store>,
+    billing: Billing,
+    pace: Pace,
+}
+
+impl Life {
+    async fn pass_time(&mut self, until: Timestamp) {
+        loop {
+            let next_at = self.advance().await;
+            let now = self.clock.now();
+            let next = match self.pace {
+                Pace::WheneverDue => next_at.map(|at| at.max(now)),
+                Pace::EveryDays(days) => Some(now.saturating_add(Duration::from_hours(24 * days))),
+                Pace::AtOnce => None,
+            };
+            match next.filter(|next| *next < until) {
+                Some(next) => self.clock.set(next),
+                None => break,
+            }
+        }
+        self.clock.set(until);
+        self.advance().await;
+    }
+
+    /// Takes all that is due, however often the store fails; returns when the next step is due.
+    async fn advance(&self) -> Option<Timestamp> {
+        loop {
+            let advanced = self.billing.advance(50).await;
+            if let Some(done) =
+                advanced.ok().filter(|done| !done.more && done.refused == 0 && done.failed == 0)
+            {
+                return done.next_at;
+            }
+        }
+    }
+
+    /// Repeats an act until the store lets it pass. A refusal changes nothing.
+    async fn act(&self, act: &Act) {
+        let service = self.billing.service();
+        loop {
+            let acted = match act {
+                Act::Verb(action) => service.act(self.id, *action).await.map(drop),
+                Act::Update(changes) => {
+                    service.update_subscription(self.id, (**changes).clone()).await.map(drop)
+                }
+                Act::Report { nth, status } => {
+                    let payments = self.payments().await;
+                    let Some(payment) = payments.iter().rev().nth(*nth) else { return };
+                    let report = PaymentChanges::status(*status);
+                    service.update_payment(payment.id, report).await.map(drop)
+                }
+            };
+            if !acted.is_err_and(|error| is_disturbed(&error)) {
+                return;
+            }
+        }
+    }
+
+    /// The payments, by their periods.
+    async fn payments(&self) -> Vec<Arc<Payment>> {
+        let mut query = PaymentQuery::of(self.id);
+        let mut payments = Vec::new();
+        loop {
+            let page = self.store.list_as::<Payment>(query.clone()).await.expect("a sound store");
+            payments.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() {
+                payments
+                    .sort_by_key(|payment| payment.asked.as_ref().map(|asked| asked.period_start));
+                return payments;
+            }
+        }
+    }
+
+    async fn lived(&self) -> Lived {
+        let asked = self.payments().await;
+        let asked = asked.iter().filter_map(|payment| {
+            let asked = payment.asked.as_ref()?;
+            Some((asked.period_start, asked.period_end, payment.amount))
+        });
+        let asked = asked.collect();
+        let found = self.store.get_as::<Subscription>(&self.id).await;
+        let found = found.expect("a sound store").expect("a subscription");
+        let Subscription { status, renews_at, ends_at, .. } = *found;
+        Lived { asked, status, renews_at, ends_at, credit: found.credit() }
+    }
+}
+
+fn is_disturbed(error: &Error) -> bool {
+    matches!(error.code(), "store_unavailable" | "overloaded")
+}
+
+fn cents(cents: u64) -> Amount {
+    of(&format!("{}.{:02}", cents / 100, cents % 100))
+}

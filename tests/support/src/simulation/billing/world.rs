@@ -1,0 +1,415 @@
+//! A business with plans, subscribers and a collector, its clock turned by hand, over a store that fails.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use subscription_core::billing::{Billing, Policy};
+use subscription_core::store::{DueSubscriptions, StoreExt as _};
+use subscription_core::{
+    Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
+    MemoryStore, NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentKind,
+    PaymentStatus, PlanId, Quantity, Store, Subscription, SubscriptionChanges, SubscriptionId,
+    SubscriptionService, SubscriptionStatus, Timestamp, UserId,
+};
+use uuid::Uuid;
+
+use super::broken::{BrokenRules, Fault};
+use super::invariants::{self, NOTHING_DUE_RESTS};
+use super::life::{Life, Lives};
+use super::recorder::Recorder;
+use crate::rng::Rng;
+use crate::simulation::broken::{Breakage, BrokenStore};
+use crate::simulation::faults::FaultyStore;
+use crate::simulation::invariants::Broken;
+use crate::simulation::world::{Failure, service_over};
+
+const LOG_MAX: usize = 20;
+const USERS: u128 = 12;
+
+/// A plan: slug, price, currency, cycle, trial.
+type PlanRow =
+    (&'static str, &'static str, Option<&'static str>, &'static str, Option<&'static str>);
+
+const PLANS: [PlanRow; 9] = [
+    ("daily", "1.50", Some("USD"), "daily", None),
+    ("weekly", "7", Some("EUR"), "weekly", Some("P3D")),
+    ("monthly", "19.99", Some("USD"), "monthly", Some("P14D")),
+    ("yen", "1000", Some("JPY"), "monthly", None),
+    ("dinar", "4.500", Some("BHD"), "quarterly", Some("P1M")),
+    ("yearly", "499", Some("USD"), "yearly", None),
+    ("once", "99", Some("USD"), "one_time", None),
+    ("free", "0", Some("USD"), "monthly", None),
+    ("elsewhere", "10", None, "monthly", None),
+];
+
+/// One run of the simulation.
+#[derive(Debug)]
+pub struct BillingSimulation {
+    seed: u64,
+    rng: Rng,
+    clock: ManualClock,
+    recorder: Arc<Recorder>,
+    policy: Policy,
+    billing: Billing,
+    /// The billing of a second process over the same store.
+    other: Billing,
+    /// The only invariant that is checked; all are if `None`.
+    checked: Option<&'static str>,
+    plans: Vec<PlanId>,
+    lives: Lives,
+    payments: Vec<PaymentId>,
+    log: VecDeque<String>,
+    met: BTreeSet<&'static str>,
+}
+
+impl BillingSimulation {
+    /// A business over a store, with the plans of all cycles and currencies.
+    pub async fn over(store: Arc<dyn Store>, seed: u64) -> Self {
+        Self::with(store, seed, None).await
+    }
+
+    /// A business with a fault that one invariant, the only one that is checked, must find.
+    pub async fn broken(fault: Fault, checked: &'static str, seed: u64) -> Self {
+        let (inner, breakage) = (MemoryStore::default(), Breakage::AsksTwice);
+        let store: Arc<dyn Store> = if fault == Fault::AsksForThePeriodBefore {
+            Arc::new(BrokenStore { inner, breakage })
+        } else {
+            Arc::new(inner)
+        };
+        Self { checked: Some(checked), ..Self::with(store, seed, Some(fault)).await }
+    }
+
+    async fn with(store: Arc<dyn Store>, seed: u64, fault: Option<Fault>) -> Self {
+        let rng = Rng::new(seed);
+        let recorder = Arc::new(Recorder::over(store));
+        let below: Arc<dyn Store> = Arc::<Recorder>::clone(&recorder);
+        let store = match fault.and_then(Fault::breakage) {
+            Some(breakage) => Arc::new(BrokenStore { inner: below, breakage }),
+            None => below,
+        };
+        let (clock, faults, service) = service_over(&store, seed);
+        let policy = policy(&rng);
+        let by_rules = |billing: Billing| match fault {
+            Some(fault) => billing.with_rules(BrokenRules::new(&policy, fault)),
+            None => billing,
+        };
+        let billing = by_rules(Billing::new(service, policy.clone()));
+        let twin = SubscriptionService::builder(Arc::<FaultyStore>::clone(&faults))
+            .clock(clock.clone())
+            .randomness(subscription_core::SeededRandomness::new(seed ^ 0xF00D))
+            .build();
+        let other = by_rules(Billing::new(twin, policy.clone()));
+        let mut plans = Vec::new();
+        for (slug, price, currency, cycle, trial) in PLANS {
+            let cycle = cycle.parse().expect("a cycle");
+            let name = slug.parse().expect("a name");
+            let plan = NewPlan::new(name, slug.parse().expect("a slug"), amount(price), cycle);
+            let plan = NewPlan {
+                currency: currency.map(|code| code.parse().expect("a currency")),
+                trial_period: trial.map(|span| span.parse().expect("a span")),
+                ..plan
+            };
+            plans.push(billing.service().create_plan(plan).await.expect("a plan").id);
+        }
+        faults.draw_from(rng.fork());
+        Self {
+            seed,
+            rng,
+            clock,
+            recorder,
+            policy,
+            billing,
+            other,
+            checked: None,
+            plans,
+            lives: Lives::default(),
+            payments: Vec::new(),
+            log: VecDeque::new(),
+            met: BTreeSet::new(),
+        }
+    }
+
+    /// Runs so many steps, or up to the first that breaks an invariant, and says which refusals were met.
+    pub async fn run(mut self, steps: u32) -> Result<BTreeSet<&'static str>, Failure> {
+        for _ in 0..steps {
+            if let Err(broken) = self.step().await {
+                return Err(Failure { broken, seed: self.seed, log: self.log });
+            }
+        }
+        Ok(self.met)
+    }
+
+    async fn step(&mut self) -> Result<(), Broken> {
+        match self.rng.below(100) {
+            0..11 => self.subscribe().await,
+            11 => self.import_payment().await,
+            12..42 => self.pass_time().await?,
+            42..72 => self.report().await,
+            72..82 => self.act().await,
+            82..92 => self.update().await,
+            92..96 => self.retry().await,
+            96..98 => self.advance_at_once().await,
+            _ => self.delete().await,
+        }
+        self.check()
+    }
+
+    fn check(&mut self) -> Result<(), Broken> {
+        let mut touched = BTreeSet::new();
+        for changes in self.recorder.take() {
+            touched.extend(self.lives.add(&changes));
+        }
+        for id in touched {
+            let Some(life) = self.lives.0.get(&id) else { continue };
+            for payment in life.payments.keys() {
+                if !self.payments.contains(payment) {
+                    self.payments.push(*payment);
+                }
+            }
+            invariants::check(life, &self.policy, self.checked)?;
+        }
+        Ok(())
+    }
+
+    fn note<T: std::fmt::Debug>(&mut self, what: impl Into<String>, result: &Result<T, Error>) {
+        let told = match result {
+            Ok(_) => "done".to_owned(),
+            Err(error) => {
+                assert!(error.code() != "internal", "{error:?}");
+                self.met.insert(error.code());
+                format!("{} ({error})", error.code())
+            }
+        };
+        if self.log.len() == LOG_MAX {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{} {}: {told}", self.clock.now(), what.into()));
+    }
+
+    async fn subscribe(&mut self) {
+        let (rng, now) = (&self.rng, self.clock.now());
+        let user = UserId::from(Uuid::from_u128(1 + rng.below(USERS)));
+        let Some(plan) = rng.pick(self.plans.iter().copied()) else { return };
+        let mut new = NewSubscription::new(user, plan);
+        new.quantity = rng.maybe(30, |rng| Quantity::new(rng.below(6_u64)).unwrap_or_default());
+        new.credit = rng.maybe(20, |rng| amount(&format!("{}", rng.below(60_u64))));
+        new.starts_at = rng.maybe(15, |rng| later(rng, now, 20));
+        new.ends_at = rng.maybe(10, |rng| later(rng, now, 90));
+        new.trial_ends_at = match rng.below(10) {
+            0 => Field::Null,
+            1 => Field::Value(later(rng, now, 40)),
+            _ => Field::Absent,
+        };
+        new.managed_by = rng.maybe(5, |_| ManagedBy::Caller);
+        new.billing_cycle = rng.maybe(10, |_| BillingCycle::WEEKLY);
+        let made = self.billing.service().create_subscription(new.clone()).await;
+        self.note(format!("subscribe {new:?}"), &made);
+    }
+
+    /// Another system was paid for the next period of a subscription.
+    async fn import_payment(&mut self) {
+        let Some(id) = self.some_subscription() else { return };
+        let Some(next) = self.lives.0.get(&id).and_then(Life::now) else { return };
+        let renews =
+            matches!(next.status, SubscriptionStatus::Active | SubscriptionStatus::OnTrial);
+        let Some(start) = next.renews_at.filter(|_| renews) else { return };
+        let currency = "USD".parse().expect("a currency");
+        let new = NewPayment {
+            status: Some(PaymentStatus::Succeeded),
+            kind: Some(PaymentKind::Renewal),
+            period_start: Some(start),
+            period_end: next.schedule().next_after(start),
+            ..NewPayment::new(id, amount("3"), currency)
+        };
+        let made = self.billing.service().create_payment(new).await;
+        self.note(format!("import a payment of {id} from {start}"), &made);
+    }
+
+    async fn pass_time(&mut self) -> Result<(), Broken> {
+        let gap = match self.rng.below(10) {
+            0..5 => Duration::from_hours(self.rng.below(48)),
+            5..9 => Duration::from_hours(24 * self.rng.below(20_u64)),
+            _ => Duration::from_hours(24 * self.rng.below(60_u64)),
+        };
+        // Often exactly to the next instant, where ties are.
+        let next = self.next_due().await;
+        match next.filter(|_| self.rng.percent(40)) {
+            Some((_, next)) if next > self.clock.now() => self.clock.set(next),
+            _ => self.clock.advance(gap),
+        }
+        for _ in 0..self.rng.below(4) {
+            let limit = 1 + self.rng.below(200_usize);
+            let advanced = self.billing.advance(limit).await;
+            self.note(format!("advance {limit}"), &advanced);
+            let Ok(advanced) = advanced else { continue };
+            let undisturbed = !advanced.more && advanced.refused == 0 && advanced.failed == 0;
+            if undisturbed && self.checked.is_none_or(|name| name == NOTHING_DUE_RESTS) {
+                self.nothing_due_rests().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After an advance that was not disturbed and reached no limit, nothing is due.
+    async fn nothing_due_rests(&self) -> Result<(), Broken> {
+        let now = self.clock.now();
+        match self.next_due().await {
+            Some((id, due)) if due <= now => {
+                Err(Broken::new(NOTHING_DUE_RESTS, format!("{id} is due at {due}, now {now}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The subscription that is due next, and when, read past the faults.
+    async fn next_due(&self) -> Option<(SubscriptionId, Timestamp)> {
+        let query = DueSubscriptions::until(Timestamp::MAX);
+        let page = self.recorder.due_subscriptions(query).await.expect("a sound store");
+        let first = page.items.first()?;
+        Some((first.id, first.next_action_at()?))
+    }
+
+    /// Two processes advance at the same time, and sometimes a caller ends what is due.
+    async fn advance_at_once(&mut self) {
+        let Some((id, due)) = self.next_due().await else { return };
+        if due > self.clock.now() {
+            self.clock.set(due);
+        }
+        let (one, two) = (self.billing.clone(), self.other.clone());
+        let cancels = self.rng.percent(30);
+        let cancel = async {
+            let cancel = Action::Cancel(Some(Effective::Now));
+            if cancels { one.service().act(id, cancel).await.map(Some) } else { Ok(None) }
+        };
+        let (first, second, cancelled) = tokio::join!(one.advance(100), two.advance(100), cancel);
+        self.note("advance", &first);
+        self.note("advance elsewhere", &second);
+        self.note(format!("cancel {id} meanwhile"), &cancelled);
+    }
+
+    async fn report(&mut self) {
+        let Some(id) = self.some_payment() else { return };
+        let rng = &self.rng;
+        let status = match rng.below(20) {
+            0..9 => PaymentStatus::Succeeded,
+            9..15 => PaymentStatus::Failed,
+            15..17 => PaymentStatus::Processing,
+            17 => PaymentStatus::Canceled,
+            18 => PaymentStatus::Refunded,
+            _ => PaymentStatus::Disputed,
+        };
+        let mut changes = PaymentChanges::status(status);
+        if status == PaymentStatus::Failed {
+            changes.next_attempt_at = match rng.below(10) {
+                0 => Field::Null,
+                1 => Field::Value(later(rng, self.clock.now(), 10)),
+                _ => Field::Absent,
+            };
+            self.lives.sent(id, changes.next_attempt_at);
+        }
+        let reported = self.billing.service().update_payment(id, changes).await;
+        self.note(format!("report {id} {status}"), &reported);
+    }
+
+    /// A payment, more often one of the last.
+    fn some_payment(&self) -> Option<PaymentId> {
+        let last = self.payments.len().saturating_sub(12);
+        let from = if self.rng.percent(80) { last } else { 0 };
+        self.rng.pick(self.payments.iter().skip(from).copied())
+    }
+
+    fn some_subscription(&self) -> Option<SubscriptionId> {
+        self.rng.pick(self.lives.0.keys().copied())
+    }
+
+    /// A subscription in a status with a payment behind.
+    fn some_behind(&self, status: SubscriptionStatus) -> Option<SubscriptionId> {
+        let is_behind = |now: &Subscription| now.status == status && now.past_due_since().is_some();
+        let lives = self.lives.0.iter().filter(|(_, life)| !life.deleted);
+        let behind = lives.filter(|(_, life)| life.now().is_some_and(is_behind));
+        self.rng.pick(behind.map(|(id, _)| *id))
+    }
+
+    async fn act(&mut self) {
+        let Some(id) = self.some_subscription() else { return };
+        let (rng, now) = (&self.rng, self.clock.now());
+        let effective = rng
+            .maybe(60, |rng| if rng.percent(50) { Effective::Now } else { Effective::PeriodEnd });
+        let action = match rng.below(10) {
+            0..3 => Action::Cancel(effective),
+            3..6 => Action::Resume,
+            6..9 => {
+                Action::Pause { effective, resumes_at: rng.maybe(50, |rng| later(rng, now, 60)) }
+            }
+            _ => Action::Unschedule,
+        };
+        // Often a payment is behind, so that resuming is refused.
+        let at_end = action == Action::Cancel(Some(Effective::PeriodEnd));
+        let behind = self.some_behind(SubscriptionStatus::PastDue).filter(|_| at_end);
+        let (id, resumes) = behind.map_or((id, false), |behind| (behind, rng.percent(50)));
+        let acted = self.billing.service().act(id, action).await;
+        self.note(format!("{action:?} {id}"), &acted);
+        if resumes {
+            let refused = self.billing.service().act(id, Action::Resume).await;
+            self.note(format!("resume {id}"), &refused);
+        }
+    }
+
+    async fn update(&mut self) {
+        let Some(id) = self.some_subscription() else { return };
+        let (rng, now) = (&self.rng, self.clock.now());
+        let mut changes = SubscriptionChanges::default();
+        match rng.below(10) {
+            0..3 => changes.quantity = Quantity::new(1 + rng.below(5_u64)).ok(),
+            3..5 => changes.price = Field::Value(amount(&format!("{}", rng.below(30_u64)))),
+            5 => changes.credit = Some(amount(&format!("{}", rng.below(50_u64)))),
+            6 => changes.trial_ends_at = Field::Value(later(rng, now, 30)),
+            7 => changes.is_active = Some(rng.percent(50)),
+            8 => changes.managed_by = Some(ManagedBy::Caller),
+            _ => changes.managed_by = Some(ManagedBy::Clock),
+        }
+        let updated = self.billing.service().update_subscription(id, changes.clone()).await;
+        self.note(format!("update {id} {changes:?}"), &updated);
+    }
+
+    async fn retry(&mut self) {
+        let Some(id) = self.some_payment() else { return };
+        let retried = self.billing.retry_payment(id, None, None).await;
+        self.note(format!("retry {id}"), &retried);
+    }
+
+    async fn delete(&mut self) {
+        if self.rng.percent(50)
+            && let Some(id) = self.some_subscription()
+        {
+            let deleted = self.billing.service().delete_subscription(id).await;
+            self.note(format!("delete {id}"), &deleted);
+        } else if let Some(id) = self.some_payment() {
+            let deleted = self.billing.service().delete_payment(id).await;
+            if deleted.is_ok() {
+                self.payments.retain(|payment| *payment != id);
+                self.lives.forget_payment(id);
+            }
+            self.note(format!("delete {id}"), &deleted);
+        }
+    }
+}
+
+fn policy(rng: &Rng) -> Policy {
+    let policy = Policy::default();
+    match rng.below(4) {
+        0 => policy.with_missed_periods_max(Bounded::new(rng.below(6)).unwrap_or_default()),
+        1 => policy.with_activation(subscription_core::billing::Activation::OnPayment),
+        2 => policy.with_after_dunning(subscription_core::billing::AfterDunning::Expired),
+        _ => policy,
+    }
+}
+
+fn amount(text: &str) -> Amount {
+    text.parse().expect("an amount")
+}
+
+pub(super) fn later(rng: &Rng, now: Timestamp, days: u64) -> Timestamp {
+    now.saturating_add(Duration::from_hours(24 * rng.below(days) + rng.below(24_u64)))
+}
