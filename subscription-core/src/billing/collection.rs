@@ -38,7 +38,7 @@ pub fn retry(
     Some(next)
 }
 
-/// What follows from a report.
+/// The consequences of a report.
 pub(super) fn report(
     report: Report<'_>,
     subscription: &Subscription,

@@ -7,7 +7,7 @@ use crate::service::{Ask, Outcome};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
-/// What is written beside a subscription.
+/// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     pub(super) ask: Option<Ask>,

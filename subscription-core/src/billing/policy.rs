@@ -15,7 +15,7 @@ use crate::with_fields;
 pub struct Policy {
     /// The spans after which a failed payment is tried again, each counted from the failure before.
     pub dunning: Dunning,
-    /// What becomes of a subscription if no retry is left.
+    /// The state of a subscription once no retry is left.
     pub after_dunning: AfterDunning,
     /// When a subscription becomes active.
     pub activation: Activation,
@@ -49,7 +49,7 @@ with_fields! {
 }
 
 named_enum! {
-    /// What becomes of a subscription if no retry of a failed payment is left.
+    /// The state of a subscription once no retry of a failed payment is left.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub enum AfterDunning {
         /// It grants no access until it is paid.

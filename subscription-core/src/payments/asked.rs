@@ -9,7 +9,7 @@ use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
 
 named_enum! {
-    /// What a payment pays for.
+    /// The purpose of a payment.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum PaymentKind {
         /// The first period of a subscription.
@@ -21,10 +21,10 @@ named_enum! {
     }
 }
 
-/// What a payment pays for, and when it is to be collected.
+/// The period that a payment pays for, and when it is to be collected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// What the payment pays for.
+    /// The purpose of the payment.
     pub kind: PaymentKind,
     /// The start of the period that it pays for.
     pub period_start: Timestamp,

@@ -55,7 +55,7 @@ pub struct Payment {
     /// longer change.
     #[serde(skip)]
     pub settled: bool,
-    /// What the payment pays for, and when it is to be collected, if it pays for a period or a change of plan.
+    /// The period that it pays for, and when it is to be collected, if it pays for a period or a change of plan.
     #[serde(skip)]
     pub asked: Option<Box<Asked>>,
 }

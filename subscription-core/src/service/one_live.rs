@@ -12,7 +12,7 @@ use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 
 named_enum! {
-    /// What a user may have only one live subscription to.
+    /// The scope in which a user may have only one live subscription.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum OneLivePer {
         /// Anything.

@@ -40,7 +40,7 @@ impl Outcome {
 /// A payment to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// What it pays for.
+    /// The purpose of the payment.
     pub kind: PaymentKind,
     /// The start of the period.
     pub period_start: Timestamp,
@@ -78,7 +78,7 @@ pub struct Report<'r> {
     pub next_attempt_at: Field<Timestamp>,
 }
 
-/// What follows from the report of a payment.
+/// The consequences of the report of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     /// The payment as it is to be written.

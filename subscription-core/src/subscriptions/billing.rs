@@ -16,7 +16,7 @@ use crate::values::id::PlanId;
 use crate::values::input::Field;
 
 named_enum! {
-    /// Who moves a subscription from status to status and from period to period.
+    /// The manager of a subscription, which moves it from status to status and from period to period.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ManagedBy {
         /// The callers of the service, by updates.
@@ -198,7 +198,7 @@ fn sets<T: PartialEq>(change: &Field<T>, current: Option<&T>) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
 pub struct Managed {
-    /// Who manages the subscription.
+    /// The manager of the subscription.
     pub by: ManagedBy,
     /// The fields that the input would change.
     pub fields: Vec<&'static str>,

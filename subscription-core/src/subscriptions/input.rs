@@ -36,7 +36,7 @@ pub struct NewSubscription {
     pub ends_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// Who manages the subscription. If `None`, it is the caller if there is an `external_subscription_id`;
+    /// The manager of the subscription. If `None`, it is the caller if there is an `external_subscription_id`;
     /// else the clock if the plan has a currency and the service bills; else the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_by: Option<ManagedBy>,
@@ -145,7 +145,7 @@ pub struct SubscriptionChanges {
     pub ends_at: Field<Timestamp>,
     /// Replaces all of [`Subscription::metadata`](super::Subscription::metadata).
     pub metadata: Field<Metadata>,
-    /// Who manages the subscription from now on.
+    /// The manager of the subscription from now on.
     pub managed_by: Option<ManagedBy>,
     pub quantity: Option<Quantity>,
     pub price: Field<Amount>,

@@ -70,7 +70,7 @@ pub struct Subscription {
     /// The moment from which periods are counted, if it is not `starts_at`.
     #[serde(skip)]
     pub anchor_at: Option<Timestamp>,
-    /// Who moves the subscription from status to status and from period to period.
+    /// The manager of the subscription, which moves it from status to status and from period to period.
     #[serde(default)]
     pub managed_by: ManagedBy,
     /// The number of units that it pays for.

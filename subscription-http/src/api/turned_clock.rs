@@ -17,7 +17,7 @@ pub trait TurnedClock: Send + Sync + fmt::Debug {
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error>;
 }
 
-/// What is reported of payments that fall due while a clock is turned.
+/// The report of payments that fall due while a clock is turned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PaymentReports {
     /// Nothing: they stay open.

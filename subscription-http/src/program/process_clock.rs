@@ -189,7 +189,7 @@ impl TurnedClock for ClockControl {
         let (begun, mut steps) = (Instant::now(), 0);
         loop {
             let due = self.work.next_due(to, payments).await?;
-            // What was due before is done now: the clock is not turned back.
+            // Work that was due before is done now: the clock is not turned back.
             self.clock.hold(due.unwrap_or(to).max(self.now())).await?;
             if due.is_none() {
                 return Ok(Advanced { now: self.now(), steps, done: true });

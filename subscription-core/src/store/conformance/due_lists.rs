@@ -1,4 +1,4 @@
-//! What is due: subscriptions that the clock must look at, and payments to collect or to retry.
+//! Lists of due records: subscriptions that the clock must look at, and payments to collect or to retry.
 
 use std::sync::Arc;
 

@@ -204,7 +204,7 @@ impl Tables {
     fn check_unique(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         let mut values = HashSet::new();
         let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
-        // What these have is among the values of the set.
+        // The values of these records are among those of the set.
         let written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for write in &changes.writes {
             for value in write.unique_values() {
