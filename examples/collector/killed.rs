@@ -70,7 +70,7 @@ fn is_first(key: &str) -> bool {
     key.ends_with("/1")
 }
 
-/// What a server does in its loop, until nothing is due any more.
+/// The loop of a server, until nothing is due any more.
 async fn work(billing: &Billing, till: &Till) -> Result<()> {
     loop {
         let advanced = billing.advance(200).await?;

@@ -256,7 +256,7 @@ async fn state(store: &impl Store, payment: &Payment) -> (Vec<&'static str>, boo
     (due, store.find(period).await.unwrap().is_some())
 }
 
-/// What a payment of the clock is after each report by the release before.
+/// The state of a payment of the clock after each report by the release before.
 async fn assert_nothing_to_do(store: &impl Store, update: impl AsyncFn(&'static str)) {
     let of = subscription(&plan("pro")).id.uuid();
     for (status, due, is_claimed) in [

@@ -99,7 +99,7 @@ fn with(file: &str, edits: &[(usize, &str, Value)]) -> String {
     })
 }
 
-/// What a payment asks for, for a period with this start and `END` for its end.
+/// The billing fields of a payment for a period with this start and `END` for its end.
 const ASKED: &str = r#"{"kind":"renewal","period_start":"2025-01-31T00:00:00Z","period_end":"END","due_at":"2025-01-31T00:00:00Z","attempt":1,"next_attempt_at":null,"retries":0,"value":1,"cycle":"monthly"}"#;
 
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";

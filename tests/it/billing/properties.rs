@@ -1,4 +1,4 @@
-//! What holds for every life: random lives, whatever happens in them and however late the clock looks.
+//! Invariants of every life: random lives, whatever happens in them and however late the clock looks.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ struct Birth {
     ends_in_days: Option<u64>,
 }
 
-/// What happens in a life. Numbers choose among what is there.
+/// The events of a life. Numbers choose among what is there.
 #[derive(Debug, Clone)]
 enum Act {
     Advance { hours: u64 },

@@ -1,4 +1,4 @@
-//! What the clock does, as callers see it: payments to collect, retries, timelines, and who manages what.
+//! The work of the clock, as callers see it: payments to collect, retries, timelines, and who manages what.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

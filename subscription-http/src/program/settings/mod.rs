@@ -86,7 +86,7 @@ pub(crate) struct Settings {
     #[arg(long, env = "SUBSCRIPTION_USERS")]
     pub(crate) users: Users,
 
-    /// What a user may have only one live subscription to: user (anything at all), or product (plans with the
+    /// Allows a user one live subscription: per user (to anything at all), or per product (plans with the
     /// same `product_id`). [default: off]
     #[arg(long, env = "SUBSCRIPTION_ONE_LIVE_PER", value_name = "WHAT")]
     pub(crate) one_live_per: Option<OneLivePer>,

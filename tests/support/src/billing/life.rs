@@ -263,7 +263,7 @@ impl Life {
     }
 }
 
-/// What a collector reports.
+/// The report of a collector.
 #[derive(Debug)]
 pub struct Reporting(PaymentChanges);
 

@@ -44,7 +44,7 @@ enum Act {
     },
 }
 
-/// What happens in a life, whatever the pace of the clock.
+/// The events of a life, whatever the pace of the clock.
 #[derive(Debug, Clone)]
 struct Script {
     seed: u64,
