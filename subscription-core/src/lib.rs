@@ -137,7 +137,8 @@ mod values;
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{
-    Asked, Currency, NewPayment, Payment, PaymentChanges, PaymentKind, PaymentStatus,
+    Asked, Currency, NewPayment, ObservedPayment, ObservedPeriod, Payment, PaymentChanges,
+    PaymentKind, PaymentStatus, SettledDiffers,
 };
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
@@ -151,7 +152,8 @@ pub use service::{
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
     Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
-    PauseInput, Phase, Quantity, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    ObservedSubscription, PauseInput, Phase, Quantity, Renewal, Schedule, Subscription,
+    SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};
@@ -163,7 +165,7 @@ pub use values::randomness::{
     Randomness, RandomnessUnavailable, SeededRandomness, SystemRandomness,
 };
 pub use values::states::InvalidTransition;
-pub use values::text::{Description, Email, ExternalId, Href, Name, Slug, Text};
+pub use values::text::{Description, Email, ExternalId, Href, HttpsUrl, Name, Slug, Text};
 pub use values::version::Version;
 
 // For the inputs of `subscription-http` that are none of the service's.
