@@ -149,6 +149,8 @@ pub use service::{
     Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
     Pause, Report, Reported, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
+#[doc(hidden)]
+pub use service::{Followed, ObservedChanges};
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
     Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,

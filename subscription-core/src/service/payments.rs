@@ -294,6 +294,6 @@ fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> Others {
 }
 
 /// The guard that a subscription is not changed before the commit.
-fn unchanged(subscription: &Subscription) -> Guard {
+pub(super) fn unchanged(subscription: &Subscription) -> Guard {
     Guard::Unchanged { key: Key::Subscription(subscription.id), version: subscription.version }
 }
