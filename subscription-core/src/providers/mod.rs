@@ -8,6 +8,7 @@ mod finding;
 #[cfg(feature = "lemon-squeezy")]
 mod lemon_squeezy;
 mod object;
+mod read;
 mod source;
 #[cfg(feature = "stripe")]
 mod stripe;
