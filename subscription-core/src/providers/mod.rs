@@ -7,8 +7,10 @@ mod api;
 mod finding;
 #[cfg(feature = "lemon-squeezy")]
 mod lemon_squeezy;
+mod money;
 mod object;
 mod read;
+mod signature;
 mod source;
 #[cfg(feature = "stripe")]
 mod stripe;
@@ -19,4 +21,5 @@ pub use finding::{
     FoundSubscription, Hint, Sold, Unmapped, Webhook,
 };
 pub use object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
+pub use signature::signature_header;
 pub use source::{PauseMeans, Source};
