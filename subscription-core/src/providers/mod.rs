@@ -18,6 +18,9 @@ mod object;
 mod read;
 mod signature;
 mod source;
+#[cfg(feature = "stripe")]
+mod stripe;
+#[cfg(not(feature = "stripe"))]
 #[path = "absent.rs"]
 mod stripe;
 
@@ -32,4 +35,6 @@ pub use http_api::HttpProviderApi;
 pub use mapping::{map, webhook};
 pub use object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
 pub use signature::signature_header;
+#[doc(hidden)]
+pub use signature::verify;
 pub use source::{PauseMeans, Source};
