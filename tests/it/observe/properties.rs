@@ -145,12 +145,11 @@ proptest! {
             let moved = moment.micros() + hours * 3_600_000_000;
             moment = Timestamp::from_micros(moved).unwrap();
             let before = record.clone();
-            let next = match &before {
-                Some(before) => before.observe(seen.clone(), moment),
-                None => {
-                    let id = SubscriptionId::new(moment, &SeededRandomness::new(2)).unwrap();
-                    Some(Subscription::observe_new(seen.clone(), id, user(), moment))
-                }
+            let next = if let Some(before) = &before {
+                before.observe(seen.clone(), moment)
+            } else {
+                let id = SubscriptionId::new(moment, &SeededRandomness::new(2)).unwrap();
+                Some(Subscription::observe_new(seen.clone(), id, user(), moment))
             };
             if let Some((before, next)) = before.as_ref().zip(next.as_ref()) {
                 prop_assert_eq!((next.id, next.user_id), (before.id, before.user_id));
