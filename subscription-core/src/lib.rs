@@ -122,10 +122,12 @@ pub mod auth;
 pub mod billing;
 mod error;
 pub mod events;
-#[cfg(feature = "auth")]
+#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe"))]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
+#[cfg(any(feature = "lemon-squeezy", feature = "stripe"))]
+pub mod providers;
 #[cfg(feature = "auth")]
 mod server_keys;
 mod service;

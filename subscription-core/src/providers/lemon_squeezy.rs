@@ -1,0 +1,1 @@
+//! Lemon Squeezy: its webhooks and the mapping of its objects.

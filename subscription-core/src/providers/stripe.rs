@@ -1,0 +1,1 @@
+//! Stripe: its webhooks and the mapping of its objects.
