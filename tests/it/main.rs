@@ -17,6 +17,7 @@ mod idempotency;
 mod inputs;
 mod logs;
 mod metadata;
+mod observe;
 mod payments;
 mod periods;
 mod plans;

@@ -28,6 +28,7 @@ mod openapi;
 mod pages;
 mod payments;
 mod plans;
+mod provider;
 mod rates;
 mod request_heads;
 mod routes;
