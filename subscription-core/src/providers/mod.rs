@@ -32,7 +32,7 @@ pub use finding::{
 };
 pub use http_api::HttpProviderApi;
 #[doc(hidden)]
-pub use mapping::{map, webhook};
+pub use mapping::{email_of, intent_of, invoice_of, map, session, webhook};
 pub use object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
 pub use signature::signature_header;
 #[doc(hidden)]
