@@ -21,6 +21,7 @@ mod observe;
 mod payments;
 mod periods;
 mod plans;
+mod providers;
 mod races;
 mod simulation;
 mod stores;
