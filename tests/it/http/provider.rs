@@ -280,7 +280,7 @@ async fn of_a_providers_payment_callers_change_the_metadata_alone() {
         ("external_payment_id", json!("pi_2")),
         ("external_payment_id", Value::Null),
         ("status", json!("succeeded")),
-        // What its lifecycle does not allow is refused for the same reason.
+        // A step that the lifecycle does not allow is refused for the same reason.
         ("status", json!("refunded")),
         ("next_attempt_at", json!("2025-03-01T00:00:00Z")),
     ] {
