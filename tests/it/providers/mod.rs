@@ -5,3 +5,5 @@ mod http_api;
 mod lemon_squeezy;
 mod lemon_squeezy_money;
 mod lemon_squeezy_webhooks;
+mod signatures;
+mod stripe;
