@@ -50,7 +50,7 @@ fn assert_no_key(failed: &ApiFailed) {
     let mut shown = format!("{failed:?} {failed:#?}");
     let mut cause: Option<&dyn Error> = Some(failed);
     while let Some(error) = cause {
-        shown += &format!(" {error}");
+        shown.extend([" ", &error.to_string()]);
         cause = error.source();
     }
     assert!(!shown.contains("NobodyMaySeeThis") && !shown.contains(KEY_ENCODED), "{shown}");
@@ -279,7 +279,11 @@ async fn the_key_is_never_shown() {
     }
     let fetch = Arc::new(HttpFetch::new(&FetchSettings::default()).unwrap());
     for key in ["line\nNobodyMaySeeThis", "NobodyMaySeeThis\u{0}"] {
-        let api = HttpProviderApi::new(ProviderKind::LemonSqueezy, key.into(), fetch.clone());
+        let api = HttpProviderApi::new(
+            ProviderKind::LemonSqueezy,
+            key.into(),
+            Arc::<HttpFetch>::clone(&fetch),
+        );
         let api = api.with_base(&provider.url("/"));
         assert_eq!(failure(&api).await.0, "unavailable");
     }

@@ -24,7 +24,7 @@ pub(crate) fn mapped(kind: ObjectKind, object: &Value) -> Result<Finding, Unmapp
 /// An object with some attributes replaced.
 pub(crate) fn changed(mut object: Value, attributes: &Value) -> Value {
     for (name, value) in attributes.as_object().unwrap() {
-        let all = object["attributes"].as_object_mut().unwrap();
+        let all = object.get_mut("attributes").and_then(Value::as_object_mut).unwrap();
         all.insert(name.clone(), value.clone());
     }
     object

@@ -32,10 +32,9 @@ fn order() -> Value {
 }
 
 fn found_invoice(attributes: &Value) -> Result<FoundInvoice, Unmapped> {
-    mapped(ObjectKind::Invoice, &changed(invoice(), attributes)).map(|found| match found {
-        Finding::Invoice(found) => found,
-        other => panic!("{other:?}"),
-    })
+    let found = mapped(ObjectKind::Invoice, &changed(invoice(), attributes))?;
+    let Finding::Invoice(found) = found else { panic!("{found:?}") };
+    Ok(found)
 }
 
 fn found_order(attributes: &Value) -> FoundOrder {

@@ -24,17 +24,15 @@ fn payload(r#type: &str) -> Value {
 }
 
 fn hint(payload: &Value) -> Hint {
-    match read(payload) {
-        Webhook::Hint(hint) => hint,
-        other => panic!("{payload}: {other:?}"),
-    }
+    let read = read(payload);
+    let Webhook::Hint(hint) = read else { panic!("{payload}: {read:?}") };
+    hint
 }
 
 fn unreadable_at(payload: &Value) -> (Option<String>, String) {
-    match read(payload) {
-        Webhook::Unreadable { event_type, path } => (event_type.map(Into::into), path.into()),
-        other => panic!("{payload}: {other:?}"),
-    }
+    let read = read(payload);
+    let Webhook::Unreadable { event_type, path } = read else { panic!("{payload}: {read:?}") };
+    (event_type.map(Into::into), path.into())
 }
 
 #[test]
