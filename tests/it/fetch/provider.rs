@@ -190,5 +190,5 @@ pub(crate) async fn enter(world: &HttpWorld, how: &str, token: &str) -> Answer {
 
 /// A document to be fetched without any form.
 pub(crate) fn plain(url: url::Url) -> FetchRequest {
-    FetchRequest { url, form: None, basic: None }
+    FetchRequest::get(url)
 }
