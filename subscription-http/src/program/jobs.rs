@@ -46,6 +46,11 @@ pub(crate) trait Job: Send + Sync {
     fn longest_pause(&self) -> Duration {
         PAUSES.1
     }
+
+    /// Returns when the job is to run before its pause ends.
+    async fn woken(&self) {
+        std::future::pending().await
+    }
 }
 
 /// When a job wants to run again.
@@ -187,6 +192,8 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
         tokio::select! {
             () = sleep(pause) => {}
             () = stop.wait() => {}
+            // A job that fails is not run more often because there is more to do.
+            () = job.woken(), if failures == 0 => {}
         }
     }
 }

@@ -83,8 +83,8 @@ enum Command {
     Events(EventsCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. The routes of --self-service and of --clock manual are in it only where they
-    /// are set.
+    /// Print the OpenAPI document. The routes of --self-service, of --clock manual and of [providers] are in it only
+    /// where they are set.
     Openapi,
 }
 
@@ -162,7 +162,8 @@ impl Program {
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 let has_clock = settings.clock == ClockKind::Manual;
-                print(subscription_http::openapi_json_for(&settings.self_service, has_clock));
+                let (changes, providers) = (&settings.self_service, settings.has_providers());
+                print(subscription_http::openapi_json_for(changes, has_clock, providers));
                 Ok(())
             }
         }

@@ -45,6 +45,7 @@ impl Ready {
         if settings.mode == Mode::Development {
             check_development(settings)?;
         }
+        settings.provider_settings()?;
         let verifier = identity::verifier(settings)?;
         let clients = Configured::new(settings)?;
         let key_file = KeyFile::find(settings)?;
