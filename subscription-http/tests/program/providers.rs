@@ -211,7 +211,7 @@ fn unknown_keys_and_variables_of_providers_are_refused_with_a_hint_and_no_secret
 
     // A line that TOML cannot read is not quoted.
     let errors = refused(&STRIPE.replace("abcdef\"]", "abcdef]"), |_| {});
-    assert!(errors.contains("settings.toml: line 4:"), "{errors}");
+    assert!(errors.contains("settings.toml: line 5:"), "{errors}");
     assert!(!errors.contains("whsec"), "{errors}");
 }
 
