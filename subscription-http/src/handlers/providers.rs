@@ -7,7 +7,7 @@ use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
 use subscription_core::input::{Fields, string};
 use subscription_core::providers::{
     EventFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers,
-    SourceOverview, Standing, SyncReport, TakenIn,
+    SourceOverview, Standing, SyncReport, TakenIn, signature_header,
 };
 use subscription_core::store::DocumentId;
 use subscription_core::{
@@ -71,7 +71,7 @@ fn providers(call: &Call) -> Result<&Providers, ApiError> {
 
 async fn receive(call: Box<Call>) -> Result<Reply, ApiError> {
     let (source, kind) = call.state.provider_source(&call)?;
-    let signatures = call.headers.get_all(kind.signature_header());
+    let signatures = call.headers.get_all(signature_header(kind));
     let signatures: Vec<_> = signatures.iter().map(HeaderValue::as_bytes).collect();
     match providers(&call)?.take_in(&source, &signatures, &call.body).await? {
         TakenIn::UnknownSource => return Err(Refusal::RouteUnknown.into()),
@@ -189,9 +189,7 @@ async fn sync(call: Box<Call>) -> Result<Reply, ApiError> {
         return accepted(&StandingBody { state: "pending", reason: None });
     };
     match providers.observe_now(&source, &object, user_id).await? {
-        ObservedNow::Subscription(subscription) => {
-            call.whole_record(StatusCode::OK, &subscription)
-        }
+        ObservedNow::Subscription(subscription) => call.whole_record(StatusCode::OK, &subscription),
         ObservedNow::Standing(standing) => accepted(&StandingBody::from(&standing)),
         ObservedNow::Limited(wait) => {
             Err(Refusal::RateLimited(RateStatus::provider_syncs(wait)).into())
@@ -210,18 +208,22 @@ impl LinkInput {
         let mut fields = Fields::parse(json)?;
         let source = read_source(&mut fields, providers).map(|(source, _)| source);
         if fields.has("subscription_id") {
-            for name in ["customer", "user_id"].into_iter().filter(|name| fields.has(name)) {
-                let message = "must not be sent together with subscription_id";
-                fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at(name));
+            for name in ["customer", "user_id"] {
+                if fields.has(name) {
+                    let message = "must not be sent together with subscription_id";
+                    fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at(name));
+                }
             }
             fields.optional("customer", string::<ObjectId>);
             fields.optional("user_id", string::<UserId>);
             let id = fields.optional("subscription_id", string);
             let both = source.zip(id);
-            return fields.finish(both.map(|(source, subscription_id)| Self::Subscription {
-                source,
-                subscription_id,
-            }));
+            return fields.finish(
+                both.map(|(source, subscription_id)| Self::Subscription {
+                    source,
+                    subscription_id,
+                }),
+            );
         }
         let customer = fields.required("customer", string);
         let user_id = fields.required("user_id", string);

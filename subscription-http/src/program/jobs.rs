@@ -47,6 +47,9 @@ pub(crate) trait Job: Send + Sync {
         PAUSES.1
     }
 
+    /// Called when the instance no longer leads, or the process ends.
+    fn ended(&self) {}
+
     /// Returns when the job is to run before its pause ends.
     async fn woken(&self) {
         std::future::pending().await
@@ -196,6 +199,7 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
             () = job.woken(), if failures == 0 => {}
         }
     }
+    job.ended();
 }
 
 /// The pause before the next run.

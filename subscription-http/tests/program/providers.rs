@@ -120,7 +120,10 @@ fn each_fault_of_a_provider_is_refused_with_the_name_of_its_setting() {
             "providers.stripe.signing_secrets has a secret of less than 16 characters",
         ),
         (
-            changed(secrets, &format!("signing_secrets = [{}]", "\"whsec_0123456789abcdef\",".repeat(5))),
+            changed(
+                secrets,
+                &format!("signing_secrets = [{}]", "\"whsec_0123456789abcdef\",".repeat(5)),
+            ),
             "providers.stripe.signing_secrets has more than 4 secrets",
         ),
         (
@@ -140,7 +143,10 @@ fn each_fault_of_a_provider_is_refused_with_the_name_of_its_setting() {
         ),
         (more("live = \"yes\""), "providers.stripe.live must be true or false"),
         (more("pause = \"never\""), "providers.stripe.pause must be"),
-        (format!("{lemon}pause = \"stop\"\n"), "providers.stripe.pause is a setting of Stripe alone"),
+        (
+            format!("{lemon}pause = \"stop\"\n"),
+            "providers.stripe.pause is a setting of Stripe alone",
+        ),
         (more("match_email = 1"), "providers.stripe.match_email must be true or false"),
         (more("manage_url = \"here\""), "providers.stripe.manage_url must be"),
         (
@@ -148,7 +154,10 @@ fn each_fault_of_a_provider_is_refused_with_the_name_of_its_setting() {
             "providers.stripe.manage_url must begin with https://",
         ),
         (more("plans = \"pro\""), "providers.stripe.plans must be a table of slugs"),
-        (more("plans = { price_1 = 1 }"), "providers.stripe.plans.price_1 must be the slug of a plan"),
+        (
+            more("plans = { price_1 = 1 }"),
+            "providers.stripe.plans.price_1 must be the slug of a plan",
+        ),
         (more("plans = { price_1 = \"Pro!\" }"), "providers.stripe.plans.price_1 must"),
         (
             more("api_base = \"https://api.example.com\""),
@@ -156,7 +165,10 @@ fn each_fault_of_a_provider_is_refused_with_the_name_of_its_setting() {
         ),
         (more("api_base = \"file:///tmp\""), "providers.stripe.api_base must be on this machine"),
         (more("api_base = \"here\""), "providers.stripe.api_base "),
-        ("[providers]\nstripe = \"rk_test_0123456789\"\n".to_owned(), "providers.stripe must be a table"),
+        (
+            "[providers]\nstripe = \"rk_test_0123456789\"\n".to_owned(),
+            "providers.stripe must be a table",
+        ),
         ("providers = \"rk_test_0123456789\"\n".to_owned(), "providers must be a table"),
         (
             format!("{STRIPE}{other}"),
@@ -178,7 +190,10 @@ fn a_stand_in_for_the_api_is_refused_in_production() {
 
     let errors = refused(&text, |_| {});
 
-    assert!(errors.contains("providers.stripe.api_base is for tests in development mode"), "{errors}");
+    assert!(
+        errors.contains("providers.stripe.api_base is for tests in development mode"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -187,7 +202,9 @@ fn all_faults_of_all_providers_are_reported_at_once() {
 
     let errors = refused(text, |_| {});
 
-    for part in ["stripe.signing_secrets", "stripe.api_key", "stripe.live", "lemons.kind", "lemons.api_key"] {
+    for part in
+        ["stripe.signing_secrets", "stripe.api_key", "stripe.live", "lemons.kind", "lemons.api_key"]
+    {
         assert!(errors.contains(&format!("\\n  - providers.{part}")), "{part} in {errors}");
     }
 }
@@ -204,7 +221,8 @@ fn unknown_keys_and_variables_of_providers_are_refused_with_a_hint_and_no_secret
         command.env("SUBSCRIPTION_PROVIDER_STRIPE_APIKEY", "rk_test_secret");
         command.env("SUBSCRIPTION_PROVIDER_LEMONS_API_KEY", "a_secret_of_lemons");
     });
-    let hint = "SUBSCRIPTION_PROVIDER_STRIPE_APIKEY: did you mean SUBSCRIPTION_PROVIDER_STRIPE_API_KEY?";
+    let hint =
+        "SUBSCRIPTION_PROVIDER_STRIPE_APIKEY: did you mean SUBSCRIPTION_PROVIDER_STRIPE_API_KEY?";
     assert!(errors.contains(hint), "{errors}");
     assert!(errors.contains("\n  - SUBSCRIPTION_PROVIDER_LEMONS_API_KEY"), "{errors}");
     assert!(!errors.contains("secret"), "{errors}");
@@ -243,7 +261,10 @@ fn a_start_warns_of_a_key_that_can_write_of_test_data_in_production_and_of_unkno
     let told = warnings(running);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("providers.stripe.api_key is a secret key (sk_)"), "{told:?}");
-    assert!(told[1].starts_with("providers.stripe.plans.price_1: there is no plan nowhere"), "{told:?}");
+    assert!(
+        told[1].starts_with("providers.stripe.plans.price_1: there is no plan nowhere"),
+        "{told:?}"
+    );
 
     let text = format!("{PRODUCTION}{STRIPE}live = false\n");
     let (folder, _) = with(&text);

@@ -29,7 +29,10 @@ pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
         "a key that reads its API; at Stripe a restricted one is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY",
     ),
     ("live", "follow live data, or test data [default: true in production, false in development]"),
-    ("pause", "Stripe: a pause of collection means \"keep\" (go on) or \"stop\" [default: \"keep\"]"),
+    (
+        "pause",
+        "Stripe: a pause of collection means \"keep\" (go on) or \"stop\" [default: \"keep\"]",
+    ),
     (
         "match_email",
         "a customer is the user whose verified e-mail address is the customer's [default: false]",
