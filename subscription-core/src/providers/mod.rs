@@ -26,6 +26,9 @@ mod runner;
 mod signature;
 mod source;
 mod standing;
+#[cfg(feature = "stripe")]
+mod stripe;
+#[cfg(not(feature = "stripe"))]
 #[path = "absent.rs"]
 mod stripe;
 mod sync;

@@ -18,13 +18,13 @@ const STRIPE_0: [&str; 15] = [
 const STRIPE_3: [&str; 5] = ["BHD", "JOD", "KWD", "OMR", "TND"];
 
 /// An amount of Stripe. ISK and UGX have no digits after the point, but Stripe sends them with 00.
-pub(crate) fn stripe(units: &Place<'_>, currency: Currency) -> Result<Amount, Unmapped> {
+pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
     let digits = match currency.code() {
         code if STRIPE_0.contains(&code) => 0,
         code if STRIPE_3.contains(&code) => 3,
         _ => 2,
     };
-    amount(units.integer()?, digits, currency).ok_or_else(|| units.unreadable())
+    amount(units, digits, currency)
 }
 
 /// An amount of Lemon Squeezy, with the digits of ISO 4217. If these are not 2, the amount must be the one in
