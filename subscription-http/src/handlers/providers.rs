@@ -45,11 +45,11 @@ pub(crate) static AREA: Area = Area {
             },
             Route {
                 needs_providers: true,
-                ..get("/provider-events/{id}", scope(ProvidersRead), |call| Box::pin(event(call)))
+                ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| Box::pin(event(call)))
             },
             Route {
                 needs_providers: true,
-                ..post_optional("/provider-events/{id}/replay", scope(ProvidersWrite), |call| {
+                ..post_optional("/provider-events/{event_id}/replay", scope(ProvidersWrite), |call| {
                     Box::pin(replay(call))
                 })
             },
@@ -153,12 +153,12 @@ async fn events(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn event(call: Box<Call>) -> Result<Reply, ApiError> {
-    Reply::ok(&providers(&call)?.event(&call.path::<DocumentId>("id")?).await?)
+    Reply::ok(&providers(&call)?.event(&call.path::<DocumentId>("event_id")?).await?)
 }
 
 async fn replay(call: Box<Call>) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
-    Reply::ok(&providers(&call)?.replay(&call.path::<DocumentId>("id")?).await?)
+    Reply::ok(&providers(&call)?.replay(&call.path::<DocumentId>("event_id")?).await?)
 }
 
 async fn link(call: Box<Call>) -> Result<Reply, ApiError> {

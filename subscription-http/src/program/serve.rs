@@ -61,7 +61,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     if let Some(providers) = providers {
         let (stored, metrics) = (ProviderSignal::default(), ProviderMetrics::default());
         api = api.providers(providers.clone(), &stored, &metrics);
-        jobs.push(Arc::new(ProviderSyncJob { providers: providers.clone() }));
+        jobs.push(Arc::new(ProviderSyncJob::new(providers.clone())));
         let counted = Mutex::default();
         jobs.push(Arc::new(ProviderJob { providers, service, stored, metrics, counted }));
     }

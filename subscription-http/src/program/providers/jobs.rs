@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use subscription_core::providers::Providers;
-use subscription_core::{Error, SubscriptionService};
+use subscription_core::providers::{Providers, SyncCounts, SyncKind, SyncReport};
+use subscription_core::{Error, Slug, SubscriptionService};
 use subscription_http::{ProviderMetrics, ProviderSignal};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -73,7 +73,15 @@ impl Job for ProviderJob {
 /// Syncs the sources every night, and when a caller asks for it.
 #[derive(Debug)]
 pub(crate) struct ProviderSyncJob {
-    pub(crate) providers: Providers,
+    providers: Providers,
+    /// The sync that this job is at.
+    running: Mutex<Option<(Slug, SyncKind)>>,
+}
+
+impl ProviderSyncJob {
+    pub(crate) fn new(providers: Providers) -> Self {
+        Self { providers, running: Mutex::default() }
+    }
 }
 
 #[async_trait]
@@ -84,24 +92,32 @@ impl Job for ProviderSyncJob {
 
     /// One page, so that a stop does not wait for more.
     async fn run(&self, _: usize, _: &Stop) -> Result<Next, Error> {
-        let (source, kind) = match self.providers.due_sync().await? {
-            (Some(due), _) => due,
-            (None, next) => return Ok(next.map_or(Next::Idle, Next::At)),
-        };
-        let step = self.providers.sync_page(&source, kind, false).await?;
-        let counts = step.report.counts;
-        if step.report.finished_at.is_some() {
-            let (made, changed, same) = (counts.made, counts.changed, counts.same);
-            let (waiting, failed, drift) = (counts.waiting, counts.failed, counts.drift);
-            tracing::info!(%source, %kind, made, changed, same, waiting, failed, drift, "sync ended");
-            if drift > 0 {
-                tracing::warn!(
-                    %source,
-                    drift,
-                    "a sync found differences that no webhook had announced: check that the provider sends them"
-                );
+        let mut running = self.running.lock().await;
+        if running.is_none() {
+            let (due, next_at) = self.providers.due_sync().await?;
+            if due.is_none() {
+                return Ok(next_at.map_or(Next::Idle, Next::At));
             }
+            *running = due;
+        }
+        let Some((source, kind)) = running.clone() else { return Ok(Next::Idle) };
+        let step = self.providers.sync_page(&source, kind, false).await?;
+        if step.report.finished_at.is_some() {
+            *running = None;
+            log(&source, &step.report);
         }
         Ok(step.next_at.map_or(Next::Again, Next::At))
+    }
+}
+
+fn log(source: &Slug, SyncReport { kind, counts, .. }: &SyncReport) {
+    let SyncCounts { made, changed, same, waiting, failed, drift, .. } = counts;
+    tracing::info!(%source, %kind, made, changed, same, waiting, failed, drift, "sync ended");
+    if *drift > 0 {
+        tracing::warn!(
+            %source,
+            drift,
+            "a sync found differences that no webhook had announced: check that the provider sends them"
+        );
     }
 }
