@@ -45,13 +45,17 @@ pub(crate) static AREA: Area = Area {
             },
             Route {
                 needs_providers: true,
-                ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| Box::pin(event(call)))
+                ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
+                    Box::pin(event(call))
+                })
             },
             Route {
                 needs_providers: true,
-                ..post_optional("/provider-events/{event_id}/replay", scope(ProvidersWrite), |call| {
-                    Box::pin(replay(call))
-                })
+                ..post_optional(
+                    "/provider-events/{event_id}/replay",
+                    scope(ProvidersWrite),
+                    |call| Box::pin(replay(call)),
+                )
             },
             Route {
                 needs_providers: true,

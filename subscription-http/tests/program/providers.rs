@@ -1,6 +1,8 @@
 //! Payment providers in the binary: their settings, what a start refuses and warns of, and the command
 //! `provider sync`.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -275,4 +277,107 @@ fn a_start_warns_of_a_key_that_can_write_of_test_data_in_production_and_of_unkno
     let told = warnings(running);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("providers.stripe.live is false in production"), "{told:?}");
+}
+
+/// A provider with these subscriptions, and nothing else, until the process ends; its address.
+fn provider(subscriptions: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = String::new();
+            let mut head = BufReader::new(stream.try_clone().unwrap());
+            head.read_line(&mut line).unwrap();
+            let mut rest = String::new();
+            while head.read_line(&mut rest).unwrap() > 2 {
+                rest.clear();
+            }
+            let items = if line.starts_with("GET /v1/subscriptions?") { subscriptions } else { "" };
+            let body = format!(r#"{{"object":"list","data":[{items}],"has_more":false}}"#);
+            let length = body.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close");
+            stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+        }
+    });
+    format!("http://{address}")
+}
+
+/// Runs `provider sync` with these settings and flags.
+fn sync(text: &str, flags: &[&str]) -> (Option<i32>, String, String) {
+    let (_, mut command) = with(text);
+    let (output, errors) = run(command.args(["provider", "sync"]).args(flags));
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), errors)
+}
+
+#[test]
+fn a_sync_tells_its_counts_and_ends_well_only_if_nothing_waits() {
+    let settings = |base: &str| format!("{STRIPE}api_base = \"{base}\"\n");
+
+    let (code, out, errors) = sync(&settings(&provider("")), &[]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(out, "stripe: 0 made, 0 changed, 0 same, 0 ignored, 0 waiting, 0 failed\n");
+
+    let unknown = r#"{"id":"sub_1","object":"subscription","livemode":false,"customer":"cus_1",
+        "metadata":{},"status":"active","start_date":1767225600,"created":1767225600,
+        "cancel_at_period_end":false,"cancel_at":null,"pause_collection":null,"items":{"data":[{
+        "price":{"id":"price_1","product":"prod_1","unit_amount":1990,"currency":"usd",
+        "recurring":{"interval":"month","interval_count":1}},"quantity":1,
+        "current_period_start":1767225600,"current_period_end":1769904000}]}}"#;
+    let settings = settings(&provider(unknown));
+    for flags in [&["--dry-run"][..], &["--source", "stripe"]] {
+        let (code, out, errors) = sync(&settings, flags);
+        assert_eq!(code, Some(1), "{flags:?} {errors}");
+        assert!(out.contains("1 waiting"), "{flags:?} {out} {errors}");
+        assert_eq!(out.contains("dry run"), flags == ["--dry-run"], "{out}");
+        assert!(errors.contains("GET /provider-events lists them"), "{errors}");
+    }
+}
+
+#[test]
+fn a_sync_that_cannot_begin_says_why() {
+    let other = STRIPE.replace("providers.stripe", "providers.shop").replace("abcdef", "ghijkl");
+    let two = format!("{STRIPE}{other}");
+    for (text, flags, told) in [
+        ("", &[][..], "no payment provider is configured"),
+        (STRIPE, &["--source", "shop"], "--source shop is not configured: there is stripe"),
+        (&*two, &["--object", "sub_1"], "--object needs --source: there is shop, stripe"),
+        (STRIPE, &["--database", "memory:"], "memory: has no records to sync"),
+        (&STRIPE.replace("rk_test", "rk_live"), &[], "is a key of live mode"),
+        (STRIPE, &["--source", "My Shop"], "--source"),
+        (STRIPE, &["--object", ""], "--object"),
+        (STRIPE, &["--speed", "1"], "--speed"),
+    ] {
+        let (code, out, errors) = sync(text, flags);
+
+        assert!(matches!(code, Some(1 | 2)), "{flags:?}: {errors}");
+        assert!(errors.contains(told), "{told} in {errors}");
+        assert_eq!(out, "", "{flags:?}");
+    }
+}
+
+#[test]
+fn a_sync_beside_a_running_server_names_the_route() {
+    let (folder, running) = started(STRIPE);
+
+    let sync = ["--config", "settings.toml", "provider", "sync"];
+    let (output, errors) = run(command_in(&folder).args(sync));
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("POST /provider-syncs"), "{errors}");
+    drop(running);
+}
+
+#[test]
+fn help_tells_of_providers() {
+    let (output, _) = run(command_in(&folder()).args(["provider", "sync", "--help"]));
+    let help = String::from_utf8(output.stdout).unwrap();
+    for text in ["--source", "--object", "--dry-run", "POST /provider-syncs"] {
+        assert!(help.contains(text), "{text} in {help}");
+    }
+    let (output, _) = run(command_in(&folder()).arg("--help"));
+    let help = String::from_utf8(output.stdout).unwrap();
+    for text in ["[providers.NAME]", "signing_secrets", "api_key", "match_email", "webhook "] {
+        assert!(help.contains(text), "{text} in {help}");
+    }
 }
