@@ -86,6 +86,11 @@ async fn receive(call: Box<Call>) -> Result<Reply, ApiError> {
     Reply::ok(&json!({ "received": true }))
 }
 
+#[derive(Serialize)]
+struct SourcesBody<'a> {
+    data: Vec<SourceBody<'a>>,
+}
+
 /// A source, as operators see it.
 #[derive(Serialize)]
 struct SourceBody<'a> {
@@ -138,8 +143,7 @@ impl<'a> From<&'a SourceOverview> for SourceBody<'a> {
 
 async fn overview(call: Box<Call>) -> Result<Reply, ApiError> {
     let sources = providers(&call)?.overview().await?;
-    let data: Vec<_> = sources.iter().map(SourceBody::from).collect();
-    Reply::ok(&json!({ "data": data }))
+    Reply::ok(&SourcesBody { data: sources.iter().map(SourceBody::from).collect() })
 }
 
 async fn events(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -273,7 +273,9 @@ fn a_start_warns_of_a_key_that_can_write_of_test_data_in_production_and_of_unkno
     let settings = ["--config", "settings.toml"];
     let (made, errors) = run(command_in(&folder).args(settings).args(["key", "rotate"]));
     assert!(made.status.success(), "{errors}");
-    let running = Running::start_in(&folder, |command| drop(command.args(settings)));
+    let running = Running::start_in(&folder, |command| {
+        command.args(settings);
+    });
     let told = warnings(running);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("providers.stripe.live is false in production"), "{told:?}");
