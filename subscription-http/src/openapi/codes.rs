@@ -54,7 +54,7 @@ pub(super) static CODES: [Code; 57] = [
         "managed_by_clock",
         "The clock sets these fields: use cancel, pause or resume, or set managed_by to caller.",
     ),
-    (409, "managed_by_provider", "A payment provider manages the subscription."),
+    (409, "managed_by_provider", "A payment provider manages the subscription and its payments."),
     (409, "managed_by_caller", "Callers manage the subscription: set managed_by to clock first."),
     (409, "already_subscribed", "The user has a live subscription already; holder is its id."),
     (409, "payment_open", "A payment of the subscription has failed and is not paid yet."),

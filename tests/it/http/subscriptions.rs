@@ -114,7 +114,16 @@ async fn nothing_but_the_listed_fields_can_be_set() {
         "user_id": before["user_id"], "subscription_plan_id": before["subscription_plan_id"],
     });
 
-    for field in ["id", "created_at", "updated_at", "version", "blocked", "anchor_at", "is_admin"] {
+    for field in [
+        "id",
+        "created_at",
+        "updated_at",
+        "version",
+        "blocked",
+        "anchor_at",
+        "manage_url",
+        "is_admin",
+    ] {
         for (method, path) in [("POST", "/subscriptions".to_owned()), ("PUT", path(&before))] {
             let mut body = references.clone();
             body[field] = json!("2025-01-01T00:00:00.000000Z");
