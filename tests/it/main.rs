@@ -21,6 +21,7 @@ mod observe;
 mod payments;
 mod periods;
 mod plans;
+mod provider_guide;
 mod providers;
 mod races;
 mod simulation;

@@ -29,6 +29,7 @@ mod pages;
 mod payments;
 mod plans;
 mod provider;
+mod providers;
 mod rates;
 mod request_heads;
 mod routes;
