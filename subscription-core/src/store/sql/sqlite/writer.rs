@@ -270,7 +270,8 @@ async fn serve(
             outcomes.push(run_job(connection, job, traces).await?);
         }
         if let Some(batch) = &mut batch {
-            commit_part(connection, batch, jobs, traces).await?;
+            let is_waited_for = || !work.is_empty() || !jobs.is_empty();
+            commit_part(connection, batch, is_waited_for, traces).await?;
         }
         step(connection, "COMMIT").await
     };
@@ -311,17 +312,17 @@ async fn run_job(
     }
 }
 
-/// Commits the next sets of a batch inside a transaction: all that are left, or few if other jobs wait.
+/// Commits the next sets of a batch inside a transaction: all that are left, or few if others wait for its end.
 async fn commit_part(
     connection: &mut SqliteConnection,
     batch: &mut Batch,
-    jobs: &mpsc::Receiver<Job>,
+    is_waited_for: impl Fn() -> bool,
     traces: &mut Traces,
 ) -> Result<(), StoreError> {
     for count in 1.. {
         let Some(changes) = batch.sets.next() else { break };
         batch.outcomes.push(commit_alone(connection, &changes, traces).await?);
-        if count >= BATCH_MIN && !jobs.is_empty() {
+        if count >= BATCH_MIN && is_waited_for() {
             break;
         }
     }
