@@ -147,6 +147,17 @@ impl SubscriptionService {
         subscription
     }
 
+    /// The change set of a step.
+    pub(crate) async fn step_set(
+        &self,
+        outcome: Outcome,
+        now: Timestamp,
+    ) -> Result<ChangeSet, Error> {
+        let (subscription, change, changes) =
+            self.changes_of(outcome, ChangeSet::default(), now).await?;
+        self.change_set(&subscription, change, changes, now)
+    }
+
     /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.
     pub(crate) async fn commit_step(
         &self,
