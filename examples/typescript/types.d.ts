@@ -430,7 +430,7 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new status is a report of the collection: the subscription follows in the same commit.
+         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new status is a report of the collection: the subscription follows in the same commit. While a payment provider manages its subscription, only the metadata of a payment with an `external_payment_id` changes.
          */
         put: operations["updatePayment"];
         post?: never;
@@ -1170,7 +1170,7 @@ export interface components {
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription: what is left out stays; null clears what may be null. If the clock manages it, the clock sets status, plan, cycle, start, renewal, end and currency.
+         * @description Changes to a subscription: what is left out stays; null clears what may be null. If the clock manages it, the clock sets status, plan, cycle, start, renewal, end and currency. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` change.
          * @example {
          *       "status": "cancelled"
          *     }
@@ -1193,8 +1193,8 @@ export interface components {
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, whatever the status. Not before `starts_at`, and not in the future once the subscription is over. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller` releases it from the clock, `clock` hands it to the clock, which needs a currency and a future `renews_at`. */
-            managed_by?: components["schemas"]["ManagedByInput"];
+            /** @description `caller` releases it from the clock or from a provider; `clock` hands it to the clock, which needs a currency and a future `renews_at`; `provider` only where it is so already. */
+            managed_by?: components["schemas"]["ManagedBy"];
             /** @description How many units are paid for, from the next period on: 1 to 1,000,000. */
             quantity?: components["schemas"]["Quantity"];
             /** @description The price of one unit, from the next period on. */
@@ -1236,6 +1236,7 @@ export interface components {
          *       "past_due_since": null,
          *       "next_action_at": "2025-02-25T12:00:00.000000Z",
          *       "scheduled_change": null,
+         *       "manage_url": null,
          *       "metadata": null,
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:00.000000Z",
@@ -1280,6 +1281,7 @@ export interface components {
             /** @description When the clock looks at the subscription next. */
             next_action_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
+            manage_url: components["schemas"]["ManageUrl"];
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -1570,6 +1572,7 @@ export interface components {
          *       "trial_ends_at": null,
          *       "resumes_at": null,
          *       "scheduled_change": null,
+         *       "manage_url": null,
          *       "plan": {
          *         "slug": "pro",
          *         "name": "Pro",
@@ -1616,6 +1619,7 @@ export interface components {
             /** @description When the paused subscription resumes by itself. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
+            manage_url: components["schemas"]["ManageUrl"];
             plan: {
                 slug: string;
                 name: string;
@@ -1933,6 +1937,11 @@ export interface components {
          * @example 1
          */
         Quantity: number;
+        /**
+         * Format: uri
+         * @description The page of the payment provider on which the subscriber manages the subscription, an https URL, if a provider manages it. Read-only.
+         */
+        ManageUrl: string | null;
         /** @description What happens at the next renewal: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. */
         ScheduledChange: {
             /** @enum {string} */

@@ -39,7 +39,8 @@ impl Allowance {
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = now.saturating_add(self.per);
         // It is later than `latest` only if the clock was set back.
-        let after = (*full_at).clamp(now, latest).saturating_add(self.every);
+        *full_at = (*full_at).clamp(now, latest);
+        let after = full_at.saturating_add(self.every);
         if after > latest {
             return Err(after.saturating_sub(self.per));
         }

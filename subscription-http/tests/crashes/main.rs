@@ -27,7 +27,16 @@ use test_support::{cluster, needs};
 fn main() {
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
+    // The longest first, so that no core is idle at the end.
     let groups = [
+        (
+            no_binaries,
+            vec![
+                outages::trials(),
+                leaders::trials_with_a_server_of_their_own(),
+                billing::trials_with_a_server_of_their_own(),
+            ],
+        ),
         (
             None,
             vec![
@@ -49,14 +58,7 @@ fn main() {
                 stops::trials_with_postgres(),
             ],
         ),
-        (
-            no_binaries,
-            vec![
-                outages::trials(),
-                leaders::trials_with_a_server_of_their_own(),
-                billing::trials_with_a_server_of_their_own(),
-            ],
-        ),
     ];
-    needs::run(groups, place::stop)
+    // They wait for servers that start and end: one more leaves no core idle.
+    needs::run(groups, 1, place::stop)
 }

@@ -11,6 +11,7 @@ mod listeners;
 mod log;
 mod memory;
 mod production;
+mod providers;
 mod running;
 mod self_service;
 mod start;

@@ -60,17 +60,17 @@ fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<Api
         | ObjectList::InvoicePaymentsOf(_)
         | ObjectList::SessionsOf(_) => Timestamp::MIN,
     };
-    let place = Place::root(&answer);
-    let meta = place.field("meta").field("page");
-    let (total, last) = (meta.field("total").integer()?, meta.field("lastPage").integer()?);
+    let root = Place::root(&answer);
+    let counts = root.field("meta").field("page");
+    let (total, pages) = (counts.field("total").integer()?, counts.field("lastPage").integer()?);
     // An object without a readable time stays: its mapping says what is wrong with it.
     let is_old = |object: &Place<'_>| {
         let created_at = object.field("attributes").field("created_at").parsed::<Timestamp>();
         created_at.is_ok_and(|created_at| created_at < since)
     };
-    let old: Vec<bool> = place.field("data").items()?.iter().map(is_old).collect();
+    let old: Vec<bool> = root.field("data").items()?.iter().map(is_old).collect();
     let number = number(after).unwrap_or(u32::MAX);
-    let ends = old.is_empty() || old.contains(&true) || i64::from(number) >= last;
+    let ends = old.is_empty() || old.contains(&true) || i64::from(number) >= pages;
     let items = answer.get_mut("data").and_then(Value::as_array_mut).map(std::mem::take);
     let items = items.into_iter().flatten().zip(old).filter(|(_, old)| !old);
     Ok(ApiPage {

@@ -6,7 +6,6 @@ use super::object;
 use crate::payments::{PaymentKind, PaymentStatus};
 use crate::providers::finding::{FoundInvoice, FoundPayment, FoundPeriods, Sold, Unmapped};
 use crate::providers::money;
-use crate::providers::object::ObjectId;
 use crate::providers::read::Place;
 use crate::values::clock::Timestamp;
 
@@ -35,20 +34,21 @@ pub(super) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
 fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped> {
     let mut lines = Vec::new();
     for line in root.field("lines").field("data").items()? {
-        let details = line.field("pricing").field("price_details");
+        let details = line.field("pricing").field("price_details").present();
         // The second places are those before 2025-03-31.
-        let (price, product) = match (details.present(), line.field("price").present()) {
+        let (price, product) = match (details, line.field("price").present()) {
             (Some(details), _) => (details.field("price"), details.field("product")),
             (None, Some(price)) => (price.field("id"), price.field("product")),
             (None, None) => continue,
         };
         let parent = line.field("parent");
-        let mut proration = ["subscription_item_details", "invoice_item_details"]
-            .map(|details| parent.field(details).field("proration"))
-            .into_iter()
-            .chain([line.field("proration")])
-            .filter_map(Place::present);
-        let proration = proration.next().is_some_and(|place| place.flag() == Ok(true));
+        let proration = [
+            parent.field("subscription_item_details"),
+            parent.field("invoice_item_details"),
+            line.clone(),
+        ]
+        .iter()
+        .any(|place| place.field("proration").flag() == Ok(true));
         let sold = Sold { price: Some(price.id()?), product: Some(product.id()?) };
         let period = line.field("period");
         let (start, end) = (period.field("start").seconds()?, period.field("end").seconds()?);
@@ -60,145 +60,125 @@ fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped
 
 /// The payments of an invoice whose amount is not 0.
 fn payments(root: &Place<'_>) -> Result<Vec<FoundPayment>, Unmapped> {
-    let invoice_status = one_of(&root.field("status"), &INVOICE)?;
+    let invoice =
+        one_of(root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
     let disputes = root.field("disputes").optional(Place::items)?.unwrap_or_default();
-    let entries = match root.field("payments").present() {
-        Some(list) => {
-            let list = list.field("data").present().unwrap_or(list);
-            list.items()?.iter().map(Entry::read).collect::<Result<_, _>>()?
-        }
-        None => Entry::read_from_invoice(root)?,
+    let mut elsewhere = match root.field("paid_out_of_band").optional(Place::flag)? {
+        _ if invoice != "paid" => 0,
+        Some(true) => root.field("amount_due").integer()?,
+        _ => root.field("amount_paid").integer()?,
     };
     let mut payments = Vec::new();
-    let mut out_of_band = if invoice_status != "paid" {
-        0
-    } else if root.field("paid_out_of_band").optional(Place::flag)? == Some(true) {
-        root.field("amount_due").integer()?
-    } else {
-        root.field("amount_paid").integer()?
-    };
-    for entry in entries {
-        let status = entry.status(invoice_status, &disputes)?;
+    for entry in entries(root)? {
+        let status = entry.status(invoice, &disputes)?;
         let units = entry.units.integer()?;
         if status.is_settled() {
-            out_of_band = out_of_band.saturating_sub(units);
+            elsewhere = elsewhere.saturating_sub(units);
         }
-        payments.extend(payment(&entry.id, units, &entry.units, &entry.currency, status)?);
+        payments.extend(payment(&entry.named, &entry.place, units, status)?);
     }
     // The rest was paid outside of Stripe, and has no id of its own.
-    if out_of_band > 0 {
-        let (id, paid) = (root.field("id").id()?, root.field("amount_paid"));
-        let currency = root.field("currency");
-        payments.extend(payment(&id, out_of_band, &paid, &currency, PaymentStatus::Succeeded)?);
+    if elsewhere > 0 {
+        payments.extend(payment(root, root, elsewhere, PaymentStatus::Succeeded)?);
     }
     Ok(payments)
 }
 
-/// A payment; `None` if its amount is 0.
+/// A payment with this id, in the currency that `place` has; `None` if its amount is 0.
 fn payment(
-    id: &ObjectId,
-    units: i64,
+    named: &Place<'_>,
     place: &Place<'_>,
-    currency: &Place<'_>,
+    units: i64,
     status: PaymentStatus,
 ) -> Result<Option<FoundPayment>, Unmapped> {
-    let currency = currency.parsed()?;
-    let amount = money::stripe(units, currency).ok_or_else(|| place.unreadable())?;
-    let external_id = id.as_str().parse().map_err(|_| place.unreadable())?;
+    let currency = place.field("currency").parsed()?;
+    let amount = money::stripe(units, currency);
+    let amount = amount.ok_or_else(|| place.field("amount_paid").unreadable())?;
+    let external_id = named.id()?.as_str().parse().map_err(|_| named.unreadable())?;
     let payment = FoundPayment { external_id, amount, currency, status };
     Ok((!amount.value().is_zero()).then_some(payment))
 }
 
-/// A payment of an invoice, with its intent or charge.
+/// A payment of an invoice.
 struct Entry<'a> {
-    id: ObjectId,
+    /// The invoice payment; before 2025-03-31 the invoice.
+    place: Place<'a>,
+    /// The status of the invoice payment: none before 2025-03-31.
+    status: Option<&'a str>,
+    units: Place<'a>,
+    /// The place whose id is the payment's.
+    named: Place<'a>,
     intent: Option<Place<'a>>,
     charge: Option<Place<'a>>,
-    /// The status of the invoice payment: none before 2025-03-31.
-    status: Option<Place<'a>>,
-    units: Place<'a>,
-    currency: Place<'a>,
 }
 
-impl<'a> Entry<'a> {
-    /// An entry of the list `payments`.
-    fn read(entry: &Place<'a>) -> Result<Self, Unmapped> {
-        let payment = entry.field("payment");
+/// The payments in the list of them; before 2025-03-31 the one of the invoice itself, if it has one.
+fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
+    let list = root.field("payments");
+    let read = |place: &Place<'a>, payment: &Place<'a>, status, unpaid: &str| {
         let intent = payment.field("payment_intent").present();
         let charge = payment.field("charge").present();
         let record = payment.field("payment_record").present();
-        let named = intent.as_ref().or(charge.as_ref()).or(record.as_ref());
-        Ok(Self {
-            id: named.ok_or_else(|| payment.unreadable())?.id()?,
+        let named = intent.as_ref().or(charge.as_ref()).or(record.as_ref()).cloned()?;
+        let paid = place.field("amount_paid").present();
+        let paid = paid.filter(|paid| status != None || paid.integer() != Ok(0));
+        Some(Entry {
+            units: paid.unwrap_or_else(|| place.field(unpaid)),
             charge: charge.or_else(|| intent.as_ref()?.field("latest_charge").present()),
+            place: place.clone(),
+            status,
+            named,
             intent,
-            status: Some(entry.field("status")),
-            units: entry
-                .field("amount_paid")
-                .present()
-                .unwrap_or_else(|| entry.field("amount_requested")),
-            currency: entry.field("currency"),
         })
-    }
-
-    /// The one payment of an invoice before 2025-03-31; none if nothing was to be paid, or elsewhere.
-    fn read_from_invoice(root: &Place<'a>) -> Result<Vec<Self>, Unmapped> {
-        let (intent, charge) =
-            (root.field("payment_intent").present(), root.field("charge").present());
-        let (due, paid) = (root.field("amount_due"), root.field("amount_paid"));
-        let Some(named) = intent.as_ref().or(charge.as_ref()) else {
-            let elsewhere = root.field("paid_out_of_band").optional(Place::flag)? == Some(true);
-            let none = elsewhere || due.integer()? == 0;
-            return if none { Ok(Vec::new()) } else { Err(root.field("payments").unreadable()) };
+    };
+    if list.clone().present().is_none() {
+        let entry = read(root, root, None, "amount_due");
+        let elsewhere = root.field("paid_out_of_band").flag() == Ok(true);
+        return match entry {
+            None if !elsewhere && root.field("amount_due").integer()? != 0 => {
+                Err(list.unreadable())
+            }
+            entry => Ok(entry.into_iter().collect()),
         };
-        Ok(vec![Self {
-            id: named.id()?,
-            charge: charge.or_else(|| intent.as_ref()?.field("latest_charge").present()),
-            intent,
-            status: None,
-            units: if paid.integer()? == 0 { due } else { paid },
-            currency: root.field("currency"),
-        }])
     }
+    let entry = |place: &Place<'a>| {
+        let payment = place.field("payment");
+        let status = one_of(place.field("status"), &["open", "paid", "canceled"])?;
+        read(place, &payment, Some(status), "amount_requested").ok_or_else(|| payment.unreadable())
+    };
+    list.field("data").present().unwrap_or(list).items()?.iter().map(entry).collect()
+}
 
-    fn status(
-        &self,
-        invoice_status: &str,
-        disputes: &[Place<'_>],
-    ) -> Result<PaymentStatus, Unmapped> {
-        let intent = self.intent.as_ref().map(|intent| one_of(&intent.field("status"), &INTENT));
-        let intent = intent.transpose()?;
-        let entry = self.status.as_ref().map(|status| one_of(status, &ENTRY)).transpose()?;
-        let paid = entry.unwrap_or(invoice_status) == "paid";
+impl Entry<'_> {
+    fn status(&self, invoice: &str, disputes: &[Place<'_>]) -> Result<PaymentStatus, Unmapped> {
         if let Some(charge) = &self.charge {
-            let refunded_units = charge.field("amount_refunded").integer()?;
-            let dispute = Dispute::of(charge, disputes)?;
-            if dispute == Dispute::Open {
-                return Ok(PaymentStatus::Disputed);
-            } else if dispute == Dispute::Lost || charge.field("refunded").flag()? {
-                return Ok(PaymentStatus::Refunded);
-            } else if refunded_units > 0 {
-                return Ok(PaymentStatus::PartiallyRefunded);
+            let dispute = disputed(charge, disputes)?;
+            let (refunded, units) =
+                (charge.field("refunded").flag()?, charge.field("amount_refunded").integer()?);
+            match dispute {
+                Some(PaymentStatus::Disputed) => return Ok(PaymentStatus::Disputed),
+                Some(_) => return Ok(PaymentStatus::Refunded),
+                None if refunded => return Ok(PaymentStatus::Refunded),
+                None if units > 0 => return Ok(PaymentStatus::PartiallyRefunded),
+                None => {}
             }
         }
-        let failed = |intent: &Place<'_>| intent.field("last_payment_error").present().is_some();
-        Ok(match intent {
+        let intent = self.intent.as_ref().map(|intent| one_of(intent.field("status"), &INTENT));
+        let declined = |intent: &Place<'_>| intent.field("last_payment_error").present().is_some();
+        let declined = self.intent.as_ref().is_some_and(declined);
+        Ok(match intent.transpose()? {
             Some("succeeded") => PaymentStatus::Succeeded,
-            _ if paid => PaymentStatus::Succeeded,
+            _ if self.status.unwrap_or(invoice) == "paid" => PaymentStatus::Succeeded,
             Some("processing") => PaymentStatus::Processing,
             Some("canceled") => PaymentStatus::Canceled,
-            _ if entry == Some("canceled") || invoice_status == "void" => PaymentStatus::Canceled,
-            _ if invoice_status == "uncollectible" => PaymentStatus::Failed,
-            Some("requires_payment_method") if self.intent.as_ref().is_some_and(failed) => {
-                PaymentStatus::Failed
-            }
+            _ if self.status == Some("canceled") || invoice == "void" => PaymentStatus::Canceled,
+            _ if invoice == "uncollectible" => PaymentStatus::Failed,
+            Some("requires_payment_method") if declined => PaymentStatus::Failed,
             _ => PaymentStatus::Pending,
         })
     }
 }
 
-/// The statuses of an invoice.
-const INVOICE: [&str; 5] = ["draft", "open", "paid", "uncollectible", "void"];
 /// The statuses of a payment intent.
 const INTENT: [&str; 7] = [
     "succeeded",
@@ -209,44 +189,34 @@ const INTENT: [&str; 7] = [
     "requires_action",
     "requires_capture",
 ];
-/// The statuses of an invoice payment.
-const ENTRY: [&str; 3] = ["open", "paid", "canceled"];
+
+/// Disputed if a dispute of the charge is open, refunded if one is lost; else none. The flag of the charge stays
+/// when its disputes are over, so these decide; if there are none, the flag does.
+fn disputed(charge: &Place<'_>, disputes: &[Place<'_>]) -> Result<Option<PaymentStatus>, Unmapped> {
+    if !charge.field("disputed").flag()? {
+        return Ok(None);
+    }
+    let mut found = Vec::new();
+    for dispute in disputes {
+        if dispute.field("charge").id()? == charge.id()? {
+            let status = dispute.field("status");
+            found.push(match status.text()? {
+                "needs_response"
+                | "under_review"
+                | "warning_needs_response"
+                | "warning_under_review" => Some(PaymentStatus::Disputed),
+                "lost" => Some(PaymentStatus::Refunded),
+                "won" | "warning_closed" | "prevented" => None,
+                _ => return Err(status.unreadable()),
+            });
+        }
+    }
+    // An open dispute goes before a lost one.
+    Ok(found.into_iter().max().unwrap_or(Some(PaymentStatus::Disputed)))
+}
 
 /// The text, if it is one of these.
-fn one_of<'a>(place: &Place<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
+fn one_of<'a>(place: Place<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
     let text = place.text()?;
     if names.contains(&text) { Ok(text) } else { Err(place.unreadable()) }
-}
-
-/// The disputes of a charge, taken together.
-#[derive(Clone, Copy, PartialEq)]
-enum Dispute {
-    None,
-    Lost,
-    Open,
-}
-
-impl Dispute {
-    fn of(charge: &Place<'_>, disputes: &[Place<'_>]) -> Result<Self, Unmapped> {
-        // The flag stays when the dispute is over, so the disputes decide.
-        if !charge.field("disputed").flag()? {
-            return Ok(Self::None);
-        }
-        let id = charge.id()?;
-        let mut found = Vec::new();
-        for dispute in disputes {
-            if dispute.field("charge").id()? == id {
-                let status = dispute.field("status");
-                found.push(match status.text()? {
-                    "needs_response" | "under_review" => Self::Open,
-                    "warning_needs_response" | "warning_under_review" => Self::Open,
-                    "lost" => Self::Lost,
-                    "won" | "warning_closed" | "prevented" => Self::None,
-                    _ => return Err(status.unreadable()),
-                });
-            }
-        }
-        let lost = if found.contains(&Self::Lost) { Self::Lost } else { Self::None };
-        Ok(if found.is_empty() || found.contains(&Self::Open) { Self::Open } else { lost })
-    }
 }

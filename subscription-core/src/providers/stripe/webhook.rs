@@ -8,36 +8,19 @@ use serde_json::value::RawValue;
 use crate::providers::finding::{Hint, Webhook};
 use crate::providers::object::{ObjectId, ObjectKind, ObjectRef};
 
-/// The part of an event that is read. Each field is parsed on its own, so that a wrong one can be named.
+/// The fields that are read of an event, of its data and of its object. Each is parsed on its own, so that a wrong
+/// one can be named; the rest of the body is skipped.
 #[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, rename = "type")]
-    event_type: Option<&'a RawValue>,
-    #[serde(borrow)]
-    livemode: Option<&'a RawValue>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    /// The object of a thin event.
-    #[serde(borrow)]
-    related_object: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Data<'a> {
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Object<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    invoice: Option<&'a RawValue>,
-    #[serde(borrow)]
-    payment_intent: Option<&'a RawValue>,
+#[rustfmt::skip]
+struct Fields<'a> {
+    #[serde(borrow)] id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "type")] event_type: Option<&'a RawValue>,
+    #[serde(borrow)] livemode: Option<&'a RawValue>,
+    #[serde(borrow)] data: Option<&'a RawValue>,
+    #[serde(borrow)] object: Option<&'a RawValue>,
+    #[serde(borrow)] related_object: Option<&'a RawValue>,
+    #[serde(borrow)] invoice: Option<&'a RawValue>,
+    #[serde(borrow)] payment_intent: Option<&'a RawValue>,
 }
 
 /// The field of the event's object that names the object to fetch.
@@ -72,57 +55,53 @@ fn followed(event_type: &str) -> Option<(ObjectKind, Named)> {
 
 /// Reads the body of a webhook.
 pub(crate) fn webhook(body: &[u8]) -> Webhook {
-    let event: Option<Event<'_>> = serde_json::from_slice(body).ok();
     let visible =
         |text: &Cow<'_, str>| text.len() <= 100 && text.bytes().all(|b| b.is_ascii_graphic());
-    let event_type =
-        event.as_ref().and_then(|event| read::<Cow<'_, str>>(event.event_type)).filter(visible);
+    let event: Option<Fields<'_>> = serde_json::from_slice(body).ok();
+    let event_type = event.as_ref().and_then(|event| read(event.event_type)).filter(visible);
     let (Some(event), Some(event_type)) = (event, event_type) else {
         return Webhook::Unreadable { event_type: None, path: "/type".into() };
     };
     let Some((kind, named)) = followed(&event_type) else { return Webhook::Unlisted };
     let event_type: Box<str> = event_type.into();
     match hint(&event, named) {
-        Ok((event_id, Some(id), live)) => Webhook::Hint(Hint {
+        Ok((event_id, live, Some(id))) => Webhook::Hint(Hint {
             event_type,
             event_id: Some(event_id),
             object: ObjectRef { kind, id },
             live,
             user_id: None,
         }),
-        Ok((event_id, None, _)) => {
-            Webhook::NotASubscription { event_type, event_id: Some(event_id) }
-        }
+        Ok((event_id, ..)) => Webhook::NotASubscription { event_type, event_id: Some(event_id) },
         Err(path) => Webhook::Unreadable { event_type: Some(event_type), path: path.into() },
     }
 }
 
-/// The id of the event, the id of the object unless it is about none, and the mode; else the path of the field
+/// The id of the event, the mode, and the id of the object unless it is about none; else the path of the field
 /// that cannot be read.
 fn hint(
-    event: &Event<'_>,
+    event: &Fields<'_>,
     named: Named,
-) -> Result<(ObjectId, Option<ObjectId>, bool), &'static str> {
+) -> Result<(ObjectId, bool, Option<ObjectId>), &'static str> {
     let event_id = read(event.id).ok_or("/id")?;
     let live = read(event.livemode).ok_or("/livemode")?;
-    let id = if let Some(object) = event.related_object {
+    if let Some(object) = event.related_object {
         // A thin event names the charge, but neither its intent nor its invoice.
         let Named::Id = named else { return Err("/related_object") };
-        let object: Object<'_> = read(Some(object)).ok_or("/related_object")?;
-        Some(read(object.id).ok_or("/related_object/id")?)
-    } else {
-        let data: Data<'_> = read(event.data).ok_or("/data")?;
-        let object: Object<'_> = read(data.object).ok_or("/data/object")?;
-        match (named, object.payment_intent) {
-            (Named::Id, _) => Some(read(object.id).ok_or("/data/object/id")?),
-            (Named::Invoice, _) => Some(read(object.invoice).ok_or("/data/object/invoice")?),
-            (Named::PaymentIntent, None) => None,
-            (Named::PaymentIntent, intent) => {
-                Some(read(intent).ok_or("/data/object/payment_intent")?)
-            }
+        let object: Fields<'_> = read(Some(object)).ok_or("/related_object")?;
+        return Ok((event_id, live, Some(read(object.id).ok_or("/related_object/id")?)));
+    }
+    let data: Fields<'_> = read(event.data).ok_or("/data")?;
+    let object: Fields<'_> = read(data.object).ok_or("/data/object")?;
+    let (id, path) = match named {
+        Named::Id => (object.id, "/data/object/id"),
+        Named::Invoice => (object.invoice, "/data/object/invoice"),
+        Named::PaymentIntent if object.payment_intent.is_none() => {
+            return Ok((event_id, live, None));
         }
+        Named::PaymentIntent => (object.payment_intent, "/data/object/payment_intent"),
     };
-    Ok((event_id, id, live))
+    Ok((event_id, live, Some(read(id).ok_or(path)?)))
 }
 
 fn read<'a, T: Deserialize<'a>>(value: Option<&'a RawValue>) -> Option<T> {

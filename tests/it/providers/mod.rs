@@ -1,0 +1,9 @@
+//! Payment providers: their webhooks, the mapping of their objects, and reading them over real sockets.
+
+mod allowance;
+mod http_api;
+mod lemon_squeezy;
+mod lemon_squeezy_money;
+mod lemon_squeezy_webhooks;
+mod signatures;
+mod stripe;
