@@ -81,9 +81,13 @@ impl Providers {
         source: &Slug,
         object: ObjectRef,
     ) -> Result<Ticket, Error> {
-        let body = ProviderEvent::of_sync(source.clone(), object, self.now());
+        let mut body = ProviderEvent::of_sync(source.clone(), object, self.now());
         let stored: Option<Ticket> = Stored::load(self.store(), &body.document_key()?).await?;
-        let version = stored.map_or(Version::NEW, |stored| stored.version);
+        let version = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
+        // One that is still open goes on: a caller may have said whose the object is.
+        if let Some(open) = stored.filter(|stored| stored.body.standing().is_open()) {
+            body = ProviderEvent { state: body.state, reason: body.reason, ..open.body };
+        }
         Ok(Stored { version, due_at: None, body })
     }
 

@@ -42,7 +42,9 @@ impl Providers {
             return Ok(ObservedNow::Limited(until.since(self.now())));
         }
         let mut ticket = self.sync_ticket(source, target.clone()).await?;
-        (ticket.body.user_id, ticket.body.user_decides) = (user_id, user_id.is_some());
+        if user_id.is_some() {
+            (ticket.body.user_id, ticket.body.user_decides) = (user_id, true);
+        }
         let verdict = self.observe_at_once(account, target.clone(), ticket).await?;
         self.shown(verdict).await
     }

@@ -23,7 +23,6 @@ use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::faults::{Faults, InvalidValue};
 use crate::values::text::{ExternalId, Slug};
-use crate::values::version::Version;
 
 named_enum! {
     /// The extent of a sync.
@@ -121,16 +120,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    const fn new(kind: SyncKind, started_at: Timestamp) -> Self {
-        let counts = SyncCounts {
-            made: 0,
-            changed: 0,
-            same: 0,
-            waiting: 0,
-            ignored: 0,
-            failed: 0,
-            drift: 0,
-        };
+    fn new(kind: SyncKind, started_at: Timestamp) -> Self {
+        let counts = SyncCounts::default();
         let report = SyncReport { kind, started_at, finished_at: None, counts };
         Self { report, list: 0, after: None, done: 0, list_read: 0, list_total: None }
     }
@@ -279,11 +270,8 @@ impl Providers {
     ) -> Result<Result<(Verdict, bool), Held>, Error> {
         let name = &account.source.name;
         let has_open = self.has_open_event(name, &object).await?;
-        let mut ticket = self.sync_ticket(name, object.clone()).await?;
         // An event that is stored already is answered too; a new one is stored only if it waits or fails.
-        if ticket.version == Version::NEW {
-            ticket.body.received_at = self.now();
-        }
+        let ticket = self.sync_ticket(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![ticket]);
         (of.shown, of.skips_same, of.dry_run) = (shown, true, dry_run);
         match self.observe(of).await? {
@@ -327,6 +315,7 @@ impl Providers {
             Err(stop) => unresolved(stop)?,
         };
         match found {
+            Ok((verdict, _)) if dry_run => Ok(ObservedNow::Standing(verdict.standing)),
             Ok((verdict, _)) => self.shown((verdict.standing, verdict.subscription_id)).await,
             Err(_) => Ok(ObservedNow::Standing(Standing::UNAVAILABLE)),
         }

@@ -1,6 +1,7 @@
 //! Payment providers: their webhooks, the mapping of their objects, and reading them over real sockets.
 
 mod allowance;
+mod engine;
 mod http_api;
 mod lemon_squeezy;
 mod lemon_squeezy_money;
