@@ -86,6 +86,7 @@ impl SubscriptionService {
                 retries: 0,
                 value: ask.value,
                 cycle: ask.cycle,
+                mirrored: false,
             })),
         })
     }
@@ -110,14 +111,14 @@ impl SubscriptionService {
         Ok(())
     }
 
-    /// The payments of a subscription that pay for periods, newest first.
+    /// The payments of a subscription that pay for periods and are collected here, newest first.
     pub(crate) async fn periods_of(&self, id: SubscriptionId) -> Result<Vec<Arc<Payment>>, Error> {
         let mut query =
             PaymentQuery::of(id).with_direction(Direction::Descending).with_limit(PageLimit::MAX);
         let mut found = Vec::new();
         loop {
             let page = self.store().list_as::<Payment>(query.clone()).await?;
-            found.extend(page.items.into_iter().filter(|payment| payment.asked.is_some()));
+            found.extend(page.items.into_iter().filter(|payment| payment.to_collect().is_some()));
             query.after = page.next;
             if query.after.is_none() {
                 return Ok(found);
