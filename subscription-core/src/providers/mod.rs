@@ -4,18 +4,37 @@
 //! not matter in which order webhooks arrive, how often, or how late.
 
 mod api;
+mod bindings;
+mod documents;
+mod facade;
 mod finding;
+mod intake;
 #[cfg(feature = "lemon-squeezy")]
 mod lemon_squeezy;
+mod now;
 mod object;
+mod queries;
+mod runner;
 mod source;
+mod standing;
 #[cfg(feature = "stripe")]
 mod stripe;
+mod sync;
+mod tally;
 
 pub use api::{ApiFailed, ApiPage, ProviderApi};
+pub use documents::ProviderEvent;
+pub use facade::Providers;
 pub use finding::{
     Finding, FoundInvoice, FoundItem, FoundObject, FoundOrder, FoundPayment, FoundPeriods,
     FoundSubscription, Hint, Sold, Unmapped, Webhook,
 };
+pub use intake::TakenIn;
+pub use now::ObservedNow;
 pub use object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
+pub use queries::{EventFilter, ListedEvent, SourceOverview};
+pub use runner::Applied;
 pub use source::{PauseMeans, Source};
+pub use standing::{EventState, Reason, Standing};
+pub use sync::{SyncCounts, SyncKind, SyncReport, SyncStep};
+pub use tally::{FetchOutcome, Tally};

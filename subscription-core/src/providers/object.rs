@@ -1,5 +1,7 @@
 //! The names of things at a payment provider.
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::faults::InvalidValue;
@@ -50,12 +52,19 @@ fn object_id(text: &str) -> Result<&str, InvalidValue> {
 }
 
 /// An object at a provider.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// Its type.
     pub kind: ObjectKind,
     /// Its id.
     pub id: ObjectId,
+}
+
+impl ObjectRef {
+    /// True if its state is followed; other objects lead to one whose state is.
+    pub(super) const fn is_followed(&self) -> bool {
+        matches!(self.kind, ObjectKind::Subscription | ObjectKind::Invoice | ObjectKind::Order)
+    }
 }
 
 /// A list of objects at a provider.
