@@ -1,1 +1,0 @@
-//! Lemon Squeezy: its webhooks and the mapping of its objects.

@@ -1,1 +1,0 @@
-//! Stripe: its webhooks and the mapping of its objects.

@@ -1,0 +1,1 @@
+//! The requests to the API of Stripe, and its pages.
