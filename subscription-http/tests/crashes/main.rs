@@ -18,6 +18,7 @@ mod ledger;
 mod load;
 mod outages;
 mod place;
+mod providers;
 mod running;
 mod stops;
 mod writer;
@@ -36,6 +37,7 @@ fn main() {
                 backup::trials(),
                 deletions::trials(),
                 billing::trials(),
+                providers::trials(),
             ],
         ),
         (
@@ -46,6 +48,7 @@ fn main() {
                 instances::trials(),
                 leaders::trials(),
                 billing::trials_with_postgres(),
+                providers::trials_with_postgres(),
                 stops::trials_with_postgres(),
             ],
         ),

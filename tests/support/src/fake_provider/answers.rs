@@ -64,9 +64,11 @@ impl Account {
         let since = query.number("created[gte]").unwrap_or(i64::MIN);
         let intent = query.get("payment_intent");
         let listed = |all| (200, stripe::list(path, all, after, limit));
-        // `payments.data.payment.payment_intent.latest_charge` has 5 levels.
         let expanded = query.0.iter().filter(|(name, _)| name.starts_with("expand"));
         let levels = expanded.map(|(_, path)| path.split('.').count()).max().unwrap_or(0);
+        if levels > 4 {
+            return (400, json!({ "error": { "message": "You cannot expand more than 4 levels" } }));
+        }
         match segments {
             ["v1", "subscriptions", id] => found(
                 self.subscriptions
@@ -105,8 +107,11 @@ impl Account {
                 let all = self.all(self.invoices.values()).into_iter();
                 let all = all.flat_map(|of| of.payments.iter().map(move |payment| (of, payment)));
                 let all = all.filter(|(_, payment)| intent.is_none_or(|it| payment.id == it));
+                let invoice = query.get("invoice");
+                let all = all.filter(|(of, _)| invoice.is_none_or(|id| of.id == id));
+                // A path begins with `data`, which is no level of an invoice payment.
                 listed(
-                    all.map(|(of, payment)| stripe::invoice_payment(self, of, payment, 0))
+                    all.map(|(of, payment)| stripe::invoice_payment(self, of, payment, levels + 1))
                         .collect(),
                 )
             }
@@ -114,6 +119,9 @@ impl Account {
                 let all = self.all(self.invoices.values()).into_iter();
                 let all = all.flat_map(|of| &of.payments);
                 let all = all.filter(|payment| intent.is_none_or(|it| payment.id == it));
+                let charge = query.get("charge");
+                let all = all
+                    .filter(|payment| charge.is_none_or(|it| it == format!("ch_{}", payment.id)));
                 listed(if *list == "disputes" {
                     let all = all.filter(|payment| payment.dispute.is_some());
                     all.map(|payment| stripe::dispute(self, payment)).collect()
