@@ -23,6 +23,7 @@ pub(super) mod requests {
         headers: &[],
         object: |_, _| None,
         object_in: |answer| answer,
+        added: &[],
         list: |_, _| None,
         page: |_, _, _| Ok(ApiPage::default()),
     };

@@ -32,10 +32,21 @@ pub(super) struct Requests {
     pub(super) object: fn(ObjectKind, &ObjectId) -> Option<String>,
     /// The object in the answer for one object.
     pub(super) object_in: fn(Value) -> Value,
+    /// The fields that are added to an object, in this order.
+    pub(super) added: &'static [Added],
     /// The path and query of a page; `None` if the provider has no such list.
     pub(super) list: fn(&ObjectList, Option<&str>) -> Option<String>,
     /// The page in the answer for a page.
     pub(super) page: fn(&ObjectList, Option<&str>, Value) -> Result<ApiPage, Unmapped>,
+}
+
+/// A field that is added to the objects of a kind, because the provider does not return it with them.
+#[derive(Debug)]
+pub(super) struct Added {
+    pub(super) kind: ObjectKind,
+    pub(super) field: &'static str,
+    /// The paths of the lists whose entries the field has: one page of each.
+    pub(super) lists: fn(&Value) -> Vec<String>,
 }
 
 /// The API of a provider, read over HTTP.
@@ -98,9 +109,22 @@ impl HttpProviderApi {
         let path = (requests(self.kind).object)(kind, id);
         let path = path.ok_or_else(|| unreadable("the provider has no objects of this kind"))?;
         let Some(answer) = self.get(&path).await? else { return Ok(None) };
-        let object = (requests(self.kind).object_in)(answer);
+        let mut object = (requests(self.kind).object_in)(answer);
         if object.get("id").and_then(Value::as_str) != Some(id.as_str()) {
             return Err(unreadable("the answer is not the object that was asked for"));
+        }
+        for added in requests(self.kind).added.iter().filter(|added| added.kind == kind) {
+            let mut entries = Vec::new();
+            for path in (added.lists)(&object) {
+                let Some(mut answer) = self.get(&path).await? else { return Ok(None) };
+                match answer.get_mut("data").map(Value::take) {
+                    Some(Value::Array(items)) => entries.extend(items),
+                    _ => return Err(unreadable("the answer is not a list")),
+                }
+            }
+            if let Value::Object(fields) = &mut object {
+                fields.insert(added.field.to_owned(), Value::Array(entries));
+            }
         }
         Ok(Some(object))
     }

@@ -51,6 +51,8 @@ pub use object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
 pub use queries::{EventFilter, ListedEvent, SourceOverview};
 pub use runner::Applied;
 pub use signature::signature_header;
+#[doc(hidden)]
+pub use signature::verify;
 pub use source::{PauseMeans, Source};
 pub use standing::{EventState, Reason, Standing};
 pub use sync::{SyncCounts, SyncKind, SyncReport, SyncStep};

@@ -24,7 +24,8 @@ const PARTS_MAX: usize = 16;
 /// True if one of the secrets made the signature of this body.
 ///
 /// `header_values` are the values of all headers of the name [`signature_header`]: there must be exactly one.
-pub(crate) fn verify(
+#[doc(hidden)]
+pub fn verify(
     kind: ProviderKind,
     header_values: &[&[u8]],
     body: &[u8],

@@ -14,6 +14,7 @@ pub(in crate::providers) const REQUESTS: Requests = Requests {
     headers: &[("accept", "application/vnd.api+json")],
     object,
     object_in: |mut answer| answer.get_mut("data").map(Value::take).unwrap_or_default(),
+    added: &[],
     list,
     page,
 };

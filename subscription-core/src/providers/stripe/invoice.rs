@@ -64,7 +64,8 @@ fn payments(root: &Place<'_>) -> Result<Vec<FoundPayment>, Unmapped> {
     let disputes = root.field("disputes").optional(Place::items)?.unwrap_or_default();
     let entries = match root.field("payments").present() {
         Some(list) => {
-            list.field("data").items()?.iter().map(Entry::read).collect::<Result<_, _>>()?
+            let list = list.field("data").present().unwrap_or(list);
+            list.items()?.iter().map(Entry::read).collect::<Result<_, _>>()?
         }
         None => Entry::read_from_invoice(root)?,
     };

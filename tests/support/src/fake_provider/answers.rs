@@ -67,7 +67,10 @@ impl Account {
         let expanded = query.0.iter().filter(|(name, _)| name.starts_with("expand"));
         let levels = expanded.map(|(_, path)| path.split('.').count()).max().unwrap_or(0);
         if levels > 4 {
-            return (400, json!({ "error": { "message": "You cannot expand more than 4 levels" } }));
+            return (
+                400,
+                json!({ "error": { "message": "You cannot expand more than 4 levels" } }),
+            );
         }
         match segments {
             ["v1", "subscriptions", id] => found(
