@@ -211,7 +211,7 @@ impl Records {
         let differing = [
             ("subscription", of.as_ref() != Some(&expected.subscription)),
             ("amount", amount != Some(ours.amount.value())),
-            ("currency", ours.currency.as_str() != expected.currency),
+            ("currency", ours.currency.code() != expected.currency),
             ("status", ours.status.as_str() != expected.status),
             ("kind", by_plan && kind != expected.kind),
             ("period_start", by_plan && start != expected.period_start),
