@@ -10,7 +10,7 @@ use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
 use crate::store::{
-    Collection, Document, DocumentId, DocumentKey, Record, Store, StoreError, StoreExt as _,
+    Collection, Document, DocumentId, DocumentKey, Store, StoreError, StoreExt as _,
 };
 use crate::values::clock::Timestamp;
 use crate::values::id::{SubscriptionId, UserId};
@@ -103,9 +103,8 @@ impl ProviderEvent {
         Standing { state: self.state, reason: self.reason }
     }
 
-    /// The event in another state, after a try.
-    pub(super) fn stands(&mut self, standing: Standing) {
-        (self.state, self.reason) = (standing.state, standing.reason);
+    pub(super) fn is_of_sync(&self) -> bool {
+        self.key.starts_with("sync:")
     }
 
     pub(super) fn document_key(&self) -> Result<DocumentKey, Error> {
@@ -195,8 +194,4 @@ impl<T: DeserializeOwned> Stored<T> {
 pub(super) fn body(value: &impl Serialize) -> Result<Box<str>, Error> {
     let text = serde_json::to_string(value);
     Ok(text.map_err(|error| StoreError::Damaged(error.into()))?.into())
-}
-
-pub(super) fn record(document: Document) -> Record {
-    Record::from(document)
 }

@@ -62,6 +62,17 @@ pub enum Finding {
     Order(FoundOrder),
 }
 
+impl Finding {
+    /// The fields that every object has.
+    pub const fn object(&self) -> &FoundObject {
+        match self {
+            Self::Subscription(subscription) => &subscription.object,
+            Self::Invoice(invoice) => &invoice.object,
+            Self::Order(order) => &order.object,
+        }
+    }
+}
+
 /// The fields that every object has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundObject {

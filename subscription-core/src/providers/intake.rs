@@ -1,8 +1,19 @@
 //! Taking webhooks in: the signature first, then one document.
 
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use super::documents::ProviderEvent;
 use super::facade::Providers;
+use super::finding::Webhook;
+use super::object::ObjectId;
+use super::standing::{Reason, Standing};
+use super::{mapping, signature};
 use crate::error::Error;
+use crate::store::{ChangeSet, Record, StoreError};
 use crate::values::text::Slug;
+use crate::values::version::Version;
 
 /// The fate of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +39,57 @@ impl Providers {
         signatures: &[&[u8]],
         body: &[u8],
     ) -> Result<TakenIn, Error> {
-        let _ = (source, signatures, body);
-        Ok(TakenIn::UnknownSource)
+        let Some(account) = self.account(source) else { return Ok(TakenIn::UnknownSource) };
+        let (kind, now) = (account.source.kind, self.now());
+        if !signature::verify(kind, signatures, body, &account.source.signing_secrets, now) {
+            account.count(|tally| tally.signatures_refused += 1);
+            return Ok(TakenIn::SignatureInvalid);
+        }
+        let key = |id: Option<&ObjectId>| id.map_or_else(|| hash(body), ToString::to_string);
+        let new = |key: &str, object| ProviderEvent::new(source.clone(), key, object, now);
+        let (mut event, standing) = match mapping::webhook(kind, body) {
+            Webhook::Unlisted => {
+                account.count(|tally| tally.unlisted += 1);
+                return Ok(TakenIn::Unlisted);
+            }
+            Webhook::Unreadable { event_type, path } => {
+                let event = new(&hash(body), None);
+                let event = ProviderEvent { event_type, path: Some(path), ..event };
+                (event, Standing::failed(Reason::Unreadable))
+            }
+            Webhook::NotASubscription { event_type, event_id } => {
+                let event = new(&key(event_id.as_ref()), None);
+                let event = ProviderEvent { event_type: Some(event_type), ..event };
+                (event, Standing::ignored(Reason::NotASubscription))
+            }
+            Webhook::Hint(hint) => {
+                let event = new(&key(hint.event_id.as_ref()), Some(hint.object));
+                let (event_type, user_id) = (Some(hint.event_type), hint.user_id);
+                let fits = hint.live == account.source.live;
+                let other_mode = Standing::ignored(Reason::OtherMode);
+                let standing = if fits { Standing::PENDING } else { other_mode };
+                (ProviderEvent { event_type, user_id, ..event }, standing)
+            }
+        };
+        (event.state, event.reason) = (standing.state, standing.reason);
+        let document = event.document(Version::NEW, standing.due_at(0, now))?;
+        let changes = ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() };
+        match self.store().commit(changes).await {
+            Ok(()) => {
+                account.count(|tally| *tally.events.entry(standing).or_default() += 1);
+                Ok(TakenIn::Stored)
+            }
+            Err(StoreError::Conflict(_)) => Ok(TakenIn::Known),
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// The SHA-256 of a body, in hexadecimal digits.
+fn hash(body: &[u8]) -> String {
+    Sha256::digest(body).iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string cannot fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
 }

@@ -3,9 +3,12 @@
 use serde_json::Value;
 
 use super::finding::{Finding, Unmapped, Webhook};
-use super::object::{ObjectKind, ProviderKind};
+use super::object::{ObjectId, ObjectKind, ProviderKind};
+use super::read::Place;
 use super::source::PauseMeans;
 use super::{lemon_squeezy, stripe};
+use crate::values::id::UserId;
+use crate::values::text::Email;
 
 /// Reads a webhook whose signature fits.
 #[doc(hidden)]
@@ -28,4 +31,31 @@ pub fn map(
         ProviderKind::Stripe => stripe::map(kind, object, pause),
         ProviderKind::LemonSqueezy => lemon_squeezy::map(kind, object, pause),
     }
+}
+
+/// The subscription of a checkout session (Stripe), and the user whom the checkout was made for.
+#[doc(hidden)]
+pub fn session(value: &Value) -> Result<(ObjectId, Option<UserId>), Unmapped> {
+    let session = Place::root(value);
+    let subscription = session.field("subscription").present().ok_or(Unmapped::NotASubscription)?;
+    Ok((subscription.id()?, session.field("client_reference_id").parsed().ok()))
+}
+
+/// The invoice of an invoice payment (Stripe).
+#[doc(hidden)]
+pub fn invoice_of(value: &Value) -> Result<ObjectId, Unmapped> {
+    Place::root(value).field("invoice").id()
+}
+
+/// The payment intent of a refund or a dispute (Stripe).
+#[doc(hidden)]
+pub fn intent_of(value: &Value) -> Result<ObjectId, Unmapped> {
+    let intent = Place::root(value).field("payment_intent").present();
+    intent.ok_or(Unmapped::NotASubscription)?.id()
+}
+
+/// The e-mail address of a customer (Stripe).
+#[doc(hidden)]
+pub fn email_of(value: &Value) -> Option<Email> {
+    Place::root(value).field("email").parsed().ok()
 }

@@ -6,8 +6,10 @@
 mod allowance;
 mod api;
 mod bindings;
+mod decide;
 mod documents;
 mod facade;
+mod fetch;
 mod finding;
 mod http_api;
 mod intake;
@@ -20,6 +22,10 @@ mod mapping;
 mod money;
 mod now;
 mod object;
+mod observe;
+mod pace;
+mod plans;
+mod progress;
 mod queries;
 mod read;
 mod runner;
@@ -33,6 +39,7 @@ mod stripe;
 mod stripe;
 mod sync;
 mod tally;
+mod users;
 
 pub use allowance::Allowance;
 pub use api::{ApiFailed, ApiPage, ProviderApi};
@@ -45,7 +52,7 @@ pub use finding::{
 pub use http_api::HttpProviderApi;
 pub use intake::TakenIn;
 #[doc(hidden)]
-pub use mapping::{map, webhook};
+pub use mapping::{email_of, intent_of, invoice_of, map, session, webhook};
 pub use now::ObservedNow;
 pub use object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
 pub use queries::{EventFilter, ListedEvent, SourceOverview};

@@ -95,7 +95,7 @@ fn mac(text: &[u8]) -> Option<[u8; 32]> {
         return None;
     }
     for (byte, [high, low]) in mac.iter_mut().zip(pairs) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
+        *byte = (digit(*high)? << 4) | digit(*low)?;
     }
     Some(mac)
 }

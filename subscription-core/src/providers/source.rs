@@ -44,6 +44,8 @@ pub struct Source {
     pub manage_url: Option<Href>,
     /// The slug of the plan for each price or variant; others are found by a plan's `variants` and `product_id`.
     pub plans: BTreeMap<String, Slug>,
+    /// True if its API is read within the limits of the provider; false only for measurements.
+    pub limited: bool,
     /// Reads the provider's objects.
     pub api: Arc<dyn ProviderApi>,
 }
@@ -66,6 +68,7 @@ impl Source {
             any_user: false,
             manage_url: None,
             plans: BTreeMap::new(),
+            limited: true,
             api,
         }
     }
@@ -79,5 +82,6 @@ crate::with_fields! {
         with_any_user(bool) => any_user,
         with_manage_url(impl Into<Option<Href>>) => manage_url,
         with_plans(BTreeMap<String, Slug>) => plans,
+        with_limited(bool) => limited,
     }
 }
