@@ -145,7 +145,7 @@ pub fn shared(account: &Shared) -> MutexGuard<'_, Account> {
 }
 
 /// The moment so many months later.
-pub fn months_after(moment: Moment, months: u32) -> Moment {
+pub(super) fn months_after(moment: Moment, months: u32) -> Moment {
     let date = DateTime::from_timestamp(moment, 0).unwrap();
     date.checked_add_months(Months::new(months)).unwrap().timestamp()
 }

@@ -86,7 +86,8 @@ impl ProviderSimulation {
         let common = Common { store, commits, account, clock, calm, fault };
         let lost = if rng.percent(50) { 0 } else { 20 };
         let courier = Courier::new(rng.fork(), lost, 20);
-        let records = Records { plans, pause, ..Records::default() };
+        let mut records = Records::default();
+        (records.plans, records.pause) = (plans, pause);
         let workers = (0..WORKERS).map(|_| started(&common, &rng, pause)).collect();
         Self {
             seed,
