@@ -20,6 +20,7 @@ mod metadata;
 mod payments;
 mod periods;
 mod plans;
+mod provider_guide;
 mod races;
 mod simulation;
 mod stores;

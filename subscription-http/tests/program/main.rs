@@ -13,6 +13,7 @@ mod memory;
 mod production;
 mod provider_attacks;
 mod provider_shop;
+mod providers;
 mod running;
 mod self_service;
 mod start;
