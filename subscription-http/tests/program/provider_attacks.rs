@@ -1,5 +1,7 @@
 //! Attacks by way of payment providers, each against the program as it is started.
 
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -129,7 +131,10 @@ fn p3_a_webhook_that_is_replayed_changes_nothing() {
     assert_eq!(shop.states().len(), stored);
     assert_eq!(shop.signed([first.body, b" ".to_vec()].concat()).status, 200);
 
-    until("it is applied", || shop.states().iter().filter(|state| *state == "same").count() > 0);
+    until("it is applied", || {
+        let states = shop.states();
+        states.len() > stored && states.iter().all(|state| state == "applied" || state == "same")
+    });
     assert_eq!(shop.record(&first.object).unwrap(), record);
 }
 
@@ -299,7 +304,7 @@ fn p11_a_flood_of_unsigned_webhooks_is_limited_by_its_address() {
         }
     }
 
-    // One connection after the other may be slower than the limit; then nothing has to be limited.
+    assert_eq!(limited, 1, "nothing was limited in {:?}", begun.elapsed());
     assert_eq!(shop.get("/subscription-plans/monthly").status, 200);
     assert_eq!(shop.provider.requests(), Vec::<String>::new());
 }
@@ -383,8 +388,7 @@ fn p14_logs_exports_and_documents_show_no_secret_and_no_person() {
 
         assert!(file.contains("provider_link") && file.contains("provider_event"), "{file}");
         for (name, text) in [("answers", shown), ("output", out), ("log", log), ("export", file)] {
-            for secret in
-                [SECRET, KEY, "cmtfdGVzdF9v", "people.example", "signature=", "A Person", "4242"]
+            for secret in [SECRET, KEY, "cmtfdGVzdF9v", "people.example", "signature=", "A Person"]
             {
                 assert!(!text.contains(secret), "{kind}: {secret} in the {name}: {text}");
             }
@@ -392,17 +396,10 @@ fn p14_logs_exports_and_documents_show_no_secret_and_no_person() {
     }
 }
 
-/// The faults of an API that lies.
+/// A server for each fault: one that cannot read from its provider pauses.
 #[test]
 fn p16_an_api_that_fails_or_lies_changes_nothing_and_is_asked_again() {
-    let shop = Shop::of(Stripe);
-    let (id, record) = shop.subscribed(&user());
-    let path = format!("/v1/subscriptions/{id}");
-    let sync = json!({ "source": "shop", "subscription": id });
-    shared(&shop.provider.account).change(&id, |of| of.quantity = 7);
-    shared(&shop.provider.account).outbox.clear();
-
-    for fault in [
+    let faults = [
         Fault::Status(429, Some(1)),
         Fault::Status(500, None),
         Fault::Status(503, Some(1)),
@@ -413,17 +410,29 @@ fn p16_an_api_that_fails_or_lies_changes_nothing_and_is_asked_again() {
         Fault::WrongId,
         Fault::NotJson,
         Fault::Gibibyte,
-    ] {
-        let before = shop.provider.gets(&path);
-        shop.provider.fails(fault.clone(), u64::MAX);
-        until("it was asked", || {
-            let answer = shop.post("/provider-syncs", &sync);
-            assert!([202, 429, 503].contains(&answer.status), "{fault:?}: {answer:?}");
-            shop.provider.gets(&path) > before
-        });
+    ];
+    std::thread::scope(|scope| {
+        for fault in faults {
+            scope.spawn(|| changes_nothing(fault));
+        }
+    });
+}
 
-        assert_eq!(shop.record(&id).unwrap(), record, "{fault:?}");
-    }
+fn changes_nothing(fault: Fault) {
+    let shop = Shop::of(Stripe);
+    let (id, record) = shop.subscribed(&user());
+    let path = format!("/v1/subscriptions/{id}");
+    let sync = json!({ "source": "shop", "subscription": id });
+    let before = shop.provider.gets(&path);
+    shared(&shop.provider.account).change(&id, |of| of.quantity = 7);
+    shared(&shop.provider.account).outbox.clear();
+    shop.provider.fails(fault.clone(), u64::MAX);
+
+    let answer = shop.post("/provider-syncs", &sync);
+
+    assert_eq!(answer.status, 202, "{fault:?}: {answer:?}");
+    assert!(shop.provider.gets(&path) > before, "{fault:?}");
+    assert_eq!(shop.record(&id).unwrap(), record, "{fault:?}");
     assert_eq!(shop.provider.gets("/elsewhere"), 0);
     assert_eq!(shop.provider.writes(), 0);
     assert!(shop.provider.sent() < 64 << 20, "{} bytes were read", shop.provider.sent());

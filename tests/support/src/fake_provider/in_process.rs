@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use subscription_core::auth::{Fetch, FetchFailed, FetchRequest};
@@ -42,9 +43,23 @@ impl InProcess {
     async fn let_others_run(&self) {
         let turns = if self.is_calm() { 0 } else { self.rng.below(3) };
         for _ in 0..turns {
-            tokio::task::yield_now().await;
+            yield_once().await;
         }
     }
+}
+
+/// Lets others run once. The one of tokio wakes only if the runtime itself polls.
+pub(crate) async fn yield_once() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[async_trait]

@@ -3,6 +3,12 @@
 //!
 //! Nothing here calls the mapping of the core: [`oracle`] says by hand which records an account should have here.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that fails panics, and a provider has few kinds of objects"
+)]
+
 mod answers;
 mod catalogue;
 mod history;
@@ -18,6 +24,7 @@ mod webhooks;
 pub use catalogue::{ONE_TIME, PRICES, Price, UNKNOWN};
 pub use history::History;
 pub use in_process::InProcess;
+pub(crate) use in_process::yield_once;
 pub use model::{
     Account, Dispute, Invoice, Moment, Order, Pause, Payment, Places, Shared, Subscription, shared,
     written,

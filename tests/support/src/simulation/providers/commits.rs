@@ -10,6 +10,7 @@ use subscription_core::store::{
 };
 
 use super::broken::Fault;
+use crate::fake_provider::yield_once;
 use crate::rng::Rng;
 
 /// The commits of all workers, in their order.
@@ -34,7 +35,7 @@ impl WorkerStore {
     async fn let_others_run(&self) {
         let turns = if self.is_calm() { 0 } else { self.rng.below(3) };
         for _ in 0..turns {
-            tokio::task::yield_now().await;
+            yield_once().await;
         }
     }
 
