@@ -18,6 +18,7 @@ mod ledger;
 mod load;
 mod outages;
 mod place;
+mod providers;
 mod running;
 mod stops;
 mod writer;
@@ -45,6 +46,7 @@ fn main() {
                 backup::trials(),
                 deletions::trials(),
                 billing::trials(),
+                providers::trials(),
             ],
         ),
         (
@@ -55,6 +57,7 @@ fn main() {
                 instances::trials(),
                 leaders::trials(),
                 billing::trials_with_postgres(),
+                providers::trials_with_postgres(),
                 stops::trials_with_postgres(),
             ],
         ),

@@ -11,6 +11,8 @@ mod listeners;
 mod log;
 mod memory;
 mod production;
+mod provider_attacks;
+mod provider_shop;
 mod providers;
 mod running;
 mod self_service;

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod billing;
+mod providers;
 mod regressions;
 
 use std::collections::BTreeSet;
