@@ -8,8 +8,7 @@ use super::standing::{Reason, Standing};
 use super::users::binding;
 use crate::error::{Conflict, Error};
 use crate::store::{
-    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreError,
-    StoreExt as _,
+    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _,
 };
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::id::{SubscriptionId, UserId};
@@ -126,6 +125,6 @@ impl Providers {
     pub(super) async fn write(&self, documents: Vec<Document>) -> Result<(), Error> {
         let writes = documents.into_iter().map(Record::from).collect();
         let committed = self.store().commit(ChangeSet { writes, ..ChangeSet::default() }).await;
-        committed.map_err(|error: StoreError| error.into())
+        committed.map_err(Error::Store)
     }
 }

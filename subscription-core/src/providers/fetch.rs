@@ -31,13 +31,11 @@ pub(super) enum Stop {
 
 impl Stop {
     /// The same for an object of a customer, so that a binding of the customer finds its events.
-    pub(super) fn of_customer(self, object: &FoundObject) -> Self {
-        match self {
-            Self::Stands { standing, path, .. } => {
-                Self::Stands { standing, path, customer: object.customer.clone() }
-            }
-            other => other,
+    pub(super) fn of_customer(mut self, object: &FoundObject) -> Self {
+        if let Self::Stands { customer, .. } = &mut self {
+            customer.clone_from(&object.customer);
         }
+        self
     }
 }
 

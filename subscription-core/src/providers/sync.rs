@@ -241,10 +241,10 @@ impl Providers {
         item: &Value,
         dry_run: bool,
     ) -> Result<Result<(Verdict, bool), Held>, Error> {
-        let place = Place::root(item);
-        let named = match kind {
-            ObjectKind::PaymentIntent => mapping::intent_of(item),
-            _ => place.field("id").id(),
+        let named = if kind == ObjectKind::PaymentIntent {
+            mapping::intent_of(item)
+        } else {
+            Place::root(item).field("id").id()
         };
         let now = self.now();
         let found = match named {

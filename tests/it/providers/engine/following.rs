@@ -2,19 +2,20 @@
 
 use serde_json::{Value, json};
 use subscription_core::providers::{ObjectKind, ObservedNow, Reason, Source};
+use subscription_core::store::PageLimit;
 use subscription_core::{
     ManagedBy, NewSubscription, PaymentKind, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
 };
 
 use super::world::{ADA, World, at, invoice, order, slug, stripe_tea, tea, user};
 
-async fn change(world: &World, fields: Value) {
+async fn change(world: &World, fields: &Value) {
     let id = world.subscription().await.id;
     let changes = SubscriptionChanges::from_json(fields.to_string().as_bytes()).unwrap();
     world.service.update_subscription(id, changes).await.unwrap();
 }
 
-async fn create(world: &World, fields: Value) {
+async fn create(world: &World, fields: &Value) {
     let plan = world.service.plan(&slug("tea")).await.unwrap();
     let mut input = json!({ "user_id": ADA, "subscription_plan_id": plan.id });
     input.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -46,7 +47,7 @@ async fn a_subscription_is_made_and_followed_with_its_payments() {
     let period = payments[0].asked.as_ref().unwrap();
     assert_eq!(period.kind, PaymentKind::Initial);
     assert_eq!(period.period_end, Some(at("2026-02-05T09:00:00Z")));
-    let events = world.service.events(0, Default::default()).await.unwrap();
+    let events = world.service.events(0, PageLimit::default()).await.unwrap();
     let actors: Vec<_> =
         events[1..].iter().map(|it| it.event.actor.clone().unwrap().to_string()).collect();
     assert!(actors.iter().all(|actor| actor == "provider:shop"), "{actors:?}");
@@ -78,7 +79,7 @@ async fn a_record_of_a_caller_is_taken_over_and_one_of_the_clock_is_not() {
         ),
     ] {
         let world = World::new().await;
-        create(&world, fields.clone()).await;
+        create(&world, &fields).await;
         world.api.set(ObjectKind::Subscription, &tea("1", "active"));
         world.webhook("subscriptions", "1", None).await;
 
@@ -94,8 +95,8 @@ async fn a_record_of_a_caller_is_taken_over_and_one_of_the_clock_is_not() {
 #[tokio::test]
 async fn a_record_with_a_bare_id_on_a_plan_of_another_product_is_not_taken_over() {
     let world = World::new().await;
-    let other = world.plan("coffee", json!({ "product_id": "600" })).await;
-    create(&world, json!({ "external_subscription_id": "1", "subscription_plan_id": other.id }))
+    let other = world.plan("coffee", &json!({ "product_id": "600" })).await;
+    create(&world, &json!({ "external_subscription_id": "1", "subscription_plan_id": other.id }))
         .await;
     world.api.set(ObjectKind::Subscription, &tea("1", "active"));
     world.webhook("subscriptions", "1", Some(ADA)).await;
@@ -116,7 +117,7 @@ async fn a_record_that_was_released_is_followed_again_only_when_it_is_attached()
         if deleted {
             world.service.delete_subscription(id).await.unwrap();
         } else {
-            change(&world, json!({ "managed_by": "caller" })).await;
+            change(&world, &json!({ "managed_by": "caller" })).await;
         }
         world.api.set(ObjectKind::Subscription, &tea("1", "expired"));
 
@@ -163,7 +164,7 @@ async fn an_invoice_of_nothing_is_ignored() {
 #[tokio::test]
 async fn an_order_of_a_plan_that_is_paid_once_makes_records_and_any_other_binds_its_customer() {
     let world = World::new().await;
-    world.plan("lifetime", json!({ "variants": ["777"], "billing_cycle": "one_time" })).await;
+    world.plan("lifetime", &json!({ "variants": ["777"], "billing_cycle": "one_time" })).await;
     world.api.set(ObjectKind::Order, &order("5", 501));
     world.api.set(ObjectKind::Order, &order("6", 777));
     world.webhook("orders", "5", Some(ADA)).await;
@@ -192,7 +193,7 @@ async fn the_plan_is_found_by_the_settings_then_by_variant_then_by_product() {
     ];
     for (by_settings, fields, state, plan) in cases {
         let world = World::with(|it| if by_settings { mapped(it) } else { it }).await;
-        world.plan("gold", fields).await;
+        world.plan("gold", &fields).await;
         world.api.set(ObjectKind::Subscription, &tea("1", "active"));
         world.webhook("subscriptions", "1", Some(ADA)).await;
 
@@ -215,7 +216,7 @@ async fn an_unknown_plan_waits_until_it_is_made_and_two_of_a_product_are_ambiguo
     world.webhook("subscriptions", "1", Some(ADA)).await;
 
     assert_eq!(world.advance().await, ["subscription 1 waiting:unknown_plan"]);
-    world.plan("a", json!({ "product_id": "600" })).await;
+    world.plan("a", &json!({ "product_id": "600" })).await;
     world.clock.advance(std::time::Duration::from_secs(60));
 
     assert_eq!(world.advance().await, ["subscription 1 applied"]);

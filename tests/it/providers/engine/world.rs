@@ -50,10 +50,6 @@ impl Double {
         self.objects.lock().unwrap().insert((kind, id), object.clone());
     }
 
-    pub(crate) fn remove(&self, kind: ObjectKind, id: &str) {
-        self.objects.lock().unwrap().remove(&(kind, id.to_owned()));
-    }
-
     pub(crate) fn list(&self, name: &str, items: Vec<Value>) {
         self.lists.lock().unwrap().insert(name.to_owned(), items);
     }
@@ -97,7 +93,7 @@ impl ProviderApi for Double {
         let page = after.map_or(0, |after| after.parse().unwrap());
         let items: Vec<_> = all.iter().skip(page * 2).take(2).cloned().collect();
         let next = ((page + 1) * 2 < all.len()).then(|| (page + 1).to_string().into());
-        Ok(ApiPage { items, next, total: Some(all.len() as u64) })
+        Ok(ApiPage { items, next, total: u64::try_from(all.len()).ok() })
     }
 }
 
@@ -139,7 +135,7 @@ impl World {
         ];
         let providers = Providers::new(service.clone(), sources);
         let world = Self { clock, store, service, providers, api };
-        world.plan("tea", json!({ "product_id": "500", "variants": ["501"] })).await;
+        world.plan("tea", &json!({ "product_id": "500", "variants": ["501"] })).await;
         world
     }
 
@@ -155,7 +151,7 @@ impl World {
         }
     }
 
-    pub(crate) async fn plan(&self, name: &str, fields: Value) -> Arc<Plan> {
+    pub(crate) async fn plan(&self, name: &str, fields: &Value) -> Arc<Plan> {
         let mut input = json!({ "name": name, "slug": name, "price": "9.99", "currency": "EUR",
             "billing_cycle": "monthly",
             "tier": 1 });
@@ -167,7 +163,7 @@ impl World {
     /// Sends a signed webhook of Lemon Squeezy about an object of the API.
     pub(crate) async fn webhook(&self, r#type: &str, id: &str, user: Option<&str>) -> TakenIn {
         let custom = user.map(|user| json!({ "user_id": user }));
-        let nonce = self.api.fetches() + self.service.now().micros() as usize;
+        let nonce = format!("{} {}", self.api.fetches(), self.service.now());
         let body = json!({
             "meta": { "event_name": "updated", "test_mode": true, "custom_data": custom, "nonce": nonce },
             "data": { "type": r#type, "id": id, "attributes": {} },
