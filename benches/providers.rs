@@ -13,6 +13,7 @@
 #![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "rates, not money")]
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -191,7 +192,10 @@ fn webhook(nth: usize) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
     mac.update(format!("{now}.{body}").as_bytes());
     let mac = mac.finalize().into_bytes();
-    let mac: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mac = mac.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    });
     let head = format!(
         "POST /provider-webhooks/stripe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          stripe-signature: t={now},v1={mac}\r\nContent-Length: {}\r\n\r\n",

@@ -27,11 +27,13 @@ fn written(name: impl std::fmt::Display) -> String {
 
 /// The access that a status grants, in the words of the guide.
 fn access(status: SubscriptionStatus) -> &'static str {
-    use SubscriptionStatus::{Active, Cancelled, OnTrial, PastDue};
+    use SubscriptionStatus::{
+        Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid,
+    };
     match status {
         Active | OnTrial | PastDue => "yes",
         Cancelled => "until `ends_at`",
-        _ => "no",
+        Pending | Unpaid | Paused | Expired => "no",
     }
 }
 
@@ -110,7 +112,7 @@ fn payments_of_stripe_have_the_statuses_of_the_guide() {
         let said = words(row[0]);
         let of_charge = row[0].starts_with("charge");
         let has = |word: &str| said.contains(&word);
-        let refunded = if has("amount_refunded") { 1 } else { 0 };
+        let refunded = i32::from(has("amount_refunded"));
         let charge = json!({
             "id": "ch_1", "amount_refunded": refunded, "refunded": has("refunded"),
             "disputed": has("disputed"),

@@ -6,7 +6,7 @@ use serde_json::json;
 use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
 use subscription_core::input::{Fields, string};
 use subscription_core::providers::{
-    EventFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers,
+    EventFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Reason,
     SourceOverview, Standing, SyncReport, TakenIn, signature_header,
 };
 use subscription_core::store::DocumentId;
@@ -119,7 +119,7 @@ struct StandingBody {
 
 impl From<&Standing> for StandingBody {
     fn from(standing: &Standing) -> Self {
-        let reason = standing.reason.map(|reason| reason.as_str());
+        let reason = standing.reason.map(Reason::as_str);
         Self { state: standing.state.as_str(), reason }
     }
 }

@@ -24,8 +24,11 @@ use crate::api::self_service::SelfService;
 
 pub(crate) use self::text::Prepared;
 
+/// Without a setting, and with it.
+type BySetting<T> = [T; 2];
+
 /// A document for each combination of the settings that routes depend on.
-static DOCUMENTS: [[[[[OnceLock<Prepared>; 2]; 2]; 2]; 2]; 2] =
+static DOCUMENTS: BySetting<BySetting<BySetting<BySetting<BySetting<OnceLock<Prepared>>>>>> =
     [const { [const { [const { [const { [const { OnceLock::new() }; 2] }; 2] }; 2] }; 2] }; 2];
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
@@ -57,7 +60,7 @@ pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     document.get_or_init(|| Prepared::new(compose(with)))
 }
 
-fn pick<T>([without, with]: &[T; 2], is_with: bool) -> &T {
+fn pick<T>([without, with]: &BySetting<T>, is_with: bool) -> &T {
     if is_with { with } else { without }
 }
 

@@ -52,7 +52,7 @@ pub(crate) trait Job: Send + Sync {
 
     /// Returns when the job is to run before its pause ends.
     async fn woken(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -4,9 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use subscription_core::Clock as _;
-use subscription_http::{Api, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server};
-use tokio::sync::Mutex;
+use subscription_core::providers::Providers;
+use subscription_core::{Clock as _, SubscriptionService};
+use subscription_http::{
+    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server,
+};
 
 use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
@@ -59,11 +61,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     let upkeep = Upkeep { service: service.clone(), auth, events_kept, forgotten_events };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
-        let (stored, metrics) = (ProviderSignal::default(), ProviderMetrics::default());
-        api = api.providers(providers.clone(), &stored, &metrics);
-        jobs.push(Arc::new(ProviderSyncJob::new(providers.clone())));
-        let counted = Mutex::default();
-        jobs.push(Arc::new(ProviderJob { providers, service, stored, metrics, counted }));
+        api = follow(api, providers, service, &mut jobs);
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
@@ -97,6 +95,20 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes the webhooks of payment providers, and follows their subscriptions in the background.
+fn follow(
+    api: ApiBuilder,
+    providers: Providers,
+    service: SubscriptionService,
+    jobs: &mut Vec<Arc<dyn Job>>,
+) -> ApiBuilder {
+    let (stored, metrics) = (ProviderSignal::default(), ProviderMetrics::default());
+    let api = api.providers(providers.clone(), &stored, &metrics);
+    jobs.push(Arc::new(ProviderSyncJob::new(providers.clone())));
+    jobs.push(Arc::new(ProviderJob::new(providers, service, stored, metrics)));
+    api
 }
 
 fn cores() -> NonZeroUsize {

@@ -1,6 +1,12 @@
 //! Payment providers in the binary: their settings, what a start refuses and warns of, and the command
 //! `provider sync`.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::too_many_lines,
+    reason = "a test that fails panics; a row for each fault"
+)]
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -314,13 +314,9 @@ impl Limiters {
 impl Refusal {
     /// The same refusal by a rate limit, with at least this wait.
     fn for_at_least(self, least: Duration) -> Self {
-        match self {
-            Self::RateLimited(status) => {
-                let wait = Some(status.wait.unwrap_or_default().max(least));
-                Self::RateLimited(RateStatus { wait, ..status })
-            }
-            other => other,
-        }
+        let Self::RateLimited(status) = self else { return self };
+        let wait = Some(status.wait.unwrap_or_default().max(least));
+        Self::RateLimited(RateStatus { wait, ..status })
     }
 }
 

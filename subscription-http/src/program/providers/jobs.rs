@@ -17,15 +17,24 @@ const COUNTED_EVERY: Duration = Duration::from_mins(1);
 /// Applies the events that are due: at once if this process stored one, else every second.
 #[derive(Debug)]
 pub(crate) struct ProviderJob {
-    pub(crate) providers: Providers,
-    pub(crate) service: SubscriptionService,
-    pub(crate) stored: ProviderSignal,
-    pub(crate) metrics: ProviderMetrics,
+    providers: Providers,
+    service: SubscriptionService,
+    stored: ProviderSignal,
+    metrics: ProviderMetrics,
     /// When the events that wait were counted last.
-    pub(crate) counted: Mutex<Option<Instant>>,
+    counted: Mutex<Option<Instant>>,
 }
 
 impl ProviderJob {
+    pub(crate) fn new(
+        providers: Providers,
+        service: SubscriptionService,
+        stored: ProviderSignal,
+        metrics: ProviderMetrics,
+    ) -> Self {
+        Self { providers, service, stored, metrics, counted: Mutex::default() }
+    }
+
     async fn count(&self) -> Result<(), Error> {
         let mut counted = self.counted.lock().await;
         if counted.is_none_or(|at| at.elapsed() >= COUNTED_EVERY) {
