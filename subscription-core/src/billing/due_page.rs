@@ -68,14 +68,15 @@ impl DuePage {
         advanced: &mut Advanced,
     ) -> Result<(Position, Option<Self>), Error> {
         let (last, left) = self.end(limit);
-        let following = Self::read(clock, Some(last.clone()), left);
-        let (first, second) = both(self.commit(clock), async {
+        // In boxes: the future of a caller would be as large as all of these.
+        let following = Box::pin(Self::read(clock, Some(last.clone()), left));
+        let second = Box::pin(async {
             let Some(page) = following.await? else { return Ok::<_, Error>(None) };
             let (last, left) = page.end(left);
-            let next = Self::read(clock, Some(last.clone()), left);
+            let next = Box::pin(Self::read(clock, Some(last.clone()), left));
             Ok(Some((last, both(page.commit(clock), next).await)))
-        })
-        .await;
+        });
+        let (first, second) = both(self.commit(clock), second).await;
         first.count(clock, advanced).await?;
         let Some((last, (second, next))) = second? else { return Ok((last, None)) };
         second.count(clock, advanced).await?;

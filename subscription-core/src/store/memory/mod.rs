@@ -273,7 +273,7 @@ fn free<K, Q, V>(values: &mut HashMap<K, V>, value: &Q, holder: V)
 where
     K: Borrow<Q> + Eq + Hash,
     Q: Eq + Hash + ?Sized,
-    V: PartialEq,
+    V: PartialEq + Copy,
 {
     if values.get(value) == Some(&holder) {
         values.remove(value);

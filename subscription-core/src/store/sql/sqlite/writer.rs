@@ -153,7 +153,9 @@ async fn run(
             }
             Some(open) if has_work => {
                 let (sound, unfinished) = serve(open, work, batch, &jobs, &mut traces).await;
-                unfinished.into_iter().for_each(|batch| batches.push_front(batch));
+                if let Some(batch) = unfinished {
+                    batches.push_front(batch);
+                }
                 sound
             }
             Some(_) => true,
