@@ -193,7 +193,9 @@ async fn fill(
             made += count;
         }
         for outcomes in callers.join_all().await {
-            outcomes.into_iter().for_each(|made| made.unwrap());
+            for made in outcomes {
+                made.unwrap();
+            }
         }
     }
     template

@@ -73,7 +73,7 @@ pub struct ProviderEvent {
 
 impl ProviderEvent {
     pub(super) fn new(source: Slug, key: &str, object: Option<ObjectRef>, now: Timestamp) -> Self {
-        let resolved = object.clone().filter(|object| object.is_followed());
+        let resolved = object.clone().filter(ObjectRef::is_followed);
         Self {
             source,
             key: key.into(),

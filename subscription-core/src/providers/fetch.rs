@@ -163,8 +163,8 @@ impl Account {
             return Ok(None);
         }
         let page = self.page(&ObjectList::SessionsOf(subscription.clone()), None, now).await?;
-        let sessions = page.items.iter().filter_map(|session| mapping::session(session).ok());
-        Ok(sessions.filter_map(|(_, user)| user).next())
+        let mut sessions = page.items.iter().filter_map(|session| mapping::session(session).ok());
+        Ok(sessions.find_map(|(_, user)| user))
     }
 
     /// The e-mail address of a customer, if the object itself does not have it.

@@ -55,8 +55,8 @@ impl<'a> Observation<'a> {
     /// The observation of an object for events. The users whom the events name are the object's.
     pub(super) fn of(account: &'a Account, object: ObjectRef, tickets: Vec<Ticket>) -> Self {
         let events = tickets.iter().map(|ticket| &ticket.body);
-        let decided = events.clone().filter(|event| event.user_decides);
-        let decided = decided.filter_map(|event| event.user_id).next();
+        let mut decided = events.clone().filter(|event| event.user_decides);
+        let decided = decided.find_map(|event| event.user_id);
         let named = Named { decided, users: events.filter_map(|event| event.user_id).collect() };
         let (shown, skips_same, dry_run) = (None, false, false);
         Self { account, object, tickets, named, shown, skips_same, dry_run }
@@ -444,12 +444,11 @@ impl Providers {
             let (kind, cycle, value) = (asked.kind, asked.cycle, asked.value);
             observed.period = Some(ObservedPeriod { kind, start, end, cycle, value });
         }
-        let after = match &before {
-            Some(before) => before.observe(observed, now),
-            None => {
-                let id = PaymentId::new(now, self.service.randomness()).map_err(Error::from)?;
-                Ok(Some(Payment::observe_new(observed, id, paid_for, now)))
-            }
+        let after = if let Some(before) = &before {
+            before.observe(observed, now)
+        } else {
+            let id = PaymentId::new(now, self.service.randomness()).map_err(Error::from)?;
+            Ok(Some(Payment::observe_new(observed, id, paid_for, now)))
         };
         let failed = Standing::failed(Reason::SettledDiffers);
         match after {

@@ -96,7 +96,9 @@ impl Providers {
         }
         applied.more &= applied.deleted > 0 || !applied.events.is_empty();
         let later = if applied.more { Some(now) } else { self.next_due(now).await? };
-        later.into_iter().for_each(|at| applied.at(at));
+        if let Some(at) = later {
+            applied.at(at);
+        }
         let refused_now = self.keys_refused();
         applied.key_refused =
             refused_now.into_iter().filter(|it| !refused.contains(it)).map(|it| it.0).collect();
@@ -128,8 +130,8 @@ impl Providers {
                 let Some(object) = event.resolved.clone().or(event.object.clone()) else {
                     continue;
                 };
-                let pace = self.account(&event.source).map(|account| &account.pace);
-                if let Some(until) = pace.and_then(|pace| pace.object_held(&object, now)) {
+                let account = self.account(&event.source);
+                if let Some(until) = account.and_then(|it| it.pace.object_held(&object, now)) {
                     applied.at(until);
                     continue;
                 }
@@ -150,7 +152,7 @@ impl Providers {
             }
         }
         let deleted = self.store().commit_each(expired).await;
-        applied.deleted = deleted.into_iter().filter(Result::is_ok).count();
+        applied.deleted = deleted.into_iter().flatten().count();
         Ok(groups)
     }
 

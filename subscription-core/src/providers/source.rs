@@ -25,6 +25,7 @@ named_enum! {
 /// A provider's account.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Source {
     /// Its name, in the path of its webhooks and in the actor of its events.
     pub name: Slug,

@@ -28,6 +28,7 @@ pub(crate) use self::text::Prepared;
 type BySetting<T> = [T; 2];
 
 /// A document for each combination of the settings that routes depend on.
+#[expect(clippy::type_complexity, reason = "the same alias, once for each setting")]
 static DOCUMENTS: BySetting<BySetting<BySetting<BySetting<BySetting<OnceLock<Prepared>>>>>> =
     [const { [const { [const { [const { [const { OnceLock::new() }; 2] }; 2] }; 2] }; 2] }; 2];
 

@@ -61,7 +61,7 @@ fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped
 /// The payments of an invoice whose amount is not 0.
 fn payments(root: &Place<'_>) -> Result<Vec<FoundPayment>, Unmapped> {
     let invoice =
-        one_of(root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
+        one_of(&root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
     let disputes = root.field("disputes").optional(Place::items)?.unwrap_or_default();
     let mut elsewhere = match root.field("paid_out_of_band").optional(Place::flag)? {
         _ if invoice != "paid" => 0,
@@ -121,7 +121,7 @@ fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
         let record = payment.field("payment_record").present();
         let named = intent.as_ref().or(charge.as_ref()).or(record.as_ref()).cloned()?;
         let paid = place.field("amount_paid").present();
-        let paid = paid.filter(|paid| status != None || paid.integer() != Ok(0));
+        let paid = paid.filter(|paid| status.is_some() || paid.integer() != Ok(0));
         Some(Entry {
             units: paid.unwrap_or_else(|| place.field(unpaid)),
             charge: charge.or_else(|| intent.as_ref()?.field("latest_charge").present()),
@@ -143,7 +143,7 @@ fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
     }
     let entry = |place: &Place<'a>| {
         let payment = place.field("payment");
-        let status = one_of(place.field("status"), &["open", "paid", "canceled"])?;
+        let status = one_of(&place.field("status"), &["open", "paid", "canceled"])?;
         read(place, &payment, Some(status), "amount_requested").ok_or_else(|| payment.unreadable())
     };
     list.field("data").present().unwrap_or(list).items()?.iter().map(entry).collect()
@@ -163,7 +163,7 @@ impl Entry<'_> {
                 None => {}
             }
         }
-        let intent = self.intent.as_ref().map(|intent| one_of(intent.field("status"), &INTENT));
+        let intent = self.intent.as_ref().map(|intent| one_of(&intent.field("status"), &INTENT));
         let declined = |intent: &Place<'_>| intent.field("last_payment_error").present().is_some();
         let declined = self.intent.as_ref().is_some_and(declined);
         Ok(match intent.transpose()? {
@@ -216,7 +216,7 @@ fn disputed(charge: &Place<'_>, disputes: &[Place<'_>]) -> Result<Option<Payment
 }
 
 /// The text, if it is one of these.
-fn one_of<'a>(place: Place<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
+fn one_of<'a>(place: &Place<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
     let text = place.text()?;
     if names.contains(&text) { Ok(text) } else { Err(place.unreadable()) }
 }

@@ -217,7 +217,7 @@ async fn an_unknown_plan_waits_until_it_is_made_and_two_of_a_product_are_ambiguo
 
     assert_eq!(world.advance().await, ["subscription 1 waiting:unknown_plan"]);
     world.plan("a", &json!({ "product_id": "600" })).await;
-    world.clock.advance(std::time::Duration::from_secs(60));
+    world.clock.advance(std::time::Duration::from_mins(1));
 
     assert_eq!(world.advance().await, ["subscription 1 applied"]);
 }

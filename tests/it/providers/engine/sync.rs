@@ -28,7 +28,9 @@ async fn page(world: &World, kind: SyncKind, dry_run: bool) -> SyncStep {
 async fn shop() -> World {
     let world = World::new().await;
     let all: Vec<_> = ["1", "2", "3", "4", "5"].map(|id| tea(id, "active")).into();
-    all.iter().for_each(|it| world.api.set(ObjectKind::Subscription, it));
+    for it in &all {
+        world.api.set(ObjectKind::Subscription, it);
+    }
     world.api.list("subscriptions", all);
     world.api.set(ObjectKind::Invoice, &invoice("9", "1", 999));
     world.api.list("invoices", vec![invoice("9", "1", 999)]);
@@ -68,7 +70,9 @@ async fn a_difference_without_an_event_is_drift_and_one_with_an_event_is_not() {
     let mut all: Vec<_> = ["1", "2", "3"].map(|id| tea(id, "active")).into();
     all[0] = tea("1", "expired");
     all[1] = tea("2", "expired");
-    all.iter().for_each(|it| world.api.set(ObjectKind::Subscription, it));
+    for it in &all {
+        world.api.set(ObjectKind::Subscription, it);
+    }
     world.api.list("subscriptions", all);
     world.webhook("subscriptions", "2", None).await;
 

@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use sha2::Sha256;
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::providers::{
     ApiFailed, ApiPage, EventFilter, ListedEvent, ObjectId, ObjectKind, ObjectList, ObjectRef,
@@ -115,7 +113,7 @@ impl World {
     }
 
     /// The sources `shop` (Lemon Squeezy) and `stripe`, changed by the test.
-    pub(crate) async fn with(change: impl Fn(Source) -> Source) -> Self {
+    pub(crate) async fn with(change: impl Fn(Source) -> Source + Send + Sync) -> Self {
         let clock = ManualClock::at(START.parse().unwrap());
         let store = Arc::new(MemoryStore::default());
         let service = SubscriptionService::builder(Arc::clone(&store))
@@ -126,7 +124,7 @@ impl World {
         let api = Arc::new(Double::default());
         let source = |name: &str, kind| {
             let secrets = vec![SecretString::from(SECRET)];
-            let api: Arc<dyn ProviderApi> = api.clone();
+            let api = Arc::<Double>::clone(&api) as Arc<dyn ProviderApi>;
             change(Source::new(slug(name), kind, secrets, api).with_any_user(true))
         };
         let sources = vec![
@@ -205,8 +203,8 @@ impl World {
     /// The only subscription.
     pub(crate) async fn subscription(&self) -> Arc<Subscription> {
         let all = self.subscriptions().await;
-        assert_eq!(all.len(), 1, "{all:?}");
-        Arc::clone(&all[0])
+        let [only] = &*all else { panic!("{all:?}") };
+        Arc::clone(only)
     }
 
     pub(crate) async fn payments(&self) -> Vec<Arc<Payment>> {
@@ -237,9 +235,7 @@ pub(crate) fn state(listed: &ListedEvent) -> String {
 }
 
 pub(crate) fn signature(body: &[u8]) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
-    mac.update(body);
-    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    test_support::fake_provider::mac(SECRET, body)
 }
 
 pub(crate) fn slug(text: &str) -> Slug {

@@ -161,7 +161,7 @@ fn found_subscription(object: &Value, pause: PauseMeans) -> FoundSubscription {
 fn found_invoice(object: &Value) -> Result<FoundInvoice, Unmapped> {
     mapped(ObjectKind::Invoice, object, PauseMeans::Keep).map(|found| match found {
         Finding::Invoice(found) => found,
-        other => panic!("{other:?}"),
+        other @ (Finding::Subscription(_) | Finding::Order(_)) => panic!("{other:?}"),
     })
 }
 
