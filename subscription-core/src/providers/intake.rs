@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::documents::ProviderEvent;
+use super::documents::{ProviderEvent, Stored};
 use super::facade::Providers;
 use super::finding::Webhook;
-use super::object::ObjectId;
-use super::standing::{Reason, Standing};
+use super::object::{ObjectId, ProviderKind};
+use super::observe::Ticket;
+use super::standing::{EventState, Reason, Standing};
 use super::{mapping, signature};
 use crate::error::Error;
 use crate::store::{ChangeSet, Record, StoreError};
@@ -79,9 +80,29 @@ impl Providers {
                 account.count(|tally| *tally.events.entry(standing).or_default() += 1);
                 Ok(TakenIn::Stored)
             }
-            Err(StoreError::Conflict(_)) => Ok(TakenIn::Known),
+            Err(StoreError::Conflict(_)) => {
+                if kind == ProviderKind::LemonSqueezy {
+                    self.apply_again(&event).await?;
+                }
+                Ok(TakenIn::Known)
+            }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes a stored event due. Lemon Squeezy has no ids of events: a state that returns within a second is
+    /// reported with the same bytes, so these may be a later event. An observation under way loses and fetches anew.
+    async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
+        let key = event.document_key()?;
+        self.service
+            .retrying(|| async {
+                let stored: Option<Ticket> = Stored::load(self.store(), &key).await?;
+                let stored = stored.filter(|stored| stored.body.state != EventState::Failed);
+                let Some(Stored { version, mut body, .. }) = stored else { return Ok(()) };
+                (body.state, body.reason) = (EventState::Pending, None);
+                self.write(vec![body.document(version, Some(self.now()))?]).await
+            })
+            .await
     }
 }
 

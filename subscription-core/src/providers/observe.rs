@@ -142,8 +142,8 @@ impl Providers {
             let is_linked = link.is_some();
             let shown = of.shown.take();
             let is_shown = shown.is_some();
-            let tries = Try { account, object: &of.object, named: &of.named, link, now };
-            let decided = match self.decide(&tries, shown).await {
+            let mut tries = Try { account, object: &of.object, named: &of.named, link, now };
+            let decided = match self.decide(&mut tries, shown).await {
                 Ok(decision) => Ok(decision),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Held(held)) => return Ok(Ok(Observed::Held(held))),
@@ -261,11 +261,13 @@ impl Providers {
         Ok(())
     }
 
-    async fn decide(&self, tries: &Try<'_>, shown: Option<Value>) -> Result<Decision, Stop> {
+    async fn decide(&self, tries: &mut Try<'_>, shown: Option<Value>) -> Result<Decision, Stop> {
         let value = match shown {
             Some(value) => value,
             None => tries.account.fetch(tries.object, tries.now).await?,
         };
+        // The object may have ended while it was fetched: an end is never after the moment of its observation.
+        tries.now = self.now();
         match tries.account.map(tries.object, &value)? {
             Finding::Subscription(found) => self.decide_subscription(tries, &found).await,
             Finding::Invoice(found) => self.decide_invoice(tries, &found).await,
