@@ -115,7 +115,7 @@ struct Entry<'a> {
 /// The payments in the list of them; before 2025-03-31 the one of the invoice itself, if it has one.
 fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
     let list = root.field("payments");
-    let read = |place: &Place<'a>, payment: &Place<'a>, status, unpaid: &str| {
+    let read = |place: &Place<'a>, payment: &Place<'a>, status: Option<&'a str>, unpaid: &str| {
         let intent = payment.field("payment_intent").present();
         let charge = payment.field("charge").present();
         let record = payment.field("payment_record").present();
