@@ -79,7 +79,7 @@ pub(super) fn subscription(account: &Account, of: &Subscription) -> Value {
         "first_subscription_item": item,
         "urls": { "update_payment_method": portal, "customer_portal": portal },
         "renews_at": written(of.period.1), "ends_at": of.ended_at.or(of.cancel_at).map(written),
-        "created_at": written(of.created), "updated_at": written(of.created), "test_mode": !account.live,
+        "created_at": written(of.created), "updated_at": written(of.updated), "test_mode": !account.live,
     });
     resource("subscriptions", &of.id, attributes)
 }

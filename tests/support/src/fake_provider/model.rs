@@ -40,6 +40,8 @@ pub struct Subscription {
     /// The status in the provider's own words.
     pub status: &'static str,
     pub created: Moment,
+    /// The second of its last change: two changes may have the same.
+    pub updated: Moment,
     pub period: (Moment, Moment),
     pub trial_end: Option<Moment>,
     pub pause: Option<Pause>,
@@ -234,6 +236,7 @@ impl Account {
             user: user.map(str::to_owned),
             status,
             created: self.now,
+            updated: self.now,
             period: (self.now, trial_end.unwrap_or_else(|| months_after(self.now, months))),
             trial_end,
             pause: None,
@@ -348,7 +351,7 @@ impl Account {
     pub fn change(&mut self, id: &str, change: impl FnOnce(&mut Subscription)) {
         self.changes += 1;
         let history = self.subscriptions.get_mut(id).unwrap();
-        let mut next = history.last().clone();
+        let mut next = Subscription { updated: self.now, ..history.last().clone() };
         change(&mut next);
         let ended = next.is_over() && !history.last().is_over();
         history.push(self.changes, next);
