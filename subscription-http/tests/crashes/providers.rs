@@ -75,6 +75,7 @@ fn open(server: &Running) -> usize {
     count("pending") + count("waiting") + count("failed")
 }
 
+#[expect(clippy::too_many_lines, reason = "one story from the start to the last kill")]
 fn kills(story: &str, place: &Place, kind: ProviderKind) {
     let (rng, kills) = (seed::rng(story), seed::steps(KILLS));
     let provider = FakeProvider::start(Account::new(kind, now()).into_shared());

@@ -54,6 +54,7 @@ impl Account {
         histories.rev().filter_map(|history| Some(self.seen(history)?.1)).collect()
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each route")]
     fn answer_of_stripe(&self, path: &str, segments: &[&str], query: &Parameters) -> Answer {
         let missing = json!({ "error": {
             "type": "invalid_request_error", "code": "resource_missing", "message": "No such object",

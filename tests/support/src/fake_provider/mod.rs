@@ -30,4 +30,4 @@ pub use model::{
     written,
 };
 pub use server::{FakeProvider, Fault, KEY};
-pub use webhooks::{Courier, Event, SECRET, Webhook, mac};
+pub use webhooks::{Courier, Event, SECRET, Webhook, hex, mac};

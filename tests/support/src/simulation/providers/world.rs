@@ -22,7 +22,9 @@ use super::broken::Fault;
 use super::commits::Commits;
 use super::invariants::{AT_THE_END, COMMITS_SHOW_STATES_OF_THEIR_TIME, End, Records};
 use super::worker::{Common, Done, Task, Worker, finish, poll};
-use crate::fake_provider::{Account, Courier, Event, History, ONE_TIME, PRICES, SECRET, shared};
+use crate::fake_provider::{
+    Account, Courier, Event, History, ONE_TIME, PRICES, SECRET, hex, shared,
+};
 use crate::rng::Rng;
 use crate::simulation::invariants::Broken;
 use crate::simulation::world::Failure;
@@ -120,12 +122,12 @@ impl ProviderSimulation {
     /// Takes so many steps, comes to rest and compares our records with the account; the states that events had
     /// at the end.
     pub async fn run(mut self, steps: u32) -> Result<BTreeSet<String>, Failure> {
-        let run = self.to_the_end(steps).await;
+        let run = self.live_on(steps).await;
         let met = std::mem::take(&mut self.met);
         run.map(|()| met).map_err(|broken| Failure { broken, seed: self.seed, log: self.log })
     }
 
-    async fn to_the_end(&mut self, steps: u32) -> Result<(), Broken> {
+    async fn live_on(&mut self, steps: u32) -> Result<(), Broken> {
         for _ in 0..steps {
             self.step()?;
         }
@@ -210,7 +212,7 @@ impl ProviderSimulation {
             let taken =
                 providers.take_in(&source(), &[webhook.signature.as_bytes()], &webhook.body).await;
             if taken.is_ok() {
-                unanswered.event = None;
+                drop(unanswered.event.take());
             }
             Done::TookIn(event, taken)
         })
@@ -493,9 +495,7 @@ fn key(kind: ProviderKind, event: &Event) -> String {
             let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
             body["id"].as_str().unwrap().to_owned()
         }
-        ProviderKind::LemonSqueezy => {
-            Sha256::digest(&event.body).iter().map(|byte| format!("{byte:02x}")).collect()
-        }
+        ProviderKind::LemonSqueezy => hex(&Sha256::digest(&event.body)),
     }
 }
 
