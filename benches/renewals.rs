@@ -3,8 +3,9 @@
 //! `cargo bench --bench renewals` fills a store with subscriptions that are due at the same time, and advances the
 //! billing until nothing is due: 1,000,000 in memory, in SQLite and in a durable PostgreSQL
 //! (`RENEWALS=100000` for fewer). SQLite is compared with its own grouped commits of one record, PostgreSQL with
-//! pgbench committing one row at a time. At last 100,000 subscriptions live through a year in memory, with every
-//! payment reported.
+//! pgbench committing one row at a time. Then 100,000 subscriptions live through a year in memory, with every
+//! payment reported. At last a server answers requests beside a catch-up, and their 99th percentile is compared with
+//! the one without it. `-- memory`, or another of `sqlite`, `postgres`, `year` and `beside`, measures that part alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,26 +13,32 @@
     reason = "a bench that fails panics, and it prints its result"
 )]
 #![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "rates, not money")]
+#![expect(clippy::indexing_slicing, reason = "of bytes that were just read")]
+
+mod renewals_parts;
+#[expect(dead_code, reason = "the rest is for the bench of load")]
+mod world;
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use renewals_parts::Served;
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
     ChangeSet, DuePayments, PageLimit, PaymentQuery, PostgresOptions, Record, SqliteOptions,
 };
 use subscription_core::{
-    BillingCycle, Clock as _, EventId, ManualClock, MemoryStore, NewPlan, NewSubscription,
-    PaymentChanges, PaymentStatus, Plan, Store, Subscription, SubscriptionId, SubscriptionService,
-    SystemRandomness, UserId,
+    BillingCycle, Clock, EventId, ManualClock, MemoryStore, NewPlan, NewSubscription,
+    PaymentChanges, PaymentStatus, Plan, PlanId, Store, Subscription, SubscriptionId,
+    SubscriptionService, SystemRandomness, Timestamp, UserId,
 };
 use test_support::cluster::Cluster;
 
-/// The sets of one call of `commit_each` while a store is filled.
-const FILLED_AT_ONCE: usize = 200;
+/// The callers that fill a store at the same time, and the sets of one call of `commit_each`.
+const FILLED_AT_ONCE: (usize, usize) = (16, 200);
 
 #[tokio::main]
 async fn main() {
@@ -39,14 +46,50 @@ async fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    let parts: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
     let due = std::env::var("RENEWALS").map_or(1_000_000, |text| text.parse().unwrap());
     println!("| store | due | renewals/s | compared with | ratio |");
     println!("| --- | ---: | ---: | --- | ---: |");
-    let rate = renew(MemoryStore::default(), due).await;
-    println!("| memory | {due} | {rate:.0} | a goal of 100,000/s | {:.2} |", rate / 100_000.0);
-    on_sqlite(due).await;
-    on_postgres(due).await;
-    year().await;
+    if wanted("memory") {
+        let rate = renew(MemoryStore::default(), due).await;
+        println!("| memory | {due} | {rate:.0} | a goal of 100,000/s | {:.2} |", rate / 100_000.0);
+    }
+    if wanted("sqlite") {
+        on_sqlite(due).await;
+    }
+    if wanted("postgres") {
+        on_postgres(due).await;
+    }
+    if wanted("year") {
+        year().await;
+    }
+    if wanted("beside") {
+        beside(due).await;
+    }
+}
+
+/// Ordinary requests beside a catch-up.
+async fn beside(due: usize) {
+    println!("\n| p99 | without a catch-up | beside one | ratio | renewals/s meanwhile |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    let store = SqliteOptions::file(folder().join("beside.db")).open().await.unwrap();
+    beside_over("SQLite", store, due).await;
+    match Cluster::start(true) {
+        Ok(cluster) => {
+            let store = PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap();
+            beside_over("PostgreSQL", store, due).await;
+        }
+        Err(missing) => println!("| PostgreSQL | not measured: {missing} | | | |"),
+    }
+}
+
+async fn beside_over(name: &str, store: impl Store + 'static, due: usize) {
+    let store = Arc::new(store);
+    let (billing, clock, plan) = billing(Arc::clone(&store)).await;
+    let template = fill(&store, &billing, plan.id, due).await;
+    clock.set.set(template.renews_at.unwrap());
+    Served::start(store).await.beside(name, &billing).await;
 }
 
 async fn on_sqlite(due: usize) {
@@ -78,12 +121,26 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// A billing with one monthly plan, at a fixed time.
-async fn billing(store: impl Store + 'static) -> (Billing, ManualClock, Arc<Plan>) {
-    let clock = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
+/// A clock that can be set, and runs on from there: payments of the same moment would have ids in no order.
+#[derive(Debug, Clone)]
+struct RunningClock {
+    set: ManualClock,
+    since: Instant,
+}
+
+impl Clock for RunningClock {
+    fn now(&self) -> Timestamp {
+        self.set.now().saturating_add(self.since.elapsed())
+    }
+}
+
+/// A billing with one monthly plan.
+async fn billing(store: impl Store + 'static) -> (Billing, RunningClock, Arc<Plan>) {
+    let set = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
+    let clock = RunningClock { set, since: Instant::now() };
     let service = SubscriptionService::builder(store).clock(clock.clone()).build();
     let billing = Billing::new(service, Policy::default());
-    let (name, slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
+    let (name, slug) = ("Renewed".parse().unwrap(), "renewed".parse().unwrap());
     let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
     let plan = NewPlan { currency: Some("EUR".parse().unwrap()), ..plan };
     let plan = billing.service().create_plan(plan).await.unwrap();
@@ -94,18 +151,9 @@ async fn billing(store: impl Store + 'static) -> (Billing, ManualClock, Arc<Plan
 async fn renew(store: impl Store + 'static, due: usize) -> f64 {
     let store = Arc::new(store);
     let (billing, clock, plan) = billing(Arc::clone(&store)).await;
-    let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
-    let template = NewSubscription::new(user, plan.id);
-    let template = billing.service().create_subscription(template).await.unwrap();
-    let mut made = 1;
-    while made < due {
-        let count = FILLED_AT_ONCE.min(due - made);
-        let sets = (0..count).map(|_| copy_of(&template)).collect();
-        store.commit_each(sets).await.into_iter().for_each(|made| made.unwrap());
-        made += count;
-    }
+    let template = fill(&store, &billing, plan.id, due).await;
     // The reminder is not measured: nobody is reminded late.
-    clock.set(template.renews_at.unwrap());
+    clock.set.set(template.renews_at.unwrap());
     let (mut steps, begun) = (0, Instant::now());
     loop {
         let advanced = billing.advance(10_000).await.unwrap();
@@ -123,9 +171,39 @@ async fn renew(store: impl Store + 'static, due: usize) -> f64 {
     due as f64 / taken.as_secs_f64()
 }
 
+/// Makes so many subscriptions that are due at the same time, and returns one of them.
+async fn fill(
+    store: &Arc<impl Store + 'static>,
+    billing: &Billing,
+    plan: PlanId,
+    due: usize,
+) -> Arc<Subscription> {
+    let service = billing.service();
+    let user = UserId::new(service.now(), &SystemRandomness).unwrap();
+    let template = service.create_subscription(NewSubscription::new(user, plan)).await.unwrap();
+    let mut made = 1;
+    while made < due {
+        // On PostgreSQL creations are committed one by one, so several callers make them.
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..FILLED_AT_ONCE.0 {
+            let count = FILLED_AT_ONCE.1.min(due - made);
+            let sets: Vec<_> = (0..count).map(|_| copy_of(&template, service.now())).collect();
+            let store = Arc::clone(store);
+            callers.spawn(async move { store.commit_each(sets).await });
+            made += count;
+        }
+        for outcomes in callers.join_all().await {
+            for made in outcomes {
+                made.unwrap();
+            }
+        }
+    }
+    template
+}
+
 /// The creation of a subscription like another one.
-fn copy_of(template: &Subscription) -> ChangeSet {
-    let (at, random) = (template.created_at, &SystemRandomness);
+fn copy_of(template: &Subscription, at: Timestamp) -> ChangeSet {
+    let random = &SystemRandomness;
     let id = SubscriptionId::new(at, random).unwrap();
     let user_id = UserId::new(at, random).unwrap();
     let event = Event {
@@ -136,7 +214,8 @@ fn copy_of(template: &Subscription) -> ChangeSet {
         change: Change::Created,
         actor: None,
     };
-    let copy = Subscription { id, user_id, ..template.clone() };
+    let (created_at, updated_at) = (at, at);
+    let copy = Subscription { id, user_id, created_at, updated_at, ..template.clone() };
     ChangeSet { writes: vec![Record::from(copy)], events: vec![event], ..ChangeSet::default() }
 }
 
@@ -152,9 +231,10 @@ async fn grouped_commits<S: Store + 'static>(store: Arc<S>) -> f64 {
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
             let (store, template) = (Arc::clone(&store), Arc::clone(&template));
+            let clock = clock.clone();
             tokio::spawn(async move {
                 for _ in 0..EACH {
-                    store.commit(copy_of(&template)).await.unwrap();
+                    store.commit(copy_of(&template, clock.now())).await.unwrap();
                 }
             })
         })
@@ -218,7 +298,7 @@ async fn year() {
                 break;
             }
         }
-        clock.advance(day);
+        clock.set.advance(day);
     }
     let seconds = begun.elapsed().as_secs_f64();
     assert_eq!(paid, SUBSCRIPTIONS * 12, "twelve periods each");

@@ -430,7 +430,7 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new status is a report of the collection: the subscription follows in the same commit.
+         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new status is a report of the collection: the subscription follows in the same commit. While a payment provider manages its subscription, only the metadata of a payment with an `external_payment_id` changes.
          */
         put: operations["updatePayment"];
         post?: never;
@@ -1170,7 +1170,7 @@ export interface components {
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription: what is left out stays; null clears what may be null. If the clock manages it, the clock sets status, plan, cycle, start, renewal, end and currency.
+         * @description Changes to a subscription: what is left out stays; null clears what may be null. If the clock manages it, the clock sets status, plan, cycle, start, renewal, end and currency. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` change.
          * @example {
          *       "status": "cancelled"
          *     }
@@ -1193,8 +1193,8 @@ export interface components {
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, whatever the status. Not before `starts_at`, and not in the future once the subscription is over. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller` releases it from the clock, `clock` hands it to the clock, which needs a currency and a future `renews_at`. */
-            managed_by?: components["schemas"]["ManagedByInput"];
+            /** @description `caller` releases it from the clock or from a provider; `clock` hands it to the clock, which needs a currency and a future `renews_at`; `provider` only where it is so already. */
+            managed_by?: components["schemas"]["ManagedBy"];
             /** @description How many units are paid for, from the next period on: 1 to 1,000,000. */
             quantity?: components["schemas"]["Quantity"];
             /** @description The price of one unit, from the next period on. */
@@ -1236,6 +1236,7 @@ export interface components {
          *       "past_due_since": null,
          *       "next_action_at": "2025-02-25T12:00:00.000000Z",
          *       "scheduled_change": null,
+         *       "manage_url": null,
          *       "metadata": null,
          *       "created_at": "2025-01-31T12:00:00.000000Z",
          *       "updated_at": "2025-01-31T12:00:00.000000Z",
@@ -1280,6 +1281,7 @@ export interface components {
             /** @description When the clock looks at the subscription next. */
             next_action_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
+            manage_url: components["schemas"]["ManageUrl"];
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -1570,6 +1572,7 @@ export interface components {
          *       "trial_ends_at": null,
          *       "resumes_at": null,
          *       "scheduled_change": null,
+         *       "manage_url": null,
          *       "plan": {
          *         "slug": "pro",
          *         "name": "Pro",
@@ -1616,6 +1619,7 @@ export interface components {
             /** @description When the paused subscription resumes by itself. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
+            manage_url: components["schemas"]["ManageUrl"];
             plan: {
                 slug: string;
                 name: string;
@@ -1757,6 +1761,178 @@ export interface components {
             /** @description False if there is more to do: call again. */
             done: boolean;
         };
+        /** @description A webhook as the payment provider signs it: any bytes, up to 1,048,576. */
+        ProviderWebhook: {
+            [key: string]: unknown;
+        };
+        /** @description The webhook is taken. */
+        ProviderReceived: {
+            /** @constant */
+            received: true;
+        };
+        /**
+         * @description `pending`: its object is to be read from the provider. `applied`: a record was written. `same`: the records were so already. `waiting`: something is missing here; it is tried again. `ignored`: it concerns nothing that is followed. `failed`: a person must look at it.
+         * @example waiting
+         * @enum {string}
+         */
+        ProviderEventState: "pending" | "applied" | "same" | "waiting" | "ignored" | "failed";
+        /**
+         * @description The reason for the state of an event.
+         * @example unknown_customer
+         * @enum {string}
+         */
+        ProviderReason: "provider_unavailable" | "unknown_customer" | "customer_conflict" | "unknown_plan" | "ambiguous_plan" | "managed_by_clock" | "currency_unverified" | "not_found" | "other_mode" | "not_a_subscription" | "zero_amount" | "detached" | "unreadable" | "settled_differs";
+        /**
+         * @description The reason for a state, if it has one.
+         * @enum {string|null}
+         */
+        NullableProviderReason: "provider_unavailable" | "unknown_customer" | "customer_conflict" | "unknown_plan" | "ambiguous_plan" | "managed_by_clock" | "currency_unverified" | "not_found" | "other_mode" | "not_a_subscription" | "zero_amount" | "detached" | "unreadable" | "settled_differs" | null;
+        /**
+         * @description The id of an object at a payment provider.
+         * @example sub_1AbC
+         */
+        ProviderObjectId: string;
+        /** @description An object at a payment provider. */
+        NullableProviderObject: {
+            /** @enum {string} */
+            kind: "customer" | "subscription" | "invoice" | "order" | "checkout_session" | "payment_intent";
+            id: components["schemas"]["ProviderObjectId"];
+        } | null;
+        /** @description An event of a payment provider: a webhook, or an object that a sync could not apply. Its payload is not stored. */
+        ProviderEvent: {
+            id: string;
+            /** @description The name of the payment provider here. */
+            source: string;
+            /** @description The key by which it is stored once: the provider's id of the event, a hash of the body, or `sync:` and the object. */
+            key: string;
+            /** @description The type that the provider gives it. */
+            event_type: string | null;
+            /** @description The object that it names. */
+            object: components["schemas"]["NullableProviderObject"];
+            /** @description The subscription, invoice or order that the object leads to. */
+            resolved: components["schemas"]["NullableProviderObject"];
+            /**
+             * Format: uuid
+             * @description The user whom the checkout was made for.
+             */
+            user_id: string | null;
+            /** @description A caller named the user, who then need not be the customer's. */
+            user_decides: boolean;
+            /** @description The customer at the provider. */
+            customer: string | null;
+            received_at: components["schemas"]["Timestamp"];
+            /** @description How often its object was read for it. */
+            attempts: number;
+            state: components["schemas"]["ProviderEventState"];
+            reason: components["schemas"]["NullableProviderReason"];
+            /** @description With `unreadable`: the place in the payload or the object. */
+            path: string | null;
+            /**
+             * Format: uuid
+             * @description The subscription here that its object belongs to.
+             */
+            subscription_id: string | null;
+            /** @description When it is tried next. */
+            next_attempt_at: components["schemas"]["NullableTimestamp"];
+        };
+        /** @description A page of events of payment providers. */
+        ProviderEventPage: {
+            data: components["schemas"]["ProviderEvent"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        /** @description The state of an object that is not followed yet, and the reason. */
+        ProviderStanding: {
+            state: components["schemas"]["ProviderEventState"];
+            reason: components["schemas"]["NullableProviderReason"];
+        };
+        /** @description The number of events with a state and a reason. */
+        ProviderCount: {
+            state: components["schemas"]["ProviderEventState"];
+            reason: components["schemas"]["NullableProviderReason"];
+            count: number;
+        };
+        /** @description A sync of a payment provider. */
+        NullableProviderSyncReport: {
+            /**
+             * @description `nightly` reads all subscriptions and 90 days of the rest, `all` reads everything.
+             * @enum {string}
+             */
+            kind: "nightly" | "all";
+            started_at: components["schemas"]["Timestamp"];
+            finished_at: components["schemas"]["NullableTimestamp"];
+            /** @description The numbers of objects. `drift` counts those that differed without an open event: it should be 0. */
+            counts: {
+                made: number;
+                changed: number;
+                same: number;
+                waiting: number;
+                ignored: number;
+                failed: number;
+                drift: number;
+            };
+        } | null;
+        /** @description A configured payment provider. */
+        Provider: {
+            /** @description Its name here. */
+            source: string;
+            /** @enum {string} */
+            kind: "stripe" | "lemon_squeezy";
+            /** @description Its live data is followed; if false, its test data. */
+            live: boolean;
+            /** @description When its last event was received. */
+            last_event_at: components["schemas"]["NullableTimestamp"];
+            events: components["schemas"]["ProviderCount"][];
+            last_sync: components["schemas"]["NullableProviderSyncReport"];
+            running_sync: components["schemas"]["NullableProviderSyncReport"];
+        };
+        /** @description The configured payment providers. */
+        Providers: {
+            data: components["schemas"]["Provider"][];
+        };
+        /**
+         * @description Either `customer` and `user_id`, or `subscription_id`.
+         * @example {
+         *       "source": "stripe",
+         *       "customer": "cus_1AbC",
+         *       "user_id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293"
+         *     }
+         */
+        ProviderLink: {
+            /** @description The name of the payment provider here. */
+            source: string;
+            /** @description The customer at the provider. */
+            customer?: components["schemas"]["ProviderObjectId"];
+            /**
+             * Format: uuid
+             * @description The user who the customer is.
+             */
+            user_id?: string;
+            /**
+             * Format: uuid
+             * @description The subscription here that the provider is to manage again.
+             */
+            subscription_id?: string;
+        };
+        /**
+         * @description At most one of `subscription`, `checkout_session` (Stripe) and `order` (Lemon Squeezy): its id at the provider.
+         * @example {
+         *       "source": "stripe",
+         *       "checkout_session": "cs_test_a1B2"
+         *     }
+         */
+        ProviderSync: {
+            /** @description The name of the payment provider here. */
+            source: string;
+            subscription?: components["schemas"]["ProviderObjectId"];
+            checkout_session?: components["schemas"]["ProviderObjectId"];
+            order?: components["schemas"]["ProviderObjectId"];
+            /**
+             * Format: uuid
+             * @description Whose it is, also if the customer is bound to another user.
+             */
+            user_id?: string;
+        };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
@@ -1820,7 +1996,7 @@ export interface components {
              * @description What went wrong, for machines; it does not change.
              * @enum {string}
              */
-            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
+            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "customer_conflict" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`, to be told to those who run the service. */
             request_id: string;
             /** @description With `validation_failed`: all that is wrong with the body, at once. */
@@ -1933,6 +2109,11 @@ export interface components {
          * @example 1
          */
         Quantity: number;
+        /**
+         * Format: uri
+         * @description The page of the payment provider on which the subscriber manages the subscription, an https URL, if a provider manages it. Read-only.
+         */
+        ManageUrl: string | null;
         /** @description What happens at the next renewal: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. */
         ScheduledChange: {
             /** @enum {string} */
@@ -2104,6 +2285,18 @@ export interface components {
         email: string;
         /** @description Only users whose address begins so, by address: without case, a domain in its ASCII form. */
         "email-starts-with": string;
+        /** @description The name of a configured payment provider. Any other leads to no route: 404. */
+        source: string;
+        /** @description The id of an event of a payment provider here. */
+        event_id: string;
+        /** @description Only events of this payment provider. */
+        "provider-source": string;
+        /** @description Only events in this state. */
+        "provider-state": components["schemas"]["ProviderEventState"];
+        /** @description Only events with this reason. */
+        "provider-reason": components["schemas"]["ProviderReason"];
+        /** @description Only events about the subscription, invoice or order with this id at the provider. */
+        "provider-object": components["schemas"]["ProviderObjectId"];
         /** @description Only users with one of these ids. */
         "user-ids": components["schemas"]["Uuid"][];
         /** @description Only subscriptions of this user. */

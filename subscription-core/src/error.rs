@@ -225,6 +225,9 @@ pub enum Conflict {
     /// A public client authenticates with its id alone, so it has no key to create or revoke.
     #[error("a public client has no key")]
     ClientHasNoKey,
+    /// The customer of a payment provider is bound to another user.
+    #[error("the customer is bound to another user")]
+    CustomerConflict,
     /// The same request is in progress elsewhere and did not finish in time.
     #[error("a request with this idempotency key is under way")]
     RequestInProgress,
@@ -357,6 +360,7 @@ impl Conflict {
             Self::Managed(Managed { by: ManagedBy::Caller, .. }) => "managed_by_caller",
             Self::PaymentOpen => "payment_open",
             Self::ChangeScheduled => "change_scheduled",
+            Self::CustomerConflict => "customer_conflict",
             Self::RequestInProgress => "idempotency_in_progress",
         }
     }

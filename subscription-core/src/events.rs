@@ -395,11 +395,11 @@ changed_fields! {
         user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
         blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
         metadata, managed_by, quantity, price(), currency(), credit(), trial_ends_at(), resumes_at(),
-        past_due_since(), next_action_at(), scheduled_change(),
+        past_due_since(), next_action_at(), scheduled_change(), manage_url(),
     }
     Payment {
-        subscription_id, amount, currency, external_payment_id, status, metadata, due_at(), attempt(),
-        next_attempt_at(),
+        subscription_id, amount, currency, external_payment_id, status, metadata, kind(),
+        period_start(), period_end(), due_at(), attempt(), next_attempt_at(),
     }
     User { identity, email, closing }
     Client { name, kind, scopes, keys, revoked_at, origins, source, left_at }

@@ -1,12 +1,14 @@
 //! The trait for outgoing HTTP requests. The library has no HTTP client: the program that embeds it brings one.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::DateTime;
 use secrecy::SecretString;
 use url::Url;
 
-/// The largest size of a response's body, in bytes.
+/// The largest size of a response's body, in bytes, unless the request says otherwise.
 pub const ANSWER_BYTES_MAX: usize = 262_144;
 
 /// A request for a document.
@@ -17,14 +19,25 @@ pub struct FetchRequest {
     /// The form to send with POST; `None` for a GET.
     pub form: Option<Vec<(&'static str, SecretString)>>,
     /// User and password for `Authorization: Basic`.
-    pub basic: Option<(String, SecretString)>,
+    pub basic: Option<(SecretString, SecretString)>,
+    /// Further headers. Each replaces the header that would be sent otherwise.
+    pub headers: Vec<(&'static str, SecretString)>,
+    /// The largest size of the response's body, in bytes.
+    pub bytes_max: usize,
 }
 
-/// Fetches documents of identity providers.
+impl FetchRequest {
+    /// A GET of a document of at most [`ANSWER_BYTES_MAX`] bytes.
+    pub const fn get(url: Url) -> Self {
+        Self { url, form: None, basic: None, headers: Vec::new(), bytes_max: ANSWER_BYTES_MAX }
+    }
+}
+
+/// Fetches documents of identity providers and payment providers.
 ///
 /// To ensure safety, an implementation uses `https` only (or `http` to loopback, for tests), follows no
-/// redirects, has a time-out, and reads at most [`ANSWER_BYTES_MAX`] bytes of a body. Any status but 200 is an
-/// error.
+/// redirects, has a time-out, and reads at most [`FetchRequest::bytes_max`] bytes of a body. Any status but 200 is
+/// an error.
 #[async_trait]
 pub trait Fetch: Send + Sync + fmt::Debug {
     /// Sends the request and returns the body of the response.
@@ -34,4 +47,31 @@ pub trait Fetch: Send + Sync + fmt::Debug {
 /// A document could not be fetched.
 #[derive(Debug, thiserror::Error)]
 #[error("the document could not be fetched")]
-pub struct FetchFailed(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+pub struct FetchFailed {
+    /// The status of the response, if it was not 200. Payment providers need it; identity providers do not.
+    pub status: Option<u16>,
+    /// How long the server asks to wait: see [`retry_after`].
+    pub retry_after: Option<Duration>,
+    /// The cause. It must not show what is secret in the request.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl FetchFailed {
+    /// A failure without a response, or with one that cannot be used.
+    pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { status: None, retry_after: None, source: source.into() }
+    }
+}
+
+/// The time to wait by the headers `Retry-After` (seconds, or an HTTP date) and `Date` of a response.
+///
+/// A date counts from the server's own `Date`, so that the clocks need not agree; without one it is not used.
+pub fn retry_after(retry_after: &str, date: Option<&str>) -> Option<Duration> {
+    let text = retry_after.trim();
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(Duration::from_secs);
+    }
+    let [at, now] = [text, date?].map(|text| DateTime::parse_from_rfc2822(text).ok());
+    Some(at?.signed_duration_since(now?).to_std().unwrap_or(Duration::ZERO))
+}

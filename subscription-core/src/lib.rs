@@ -122,10 +122,12 @@ pub mod auth;
 pub mod billing;
 mod error;
 pub mod events;
-#[cfg(feature = "auth")]
+#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe"))]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
+#[cfg(any(feature = "lemon-squeezy", feature = "stripe"))]
+pub mod providers;
 #[cfg(feature = "auth")]
 mod server_keys;
 mod service;
@@ -137,7 +139,8 @@ mod values;
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{
-    Asked, Currency, NewPayment, Payment, PaymentChanges, PaymentKind, PaymentStatus,
+    Asked, Currency, NewPayment, ObservedPayment, ObservedPeriod, Payment, PaymentChanges,
+    PaymentKind, PaymentStatus, SettledDiffers,
 };
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
@@ -148,10 +151,13 @@ pub use service::{
     Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
     Pause, Report, Reported, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
+#[doc(hidden)]
+pub use service::{Followed, ObservedChanges};
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
     Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
-    PauseInput, Phase, Quantity, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    ObservedSubscription, PauseInput, Phase, Quantity, Renewal, Schedule, Subscription,
+    SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};
@@ -163,7 +169,7 @@ pub use values::randomness::{
     Randomness, RandomnessUnavailable, SeededRandomness, SystemRandomness,
 };
 pub use values::states::InvalidTransition;
-pub use values::text::{Description, Email, ExternalId, Href, Name, Slug, Text};
+pub use values::text::{Description, Email, ExternalId, Href, HttpsUrl, Name, Slug, Text};
 pub use values::version::Version;
 
 // For the inputs of `subscription-http` that are none of the service's.

@@ -1,4 +1,5 @@
-//! The client for outgoing HTTP: fetches documents of identity providers over HTTPS, and calls this API.
+//! The client for outgoing HTTP: fetches documents of identity providers and payment providers over HTTPS, and
+//! calls this API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
@@ -17,7 +18,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
-use subscription_core::auth::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
+use subscription_core::http_client::{
+    ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest, retry_after,
+};
 use url::{Host, Url, form_urlencoded};
 
 /// The most idle connections to a provider.
@@ -62,7 +65,7 @@ impl HttpFetch {
     /// Fails if a root certificate is invalid.
     pub fn new(settings: &FetchSettings) -> Result<Self, FetchFailed> {
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(&settings.roots).map_err(|error| FetchFailed(error.into()))?)
+            .with_tls_config(tls(&settings.roots).map_err(FetchFailed::new)?)
             // `check` decides which hosts may be called without TLS.
             .https_or_http()
             .enable_http1()
@@ -77,7 +80,7 @@ impl HttpFetch {
 
     /// Refuses a URL that is neither `https` nor `http` on this machine, or that has a user.
     pub fn check(url: &Url) -> Result<(), FetchFailed> {
-        check(url).map_err(|error| FetchFailed(error.into()))
+        check(url).map_err(FetchFailed::from)
     }
 
     /// Calls a server of this API as a client, and returns the status and the body.
@@ -88,13 +91,11 @@ impl HttpFetch {
     ) -> Result<(u16, Vec<u8>), FetchFailed> {
         let answer = async {
             check(url)?;
-            let mut client_id = HeaderValue::try_from(client_id.expose_secret())
-                .map_err(|_| NotFetched::ClientId)?;
-            client_id.set_sensitive(true);
+            let client_id = secret_header(client_id.expose_secret())?;
             let request = Request::builder().uri(url.as_str()).header("client-id", client_id);
             let request = request.body(Full::default()).map_err(NotFetched::broken)?;
             let answer = self.answer(request).await?;
-            Ok((answer.status().as_u16(), body(answer).await?))
+            Ok((answer.status().as_u16(), body(answer, ANSWER_BYTES_MAX).await?))
         };
         self.in_time(answer).await
     }
@@ -104,7 +105,7 @@ impl HttpFetch {
         answer: impl Future<Output = Result<T, NotFetched>> + Send,
     ) -> Result<T, FetchFailed> {
         let answer = tokio::time::timeout(self.timeout, answer).await;
-        answer.unwrap_or(Err(NotFetched::TooSlow)).map_err(|error| FetchFailed(error.into()))
+        answer.unwrap_or(Err(NotFetched::TooSlow)).map_err(FetchFailed::from)
     }
 
     async fn answer(
@@ -115,10 +116,10 @@ impl HttpFetch {
     }
 }
 
-async fn body(answer: Response<Incoming>) -> Result<Vec<u8>, NotFetched> {
-    match Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await {
+async fn body(answer: Response<Incoming>, bytes_max: usize) -> Result<Vec<u8>, NotFetched> {
+    match Limited::new(answer.into_body(), bytes_max).collect().await {
         Ok(body) => Ok(body.to_bytes().into()),
-        Err(error) if error.is::<LengthLimitError>() => Err(NotFetched::TooLarge),
+        Err(error) if error.is::<LengthLimitError>() => Err(NotFetched::TooLarge(bytes_max)),
         Err(error) => Err(NotFetched::Broken(error)),
     }
 }
@@ -143,12 +144,12 @@ fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
 enum NotFetched {
     #[error("only https is asked, or http on this machine, without a user in the URL")]
     Unsafe,
-    #[error("the client-id must be visible ASCII characters")]
-    ClientId,
-    #[error("the server answered {0}")]
-    Status(StatusCode),
-    #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
-    TooLarge,
+    #[error("the value of a header must be visible ASCII characters")]
+    Header,
+    #[error("the server answered {status}")]
+    Status { status: StatusCode, retry_after: Option<Duration> },
+    #[error("the answer has more than {0} bytes")]
+    TooLarge(usize),
     #[error("the server took too long")]
     TooSlow,
     #[error("the server cannot be reached")]
@@ -159,6 +160,31 @@ impl NotFetched {
     fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Broken(error.into())
     }
+
+    /// The status, and the time to wait that the headers name.
+    fn status(status: StatusCode, headers: &HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let wait = text(header::RETRY_AFTER);
+        Self::Status {
+            status,
+            retry_after: wait.and_then(|wait| retry_after(wait, text(header::DATE))),
+        }
+    }
+}
+
+impl From<NotFetched> for FetchFailed {
+    fn from(error: NotFetched) -> Self {
+        match error {
+            NotFetched::Status { status, retry_after } => {
+                Self { status: Some(status.as_u16()), retry_after, source: error.into() }
+            }
+            NotFetched::Unsafe
+            | NotFetched::Header
+            | NotFetched::TooLarge(_)
+            | NotFetched::TooSlow
+            | NotFetched::Broken(_) => Self::new(error),
+        }
+    }
 }
 
 #[async_trait]
@@ -166,10 +192,11 @@ impl Fetch for HttpFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<Vec<u8>, FetchFailed> {
         let answer = async {
             check(&request.url)?;
+            let bytes_max = request.bytes_max;
             let answer = self.answer(to_http(request)?).await?;
             match answer.status() {
-                StatusCode::OK => body(answer).await,
-                status => Err(NotFetched::Status(status)),
+                StatusCode::OK => body(answer, bytes_max).await,
+                status => Err(NotFetched::status(status, answer.headers())),
             }
         };
         self.in_time(answer).await
@@ -190,12 +217,9 @@ fn check(url: &Url) -> Result<(), NotFetched> {
 }
 
 fn to_http(request: FetchRequest) -> Result<Request<Full<Bytes>>, NotFetched> {
-    let FetchRequest { url, form, basic } = request;
+    let FetchRequest { url, form, basic, headers, bytes_max: _ } = request;
     let accept = "application/json, application/jwk-set+json";
     let mut to = Request::builder().uri(url.as_str()).header(header::ACCEPT, accept);
-    if let Some((user, password)) = basic {
-        to = to.header(header::AUTHORIZATION, basic_header(&user, &password)?);
-    }
     let body = match form {
         None => Full::default(),
         Some(fields) => {
@@ -208,16 +232,29 @@ fn to_http(request: FetchRequest) -> Result<Request<Full<Bytes>>, NotFetched> {
             Full::from(form.finish())
         }
     };
-    to.body(body).map_err(NotFetched::broken)
+    let mut to = to.body(body).map_err(NotFetched::broken)?;
+    if let Some((user, password)) = basic {
+        to.headers_mut().insert(header::AUTHORIZATION, basic_header(&user, &password)?);
+    }
+    for (name, value) in headers {
+        let name = HeaderName::try_from(name).map_err(NotFetched::broken)?;
+        to.headers_mut().insert(name, secret_header(value.expose_secret())?);
+    }
+    Ok(to)
 }
 
 /// User and password, each encoded as in a form first (RFC 6749, 2.3.1).
-fn basic_header(user: &str, password: &SecretString) -> Result<HeaderValue, NotFetched> {
-    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    let pair = format!("{}:{}", encoded(user), encoded(password.expose_secret()));
-    let text = format!("Basic {}", STANDARD.encode(pair));
-    let mut value = HeaderValue::try_from(text).map_err(NotFetched::broken)?;
-    // Marked, so that it is left out where headers are logged.
+fn basic_header(user: &SecretString, password: &SecretString) -> Result<HeaderValue, NotFetched> {
+    let encoded = |text: &SecretString| {
+        form_urlencoded::byte_serialize(text.expose_secret().as_bytes()).collect::<String>()
+    };
+    let pair = STANDARD.encode(format!("{}:{}", encoded(user), encoded(password)));
+    secret_header(&format!("Basic {pair}"))
+}
+
+/// A value that is left out where headers are logged.
+fn secret_header(text: &str) -> Result<HeaderValue, NotFetched> {
+    let mut value = HeaderValue::try_from(text).map_err(|_| NotFetched::Header)?;
     value.set_sensitive(true);
     Ok(value)
 }

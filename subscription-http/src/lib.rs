@@ -54,12 +54,13 @@ mod server;
 pub use api::Api;
 pub use api::hosts::{AllowedHost, BadHost};
 pub use api::long_polls::EventSignal;
+pub use api::provider_signal::ProviderSignal;
 pub use api::rate::{Quota, RateLimits};
 pub use api::self_service::SelfService;
 pub use api::state::{ApiBuilder, Timeouts};
 pub use api::turned_clock::{Advanced, PaymentReports, TurnedClock};
 pub use http_client::{FetchSettings, HttpFetch};
-pub use metrics::{ClockMetrics, StoreMetrics};
+pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 

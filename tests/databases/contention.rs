@@ -11,6 +11,7 @@ use secrecy::SecretSlice;
 use subscription_core::auth::{
     DevelopmentIdentities, KeyRing, Origin, ServerKeys, SignIn, SigningKey,
 };
+use subscription_core::providers::ProviderKind;
 use subscription_core::store::PostgresOptions;
 use subscription_core::{
     Authentication, BillingCycle, Field, NewPlan, NewSubscription, Store, SubscriptionChanges,
@@ -18,6 +19,7 @@ use subscription_core::{
 };
 use test_support::billing::races;
 use test_support::cluster::fresh_schema;
+use test_support::simulation::providers::races::one_external_id;
 use test_support::trials::{Trial, trial};
 use tokio::task::JoinSet;
 
@@ -32,6 +34,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("contention::sqlite::races_with_the_clock_have_one_order", move || async move {
             let store = store().await;
             races::all(vec![Arc::clone(&store), store], 3).await;
+        }),
+        trial("contention::sqlite::a_provider_and_a_caller_make_one_record", move || async move {
+            let store = store().await;
+            for kind in ProviderKind::ALL {
+                one_external_id(&[Arc::clone(&store)], kind, 100).await;
+            }
         }),
         trial("contention::sqlite::no_writer_is_turned_away", move || async move {
             no_writer_is_turned_away("SQLite", vec![store().await]).await;
@@ -57,6 +65,15 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
         trial("contention::postgres::races_with_the_clock_have_one_order", move || async move {
             races::all(two().await, 3).await;
         }),
+        trial(
+            "contention::postgres::a_provider_and_a_caller_make_one_record",
+            move || async move {
+                let stores = two().await;
+                for kind in ProviderKind::ALL {
+                    one_external_id(&stores, kind, 100).await;
+                }
+            },
+        ),
         trial("contention::postgres::no_writer_is_turned_away", move || async move {
             let stores = two().await.split_off(1);
             no_writer_is_turned_away("PostgreSQL", stores).await;

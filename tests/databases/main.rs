@@ -21,7 +21,9 @@ fn main() {
         (!sqlite::can_mount()).then(|| "no disk can be mounted (it takes root)".to_owned());
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
+    // The longest first, so that no core is idle at the end.
     let groups = [
+        (no_binaries, vec![postgres::trials_with_a_server_of_their_own()]),
         (
             None,
             vec![
@@ -45,7 +47,6 @@ fn main() {
                 feed::trials_with_a_server(),
             ],
         ),
-        (no_binaries, vec![postgres::trials_with_a_server_of_their_own()]),
     ];
-    needs::run(groups, postgres::stop)
+    needs::run(groups, 0, postgres::stop)
 }

@@ -34,6 +34,10 @@ named_enum! {
         UsersWrite = "users:write",
         /// Read the feed of events.
         EventsRead = "events:read",
+        /// Read the events of payment providers.
+        ProvidersRead = "providers:read",
+        /// Bind customers of payment providers to users, and follow their subscriptions again.
+        ProvidersWrite = "providers:write",
         /// Send the IP address of the user for whom the client acts.
         AssertIp = "assert-ip",
     }

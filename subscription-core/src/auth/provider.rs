@@ -150,7 +150,7 @@ impl OidcIdentities {
     /// Completes the fetch in progress, or starts one if it is due.
     async fn fetch_keys(&self, flight: &mut Flight, now: Timestamp) -> Result<(), FetchFailed> {
         if flight.0.is_none() && self.may_try(now) {
-            let request = FetchRequest { url: self.keys_url.clone(), form: None, basic: None };
+            let request = FetchRequest::get(self.keys_url.clone());
             let fetch = Arc::clone(&self.fetch);
             flight.0 = Some(Box::pin(async move { fetch.fetch(request).await }));
         }
@@ -178,9 +178,9 @@ fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFa
         keys: Vec<serde_json::Value>,
     }
     if body.len() > ANSWER_BYTES_MAX {
-        return Err(FetchFailed("the key set is too large".into()));
+        return Err(FetchFailed::new("the key set is too large"));
     }
-    let set: AnyKeys = serde_json::from_slice(body).map_err(|e| FetchFailed(e.into()))?;
+    let set: AnyKeys = serde_json::from_slice(body).map_err(FetchFailed::new)?;
     // One by one: a key of a kind that nobody knows yet must not hide the others.
     let keys = set.keys.into_iter().filter_map(|key| {
         let jwk: Jwk = serde_json::from_value(key).ok()?;
@@ -188,11 +188,7 @@ fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFa
         Some((jwk.common.key_id, key))
     });
     let keys: Vec<_> = keys.take(KEYS_MAX).collect();
-    if keys.is_empty() {
-        Err(FetchFailed("the key set has no usable key".into()))
-    } else {
-        Ok(keys)
-    }
+    if keys.is_empty() { Err(FetchFailed::new("the key set has no usable key")) } else { Ok(keys) }
 }
 
 #[async_trait]
@@ -245,10 +241,11 @@ impl IdentityVerifier for IntrospectedIdentities {
             return Err(IdentityRefused::Rejected);
         }
         let hint = SecretString::from("access_token");
+        let (user, password) = self.client.clone();
         let request = FetchRequest {
-            url: self.endpoint.clone(),
             form: Some(vec![("token", token.clone()), ("token_type_hint", hint)]),
-            basic: Some(self.client.clone()),
+            basic: Some((user.into(), password)),
+            ..FetchRequest::get(self.endpoint.clone())
         };
         let answer = self.fetch.fetch(request).await;
         let answer = answer.map_err(|failed| IdentityRefused::Unavailable(failed.into()))?;

@@ -7,7 +7,7 @@ use super::verbs::{check_resumption, invalid, is_pause};
 use crate::error::{Conflict, Error};
 use crate::plans::BillingCycle;
 use crate::subscriptions::{
-    BillingState, Managed, ManagedBy, Schedule, ScheduledChange, Subscription, SubscriptionStatus,
+    Managed, ManagedBy, Schedule, ScheduledChange, Subscription, SubscriptionStatus,
 };
 use crate::values::clock::Timestamp;
 use crate::values::faults::FaultCode;
@@ -51,19 +51,9 @@ fn take_over(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
     Ok(())
 }
 
-/// Leaves a subscription to its callers. Price, credit, trial and the end of a pause stay.
+/// Leaves a subscription to its callers.
 fn release(after: &mut Subscription) {
-    let Some(current) = after.billing.take() else { return };
-    let BillingState { price, currency, credit, trial_ends_at, resumes_at, .. } = *current;
-    let kept = BillingState {
-        price,
-        currency,
-        credit,
-        trial_ends_at,
-        resumes_at,
-        ..BillingState::default()
-    };
-    after.billing = kept.kept();
+    after.billing = after.billing.take().and_then(|billing| billing.released().kept());
 }
 
 /// Checks the fields that callers set on a subscription of the clock, and sets those that follow from them.

@@ -49,7 +49,7 @@ pub(super) fn report(
     let Report { before, after: mut payment, next_attempt_at: sent } = report;
     let clock = subscription.managed_by == ManagedBy::Clock;
     let (created_at, status) = (payment.created_at, payment.status);
-    let Some(asked) = payment.asked.as_mut().filter(|_| clock) else {
+    let Some(asked) = payment.asked.as_mut().filter(|asked| clock && !asked.mirrored) else {
         return Reported { payment, subscription: None };
     };
     let mut next = subscription.clone();

@@ -6,6 +6,7 @@
 mod changes;
 mod collection;
 mod creation;
+mod due_page;
 mod outcome;
 mod periods;
 mod policy;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::collection::retry;
+use super::due_page::DuePage;
 use super::policy::Policy;
 use super::rules::BillingRules;
 use super::steps::steps;
@@ -14,7 +15,7 @@ use crate::payments::{Payment, PaymentStatus};
 use crate::service::{Ask, Created, Rules, StepKind, SubscriptionService};
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
-    Record, StoreError, StoreExt as _, Unique,
+    Record, StoreError, StoreExt as _,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
@@ -144,12 +145,16 @@ impl Billing {
                 advanced.more = true;
                 return Ok(Some(next));
             }
-            let size = PageLimit::new(limit - advanced.tried()).unwrap_or(PageLimit::MAX);
-            let query = DueSubscriptions::until(now).with_after(after.clone()).with_limit(size);
-            let page = clock.store().due_subscriptions(query).await?;
-            let Some(last) = page.items.last() else { return Ok(Some(next)) };
-            after = DueSubscriptions::position(last);
-            self.step_all(clock, &page.items, now, advanced).await?;
+            let left = limit - advanced.tried();
+            let mut next_page = DuePage::read(clock, after.clone(), left).await?;
+            if next_page.is_none() {
+                return Ok(Some(next));
+            }
+            while let Some(page) = next_page {
+                let left = limit.saturating_sub(advanced.tried());
+                let (last, next) = page.commit_two(clock, left, advanced).await?;
+                (after, next_page) = (Some(last), next);
+            }
         }
     }
 
@@ -161,39 +166,6 @@ impl Billing {
         let query = DueSubscriptions::until(Timestamp::MAX).with_after(after).with_limit(one());
         let page = self.service.store().due_subscriptions(query).await?;
         Ok(page.items.first().and_then(|first| first.next_action_at()))
-    }
-
-    /// Takes one step of each subscription.
-    async fn step_all(
-        &self,
-        clock: &SubscriptionService,
-        due: &[Arc<Subscription>],
-        now: Timestamp,
-        advanced: &mut Advanced,
-    ) -> Result<(), Error> {
-        let (mut sets, mut taken) = (Vec::with_capacity(due.len()), Vec::with_capacity(due.len()));
-        for subscription in due {
-            let Some(step) = clock.rules().step(subscription, now) else { continue };
-            let outcome = step.outcome.clone();
-            let (record, change, with) =
-                clock.changes_of(outcome, ChangeSet::default(), now).await?;
-            sets.push(clock.change_set(&record, change, with, now)?);
-            taken.push(step);
-        }
-        for (result, step) in clock.store().commit_each(sets).await.into_iter().zip(taken) {
-            let (kind, change) = (step.kind, step.outcome.change.clone());
-            let result = match result {
-                Err(StoreError::Taken(Unique::PaymentPeriod)) => {
-                    clock.commit_step(step.outcome, now).await.map(drop)
-                }
-                result => result.map_err(Error::Store),
-            };
-            match result {
-                Ok(()) => advanced.took(kind, &change),
-                Err(error) => advanced.lost(error)?,
-            }
-        }
-        Ok(())
     }
 
     /// Asks again for payments that failed; returns when the next one is due.
@@ -292,7 +264,7 @@ impl Billing {
 }
 
 impl Advanced {
-    fn took(&mut self, kind: StepKind, change: &Change) {
+    pub(super) fn took(&mut self, kind: StepKind, change: &Change) {
         self.steps += 1;
         *self.by_kind.entry(kind).or_default() += 1;
         if let Change::PeriodsSkipped { count } = change {
@@ -303,7 +275,7 @@ impl Advanced {
 
 impl Advanced {
     /// Counts a step that was not taken; an error if the store is out of reach.
-    fn lost(&mut self, error: Error) -> Result<(), Error> {
+    pub(super) fn lost(&mut self, error: Error) -> Result<(), Error> {
         if matches!(error, Error::Store(StoreError::Unavailable(_))) {
             return Err(error);
         }

@@ -42,35 +42,66 @@ pub struct Asked {
     pub value: Amount,
     /// The billing cycle of the period. Not shown.
     pub cycle: BillingCycle,
+    /// True if a payment provider collects the payment: here it is neither due nor retried, and it keeps no
+    /// other payment from its period. Not shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirrored: bool,
 }
 
 impl Asked {
-    /// The start of the period, if no other payment may ask for it: for a proration several may.
+    /// The start of the period, if no other payment may ask for it: for a proration several may, and a provider
+    /// may have several for one period.
     pub fn whole_period(&self) -> Option<Timestamp> {
-        (self.kind != PaymentKind::Proration).then_some(self.period_start)
+        (self.kind != PaymentKind::Proration && !self.mirrored).then_some(self.period_start)
     }
 }
 
 impl super::Payment {
-    /// From when on the payment is to be collected; `None` if it pays for no period.
-    pub fn due_at(&self) -> Option<Timestamp> {
-        self.asked.as_ref().map(|asked| asked.due_at)
+    /// The period and the attempts of a payment that is collected here: it pays for a period, and no provider
+    /// collects it.
+    pub fn to_collect(&self) -> Option<&Asked> {
+        self.asked.as_deref().filter(|asked| !asked.mirrored)
     }
 
-    /// The number of the attempt to collect it, from 1; `None` if it pays for no period.
+    /// True if the payment pays for a period, and a provider collects it.
+    pub fn is_mirrored(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.mirrored)
+    }
+
+    /// The purpose of the payment; `None` if it pays for no period.
+    pub fn kind(&self) -> Option<PaymentKind> {
+        self.asked.as_ref().map(|asked| asked.kind)
+    }
+
+    /// The start of the period that it pays for.
+    pub fn period_start(&self) -> Option<Timestamp> {
+        self.asked.as_ref().map(|asked| asked.period_start)
+    }
+
+    /// The end of that period.
+    pub fn period_end(&self) -> Option<Timestamp> {
+        self.asked.as_ref().and_then(|asked| asked.period_end)
+    }
+
+    /// From when on the payment is to be collected; `None` if it is not collected here.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.to_collect().map(|asked| asked.due_at)
+    }
+
+    /// The number of the attempt to collect it, from 1; `None` if it is not collected here.
     pub fn attempt(&self) -> Option<u32> {
-        self.asked.as_ref().map(|asked| asked.attempt)
+        self.to_collect().map(|asked| asked.attempt)
     }
 
     /// When a failed payment is to be collected again.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
-        self.asked.as_ref().and_then(|asked| asked.next_attempt_at)
+        self.to_collect().and_then(|asked| asked.next_attempt_at)
     }
 
     /// When something is to be done about the payment: collecting it while it is pending or processing, retrying
-    /// it while it has failed. `None` for all other payments, and for those that pay for no period.
+    /// it while it has failed. `None` for all other payments, and for those that are not collected here.
     pub fn action_at(&self) -> Option<Timestamp> {
-        let asked = self.asked.as_ref()?;
+        let asked = self.to_collect()?;
         match self.status {
             PaymentStatus::Pending | PaymentStatus::Processing => Some(asked.due_at),
             PaymentStatus::Failed => asked.next_attempt_at,
@@ -88,20 +119,20 @@ impl super::Payment {
     }
 
     /// The start of the period that no other payment of the subscription may ask for: that of an initial or a
-    /// renewal payment which is not canceled.
+    /// renewal payment which is not canceled, and not a provider's.
     pub fn claimed_period(&self) -> Option<Timestamp> {
         self.whole_period().filter(|_| self.status != PaymentStatus::Canceled)
     }
 
-    /// True if the payment asks for a period and can still be canceled: it is pending or has failed.
+    /// True if the payment is collected here and can still be canceled: it is pending or has failed.
     pub fn is_open(&self) -> bool {
-        self.asked.is_some()
+        self.to_collect().is_some()
             && matches!(self.status, PaymentStatus::Pending | PaymentStatus::Failed)
     }
 
-    /// True if collecting the payment has failed and has not succeeded since.
+    /// True if collecting the payment here has failed and has not succeeded since.
     pub fn is_behind(&self) -> bool {
-        let Some(asked) = &self.asked else { return false };
+        let Some(asked) = self.to_collect() else { return false };
         match self.status {
             PaymentStatus::Failed => true,
             PaymentStatus::Pending | PaymentStatus::Processing => asked.attempt > 1,

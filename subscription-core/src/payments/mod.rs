@@ -4,6 +4,7 @@ mod asked;
 mod check;
 mod input;
 mod lifecycle;
+mod observed;
 mod shown;
 
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 pub use asked::{Asked, PaymentKind};
 pub use input::{NewPayment, PaymentChanges};
 pub use lifecycle::PaymentStatus;
+pub use observed::{ObservedPayment, ObservedPeriod, SettledDiffers};
 
 pub use crate::values::currency::Currency;
 
@@ -105,6 +107,7 @@ impl Payment {
             retries: 0,
             value: new.amount,
             cycle,
+            mirrored: false,
         });
         Ok(Self {
             id,
@@ -178,7 +181,7 @@ impl Payment {
         next_attempt_at: Field<Timestamp>,
     ) -> Result<Option<Box<Asked>>, Faults> {
         let failed = status == PaymentStatus::Failed;
-        let is_allowed = failed && self.asked.is_some();
+        let is_allowed = failed && self.to_collect().is_some();
         if !(is_allowed || next_attempt_at.is_absent()) {
             return Err(only_failed().into());
         }

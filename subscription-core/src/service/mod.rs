@@ -6,6 +6,7 @@
 mod checkout;
 mod entitlement;
 mod idempotency;
+mod observe;
 mod one_live;
 mod outcome;
 mod payments;
@@ -22,6 +23,8 @@ use std::time::Duration;
 
 pub use self::checkout::CheckoutLink;
 pub use self::entitlement::{Entitlement, Grant};
+#[doc(hidden)]
+pub use self::observe::{Followed, ObservedChanges};
 pub use self::one_live::OneLivePer;
 use self::record::ServiceRecord;
 pub(crate) use self::rules::by_caller;

@@ -55,9 +55,8 @@ impl SubscriptionService {
                     return Err(Conflict::Taken { unique, holder }.into());
                 }
                 if other.live_key.is_some()
-                    && let Some(mut expired) = other.expire(now)
+                    && let Some(expired) = other.expired(now)
                 {
-                    expired.managed_by = other.managed_by;
                     let change = other.change_to(&expired);
                     let subject = Subject::Subscription(other.id);
                     with.events.push(self.event(subject, expired.version, change, now)?);

@@ -86,6 +86,7 @@ impl SubscriptionService {
                 retries: 0,
                 value: ask.value,
                 cycle: ask.cycle,
+                mirrored: false,
             })),
         })
     }
@@ -110,14 +111,14 @@ impl SubscriptionService {
         Ok(())
     }
 
-    /// The payments of a subscription that pay for periods, newest first.
+    /// The payments of a subscription that pay for periods and are collected here, newest first.
     pub(crate) async fn periods_of(&self, id: SubscriptionId) -> Result<Vec<Arc<Payment>>, Error> {
         let mut query =
             PaymentQuery::of(id).with_direction(Direction::Descending).with_limit(PageLimit::MAX);
         let mut found = Vec::new();
         loop {
             let page = self.store().list_as::<Payment>(query.clone()).await?;
-            found.extend(page.items.into_iter().filter(|payment| payment.asked.is_some()));
+            found.extend(page.items.into_iter().filter(|payment| payment.to_collect().is_some()));
             query.after = page.next;
             if query.after.is_none() {
                 return Ok(found);
@@ -144,6 +145,17 @@ impl SubscriptionService {
             }
         }
         subscription
+    }
+
+    /// The change set of a step.
+    pub(crate) async fn step_set(
+        &self,
+        outcome: Outcome,
+        now: Timestamp,
+    ) -> Result<ChangeSet, Error> {
+        let (subscription, change, changes) =
+            self.changes_of(outcome, ChangeSet::default(), now).await?;
+        self.change_set(&subscription, change, changes, now)
     }
 
     /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.

@@ -112,6 +112,7 @@ impl SubscriptionService {
             let current = self.payment(id).await?;
             expect_version(&*current, version)?;
             let now = self.now();
+            self.refuse_provider_fields(&current, &changes).await?;
             let moved = changes.subscription_id.filter(|id| *id != current.subscription_id);
             let next = current.change(changes.clone(), now).map_err(Error::from);
             let (guards, next) = match moved {
@@ -123,7 +124,7 @@ impl SubscriptionService {
                 None => (Vec::new(), next?),
             };
             let Some(next) = next else { return Ok((current, None)) };
-            let is_report = next.asked.is_some()
+            let is_report = next.to_collect().is_some()
                 && (next.status != current.status
                     || next.next_attempt_at() != current.next_attempt_at());
             let paid_for = if is_report { self.on_clock(&current).await? } else { None };
@@ -157,9 +158,10 @@ impl SubscriptionService {
             let paid_for = self.store().get_as::<Subscription>(&current.subscription_id).await?;
             let by = paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
             let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
-            let (Some(paid_for), Some(asked)) = (on_clock, &current.asked) else {
+            let (Some(paid_for), Some(asked)) = (on_clock, current.to_collect()) else {
                 // Callers manage a payment that pays for no period, whoever manages its subscription.
-                let by = if by == ManagedBy::Provider { by } else { ManagedBy::Caller };
+                let is_theirs = by == ManagedBy::Provider || current.is_mirrored();
+                let by = if is_theirs { ManagedBy::Provider } else { ManagedBy::Caller };
                 let managed = Managed { by, fields: Vec::new() };
                 return Err(Conflict::from(managed).into());
             };
@@ -187,6 +189,26 @@ impl SubscriptionService {
             Ok(Created { record, replayed: false })
         })
         .await
+    }
+
+    /// Refuses changes, other than of the metadata, of a payment that a provider collects, while the provider
+    /// manages its subscription.
+    async fn refuse_provider_fields(
+        &self,
+        current: &Payment,
+        changes: &PaymentChanges,
+    ) -> Result<(), Error> {
+        let fields = current.provider_fields(changes);
+        // A provider's payment always has an external id, but it may pay for no period.
+        if current.external_payment_id.is_none() || fields.is_empty() {
+            return Ok(());
+        }
+        let paid_for = self.store().get_as::<Subscription>(&current.subscription_id).await?;
+        let by = ManagedBy::Provider;
+        if paid_for.is_some_and(|paid_for| paid_for.managed_by == by) {
+            return Err(Conflict::from(Managed { by, fields }).into());
+        }
+        Ok(())
     }
 
     /// The subscription of a payment that pays for a period, if the clock manages it.
@@ -238,7 +260,8 @@ impl SubscriptionService {
         self.retrying_on(Key::Payment(id), || async {
             let payment = self.payment(id).await?;
             expect_version(&*payment, version)?;
-            let under_way = payment.status == PaymentStatus::Processing && payment.asked.is_some();
+            let under_way =
+                payment.status == PaymentStatus::Processing && payment.to_collect().is_some();
             if (payment.is_open() || under_way) && self.on_clock(&payment).await?.is_some() {
                 return Err(Conflict::PaymentOfPeriod { fields: Vec::new() }.into());
             }
@@ -271,6 +294,6 @@ fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> Others {
 }
 
 /// The guard that a subscription is not changed before the commit.
-fn unchanged(subscription: &Subscription) -> Guard {
+pub(super) fn unchanged(subscription: &Subscription) -> Guard {
     Guard::Unchanged { key: Key::Subscription(subscription.id), version: subscription.version }
 }

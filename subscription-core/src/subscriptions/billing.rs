@@ -14,6 +14,7 @@ use crate::values::decimal::Amount;
 use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
 use crate::values::id::PlanId;
 use crate::values::input::Field;
+use crate::values::text::HttpsUrl;
 
 named_enum! {
     /// The manager of a subscription, which moves it from status to status and from period to period.
@@ -140,6 +141,9 @@ pub struct BillingState {
     /// The renewal of which the subscriber was reminded. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reminded_for: Option<Timestamp>,
+    /// The page of the payment provider on which the subscriber manages the subscription, if a provider runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manage_url: Option<HttpsUrl>,
 }
 
 /// A change that happens at the next renewal.
@@ -176,6 +180,13 @@ impl BillingState {
         self.lapses_at = None;
     }
 
+    /// The state of a subscription that is left to its callers: price, credit, trial and the end of a pause stay.
+    #[must_use]
+    pub fn released(self) -> Self {
+        let Self { price, currency, credit, trial_ends_at, resumes_at, .. } = self;
+        Self { price, currency, credit, trial_ends_at, resumes_at, ..Self::default() }
+    }
+
     /// The state in its box, or `None` if nothing of it is set.
     pub(crate) fn kept(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
@@ -184,14 +195,6 @@ impl BillingState {
 
 fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
     change.is_some_and(|change| change != current)
-}
-
-fn sets<T: PartialEq>(change: &Field<T>, current: Option<&T>) -> bool {
-    match change {
-        Field::Absent => false,
-        Field::Null => current.is_some(),
-        Field::Value(value) => Some(value) != current,
-    }
 }
 
 /// A change of fields that the clock or a provider manages.
@@ -243,18 +246,27 @@ impl Subscription {
             ),
             ("billing_cycle", differs(changes.billing_cycle.as_ref(), &self.billing_cycle)),
             ("starts_at", differs(changes.starts_at.as_ref(), &self.starts_at)),
-            ("renews_at", sets(&changes.renews_at, self.renews_at.as_ref())),
-            ("ends_at", sets(&changes.ends_at, self.ends_at.as_ref())),
-            ("currency", sets(&changes.currency, self.currency().as_ref())),
+            ("renews_at", changes.renews_at.sets(self.renews_at.as_ref())),
+            ("ends_at", changes.ends_at.sets(self.ends_at.as_ref())),
+            ("currency", changes.currency.sets(self.currency().as_ref())),
         ];
         let external_id = self.external_subscription_id.as_ref();
+        let owed = self.credit().unwrap_or_default();
+        // A client that sends a record back may write 19.9 for 19.90.
+        let same = |one: Amount, other: Amount| one.value() == other.value();
         let by_provider = [
-            ("external_subscription_id", sets(&changes.external_subscription_id, external_id)),
-            ("price", sets(&changes.price, self.price().as_ref())),
+            ("external_subscription_id", changes.external_subscription_id.sets(external_id)),
+            (
+                "price",
+                match changes.price {
+                    Field::Value(price) => !self.price().is_some_and(|own| same(own, price)),
+                    Field::Absent | Field::Null => changes.price.sets(self.price().as_ref()),
+                },
+            ),
             ("quantity", differs(changes.quantity.as_ref(), &self.quantity)),
-            ("credit", differs(changes.credit.as_ref(), &self.credit().unwrap_or_default())),
-            ("trial_ends_at", sets(&changes.trial_ends_at, self.trial_ends_at().as_ref())),
-            ("resumes_at", sets(&changes.resumes_at, self.resumes_at().as_ref())),
+            ("credit", changes.credit.is_some_and(|credit| !same(credit, owed))),
+            ("trial_ends_at", changes.trial_ends_at.sets(self.trial_ends_at().as_ref())),
+            ("resumes_at", changes.resumes_at.sets(self.resumes_at().as_ref())),
         ];
         let by_provider = by_provider.into_iter().filter(|_| by == ManagedBy::Provider);
         let fields = by_clock.into_iter().chain(by_provider);
@@ -262,12 +274,19 @@ impl Subscription {
         if fields.is_empty() { Ok(()) } else { Err(Managed { by, fields }) }
     }
 
-    /// The billing state with the fields that a caller may set.
+    /// The billing state with the fields that a caller may set. A subscription that leaves its provider has only
+    /// those; one that stays there keeps the provider's.
     pub(super) fn changed_billing(
         &self,
         changes: &SubscriptionChanges,
     ) -> Option<Box<BillingState>> {
-        let current = self.billing.as_deref().cloned().unwrap_or_default();
+        let mut current = self.billing.as_deref().cloned().unwrap_or_default();
+        if self.managed_by == ManagedBy::Provider {
+            if changes.managed_by.is_none_or(|next| next == ManagedBy::Provider) {
+                return self.billing.clone();
+            }
+            current = current.released();
+        }
         let next = BillingState {
             price: changes.price.or(current.price),
             currency: changes.currency.or(current.currency),
@@ -321,6 +340,11 @@ macro_rules! of_billing {
             pub fn $name(&self) -> Option<$type> {
                 self.billing.as_ref().and_then(|billing| billing.$name)
             })+
+
+            /// The page of the payment provider on which the subscriber manages the subscription.
+            pub fn manage_url(&self) -> Option<&HttpsUrl> {
+                self.billing.as_ref().and_then(|billing| billing.manage_url.as_ref())
+            }
 
             /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
             pub fn credit(&self) -> Option<Amount> {

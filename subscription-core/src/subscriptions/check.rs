@@ -42,6 +42,10 @@ impl Subscription {
             let fault = InvalidValue::new(FaultCode::NotAllowedValue, message);
             faults.push(fault.at("next_action_at"));
         }
+        if self.manage_url().is_some() && self.managed_by != ManagedBy::Provider {
+            let message = format!("must be null: managed_by is {}", self.managed_by);
+            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("manage_url"));
+        }
     }
 
     /// True if a subscription with this status always has an end.

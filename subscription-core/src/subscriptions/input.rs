@@ -182,7 +182,8 @@ impl SubscriptionChanges {
             starts_at: fields.optional("starts_at", string),
             ends_at: fields.nullable("ends_at", string),
             metadata: fields.metadata(),
-            managed_by: fields.optional("managed_by", managed_by),
+            // A provider's record may be sent back as it was read.
+            managed_by: fields.optional("managed_by", string),
             quantity: fields.optional("quantity", str::parse),
             price: fields.nullable("price", amount),
             currency: fields.nullable("currency", string),
@@ -208,11 +209,14 @@ impl SubscriptionChanges {
 /// Parses who is to manage a subscription: not a provider, whose state is observed and not sent.
 fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
     match string(json)? {
-        ManagedBy::Provider => Err(must_be_one_of(
-            [ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str),
-        )),
+        ManagedBy::Provider => Err(not_by_provider()),
         by @ (ManagedBy::Caller | ManagedBy::Clock) => Ok(by),
     }
+}
+
+/// The fault of an input that leaves a subscription to a provider.
+pub(super) fn not_by_provider() -> InvalidValue {
+    must_be_one_of([ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str))
 }
 
 /// Adds the faults of amounts that have too many digits for the currency, if the input alone shows them.

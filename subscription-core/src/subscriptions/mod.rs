@@ -5,6 +5,7 @@ mod billing;
 mod check;
 mod input;
 mod lifecycle;
+mod observed;
 mod period;
 mod shown;
 mod verbs;
@@ -16,6 +17,7 @@ pub use access::Phase;
 pub use billing::{BillingState, Managed, ManagedBy, Quantity, ScheduledChange};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
+pub use observed::{ObservedSubscription, Renewal};
 pub use period::{Period, Schedule};
 pub use shown::ShownChange;
 pub use verbs::{Action, CancelInput, Effective, PauseInput};
@@ -166,6 +168,16 @@ impl Subscription {
     /// The subscription, expired at `now` from any status, and left to its caller; `None` if it is expired
     /// already. For accounts that are deleted.
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
+        let mut expired = self.expired(now)?;
+        expired.managed_by = ManagedBy::Caller;
+        if let Some(billing) = &mut expired.billing {
+            billing.manage_url = None;
+        }
+        Some(expired)
+    }
+
+    /// The subscription, expired at `now` from any status; `None` if it is expired already.
+    pub(crate) fn expired(&self, now: Timestamp) -> Option<Self> {
         if self.status == Expired {
             return None;
         }
@@ -173,7 +185,6 @@ impl Subscription {
         let mut expired = Self {
             status: Expired,
             is_active: false,
-            managed_by: ManagedBy::Caller,
             live_key: None,
             updated_at,
             version,
@@ -243,6 +254,9 @@ impl Subscription {
         next.billing_faults(&mut faults);
         if let Some(fault) = ends_again {
             faults.push(fault);
+        }
+        if next.managed_by == ManagedBy::Provider && current.managed_by != ManagedBy::Provider {
+            faults.push(input::not_by_provider().at("managed_by"));
         }
         next.set_access(changes.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         faults.into_result()?;

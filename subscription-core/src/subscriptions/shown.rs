@@ -32,7 +32,7 @@ impl Subscription {
 
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Subscription", 27)?;
+        let mut fields = serializer.serialize_struct("Subscription", 28)?;
         fields.serialize_field("id", &self.id)?;
         fields.serialize_field("user_id", &self.user_id)?;
         fields.serialize_field("subscription_plan_id", &self.subscription_plan_id)?;
@@ -56,6 +56,7 @@ impl Serialize for Subscription {
         fields.serialize_field("past_due_since", &self.past_due_since())?;
         fields.serialize_field("next_action_at", &self.next_action_at())?;
         fields.serialize_field("scheduled_change", &self.shown_change())?;
+        fields.serialize_field("manage_url", &self.manage_url())?;
         fields.serialize_field("metadata", &self.metadata)?;
         fields.serialize_field("created_at", &self.created_at)?;
         fields.serialize_field("updated_at", &self.updated_at)?;

@@ -79,6 +79,17 @@ impl<T> Field<T> {
     }
 }
 
+impl<T: PartialEq> Field<T> {
+    /// True if the field would get another value than its `current` one.
+    pub(crate) fn sets(&self, current: Option<&T>) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Null => current.is_some(),
+            Self::Value(value) => Some(value) != current,
+        }
+    }
+}
+
 impl<T> From<T> for Field<T> {
     fn from(value: T) -> Self {
         Self::Value(value)

@@ -117,6 +117,8 @@ checked_texts! {
     Slug: slug;
     /// An absolute http or https URL of at most 2,048 characters, stored as it was sent.
     Href: href;
+    /// The same, but only https.
+    HttpsUrl: https_url;
 }
 
 fn slug(text: &str) -> Result<&str, InvalidValue> {
@@ -144,6 +146,13 @@ fn href(text: &str) -> Result<&str, InvalidValue> {
         let message = "must be an absolute http or https URL such as https://example.com/plans";
         Err(InvalidValue::bad_format(message))
     }
+}
+
+fn https_url(text: &str) -> Result<&str, InvalidValue> {
+    let refused = "must be an absolute https URL such as https://example.com/billing";
+    let scheme = |text: &str| text.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    let url = href(text).ok().filter(|url| scheme(url) == "https");
+    url.ok_or_else(|| InvalidValue::bad_format(refused))
 }
 
 /// An e-mail address whose form was checked.

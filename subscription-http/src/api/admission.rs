@@ -119,6 +119,11 @@ impl Api {
                 let is_allowed = is_here || self.surface == Surface::Operations;
                 return if is_allowed { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
             }
+            Needs::Signature => {
+                state.provider_source(call)?;
+                facts.rate = state.limiters.route(route.limit, source.caller)?;
+                return Ok(());
+            }
             Needs::Scope(scope) => scope,
             Needs::Bearer | Needs::BearerEvenExpired => Scope::Auth,
         };

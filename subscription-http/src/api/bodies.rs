@@ -10,9 +10,9 @@ use subscription_core::billing::Upcoming;
 use subscription_core::plans::{NodeQuota, Tier};
 use subscription_core::subscriptions::ShownChange;
 use subscription_core::{
-    Amount, BillingCycle, Currency, Description, Email, Features, Name, PaymentKind, Plan,
-    Quantity, SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus, Text,
-    Timestamp, UserId, Version,
+    Amount, BillingCycle, Currency, Description, Email, Features, HttpsUrl, Name, PaymentKind,
+    Plan, Quantity, SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus,
+    Text, Timestamp, UserId, Version,
 };
 
 use super::self_service::SelfService;
@@ -155,6 +155,7 @@ pub(crate) struct MySubscription<'a> {
     trial_ends_at: Option<Timestamp>,
     resumes_at: Option<Timestamp>,
     scheduled_change: Option<ShownChange>,
+    manage_url: Option<&'a HttpsUrl>,
     plan: MyPlan<'a>,
     actions: Vec<SelfService>,
 }
@@ -194,6 +195,7 @@ impl<'a> MySubscription<'a> {
             trial_ends_at: subscription.trial_ends_at(),
             resumes_at: subscription.resumes_at(),
             scheduled_change: subscription.shown_change(),
+            manage_url: subscription.manage_url(),
             plan: MyPlan {
                 slug: &plan.slug,
                 name: &plan.name,

@@ -56,7 +56,7 @@ where
     }
 
     /// Reads JSON to its end.
-    pub(crate) async fn read(
+    pub(crate) async fn read_json(
         self: Pin<&mut Self>,
         time: Duration,
         most: usize,
@@ -68,12 +68,21 @@ where
         if request_head::is_encoded(headers) {
             return Err(Refusal::ContentCoding.into());
         }
+        self.read(time, most).await
+    }
+
+    /// Reads bytes of any type to their end.
+    pub(crate) async fn read(
+        self: Pin<&mut Self>,
+        time: Duration,
+        most: usize,
+    ) -> Result<Bytes, ApiError> {
         let parts = self.project();
         *parts.state = State::Halted;
         let body = match timeout(time, Limited::new(parts.body, most).collect()).await {
             None => Err(Refusal::TooSlow),
             Some(Ok(body)) => Ok(body.to_bytes()),
-            Some(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge),
+            Some(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge(most)),
             Some(Err(_)) => Err(Refusal::BodyUnreadable),
         }?;
         *parts.state = State::Done;
@@ -83,6 +92,12 @@ where
     /// True if the head of the request says that there is no body.
     pub(crate) fn is_empty(&self) -> bool {
         self.body.is_end_stream()
+    }
+
+    /// True if it may be larger than a body of JSON.
+    pub(crate) fn may_be_large(&self) -> bool {
+        let most = self.body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
+        most.is_none_or(|most| most > BODY_BYTES_MAX)
     }
 
     /// True if a part of it must be read before the next request can be.

@@ -5,6 +5,9 @@ use subscription_core::Quantity;
 /// The largest body in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 65_536;
 
+/// The largest body of a webhook in bytes.
+pub(crate) const WEBHOOK_BYTES_MAX: usize = 1_048_576;
+
 /// The longest path and query in bytes.
 pub(crate) const URI_BYTES_MAX: usize = 8_192;
 
@@ -37,6 +40,7 @@ pub(crate) const USER_IDS_MAX: usize = 50;
 pub(crate) fn fill(text: &str) -> String {
     let numbers = [
         ("{{body_bytes}}", grouped(BODY_BYTES_MAX)),
+        ("{{webhook_bytes}}", grouped(WEBHOOK_BYTES_MAX)),
         ("{{uri_bytes}}", grouped(URI_BYTES_MAX)),
         ("{{head_kib}}", grouped(HEAD_BYTES_MAX / 1_024)),
         ("{{client_id_chars}}", grouped(CLIENT_ID_CHARS_MAX)),
@@ -54,7 +58,7 @@ pub(crate) fn fill(text: &str) -> String {
 }
 
 /// A number with a comma before every three digits.
-fn grouped(number: impl TryInto<u64>) -> String {
+pub(crate) fn grouped(number: impl TryInto<u64>) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     let (thousands, rest) = (number / 1_000, number % 1_000);
     if thousands == 0 { rest.to_string() } else { format!("{},{rest:03}", grouped(thousands)) }

@@ -43,13 +43,17 @@ pub(crate) enum Refusal {
     NotFound,
     MethodNotAllowed(String),
     TooSlow,
-    BodyTooLarge,
+    /// The body has more than this number of bytes.
+    BodyTooLarge(usize),
     UriTooLong,
     MediaType,
     ContentCoding,
     RateLimited(RateStatus),
     Overloaded,
     TooManyWaiting,
+    TooManyBodies,
+    /// A webhook is not signed by its provider; one answer for all faults.
+    SignatureInvalid,
     /// Events are deleted that the caller has not read; this is the first that is kept.
     EventsForgotten(u64),
 }
@@ -109,13 +113,14 @@ impl Refusal {
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found"),
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
             Self::MediaType | Self::ContentCoding => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type_unsupported")
             }
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-            Self::Overloaded | Self::TooManyWaiting => {
+            Self::SignatureInvalid => (StatusCode::BAD_REQUEST, "signature_invalid"),
+            Self::Overloaded | Self::TooManyWaiting | Self::TooManyBodies => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
             Self::EventsForgotten(_) => (StatusCode::GONE, "events_forgotten"),
@@ -147,7 +152,9 @@ impl Refusal {
             Self::NotFound => "there is no such record".into(),
             Self::MethodNotAllowed(allow) => format!("this path takes {allow}").into(),
             Self::TooSlow => "the body took too long to arrive".into(),
-            Self::BodyTooLarge => bounds::fill("a body has at most {{body_bytes}} bytes").into(),
+            Self::BodyTooLarge(most) => {
+                format!("a body has at most {} bytes", bounds::grouped(*most)).into()
+            }
             Self::UriTooLong => bounds::fill("a URI has at most {{uri_bytes}} bytes").into(),
             Self::MediaType => "the body must be sent as application/json".into(),
             Self::ContentCoding => "the body must be sent without a Content-Encoding".into(),
@@ -156,6 +163,8 @@ impl Refusal {
             }
             Self::Overloaded => "the server took too long; try again".into(),
             Self::TooManyWaiting => "too many requests wait for events; try again".into(),
+            Self::TooManyBodies => "too many large webhooks arrive at once; try again".into(),
+            Self::SignatureInvalid => "the webhook is not signed by its provider".into(),
             Self::EventsForgotten(first) => format!(
                 "events after this sequence are deleted; the first kept one is {first}: read the records \
                  anew, and go on from the newest event"

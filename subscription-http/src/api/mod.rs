@@ -12,6 +12,7 @@ pub(crate) mod error;
 pub(crate) mod hosts;
 pub(crate) mod json_cache;
 pub(crate) mod long_polls;
+pub(crate) mod provider_signal;
 pub(crate) mod query;
 pub(crate) mod rate;
 pub(crate) mod readiness;
@@ -28,6 +29,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -45,9 +47,12 @@ use self::cors::Page;
 use self::error::{ApiError, Refusal};
 use self::reply::Reply;
 use self::request_log::{RequestLog, ResponseFacts};
-use self::routes::Route;
+use self::routes::{Needs, Route};
 use self::state::{ApiBuilder, State};
 use self::timeout::timeout;
+
+/// How long the body of a webhook may take to arrive.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The service over HTTP, to be mounted wherever requests come from.
 #[derive(Debug, Clone)]
@@ -160,10 +165,32 @@ impl Api {
             && !(route.body_is_optional && body.is_empty())
         {
             // Boxed, because most requests have no body.
-            call.body = Box::pin(body.read(timeouts.body, most, &call.headers)).await?;
+            call.body = if route.needs == Needs::Signature {
+                Box::pin(self.webhook(body, most)).await?
+            } else {
+                Box::pin(body.read_json(timeouts.body, most, &call.headers)).await?
+            };
         }
         let answer = timeout(timeouts.handler, (route.handler)(call)).await;
         answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
+    }
+
+    /// Reads the body of a webhook. A few large ones are read at a time: nobody has verified their senders yet.
+    async fn webhook<B>(
+        &self,
+        body: Pin<&mut RequestBody<B>>,
+        most: usize,
+    ) -> Result<Bytes, ApiError>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let slots = &self.state.webhook_slots;
+        let _slot = match body.may_be_large().then(|| slots.try_acquire()) {
+            Some(Err(_)) => return Err(Refusal::TooManyBodies.into()),
+            slot => slot,
+        };
+        body.read(self.state.timeouts.body.min(WEBHOOK_TIMEOUT), most).await
     }
 
     async fn grants(&self, page: &Page) -> bool {

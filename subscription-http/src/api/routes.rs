@@ -19,11 +19,11 @@ use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
-    plans, subscriptions, users,
+    plans, providers, subscriptions, users,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 13] = [
+pub(crate) static AREAS: [&Area; 14] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -33,6 +33,7 @@ pub(crate) static AREAS: [&Area; 13] = [
     &entitlement::AREA,
     &me::AREA,
     &events::AREA,
+    &providers::AREA,
     &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
@@ -74,12 +75,14 @@ pub(crate) struct Served<'a> {
     pub(crate) billing: bool,
     /// The clock can be turned.
     pub(crate) clock: bool,
+    /// Payment providers are followed.
+    pub(crate) providers: bool,
 }
 
 impl Served<'_> {
     /// Every route is served.
     pub(crate) const ALL: Self =
-        Self { self_service: &SelfService::ALL, billing: true, clock: true };
+        Self { self_service: &SelfService::ALL, billing: true, clock: true, providers: true };
 }
 
 /// True if responses to a path must not be cached.
@@ -99,6 +102,8 @@ pub(crate) enum Needs {
     Nothing,
     /// None, but the caller must be on the server's own machine.
     Loopback,
+    /// The signature of a payment provider over the body, which is read as it is.
+    Signature,
     /// A client with this scope.
     Scope(Scope),
     /// A client that may authenticate, and the access token of a live session.
@@ -136,6 +141,8 @@ pub(crate) struct Route {
     pub(crate) needs_billing: bool,
     /// The route is served only where the clock can be turned.
     pub(crate) needs_clock: bool,
+    /// The route is served only where payment providers are followed.
+    pub(crate) needs_providers: bool,
     /// The rate limit of the route itself.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
@@ -168,6 +175,7 @@ impl Route {
             self_service: None,
             needs_billing: false,
             needs_clock: false,
+            needs_providers: false,
             limit: None,
             handler,
         }
@@ -178,6 +186,7 @@ impl Route {
         self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
             && (with.billing || !self.needs_billing)
             && (with.clock || !self.needs_clock)
+            && (with.providers || !self.needs_providers)
     }
 
     /// True if requests to this route carry an access token.

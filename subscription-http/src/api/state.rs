@@ -8,20 +8,28 @@ use std::time::Duration;
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
 use subscription_core::billing::Billing;
-use subscription_core::{CheckoutHosts, Clock, SubscriptionService};
+use subscription_core::providers::{ProviderKind, Providers};
+use subscription_core::{CheckoutHosts, Clock, Slug, SubscriptionService};
+use tokio::sync::Semaphore;
 
+use super::call::Call;
 use super::clients::Clients;
 use super::cors::Origins;
+use super::error::{ApiError, Refusal};
 use super::hosts::{AllowedHost, Hosts};
 use super::json_cache::JsonCaches;
 use super::long_polls::{EventSignal, LongPolls};
+use super::provider_signal::ProviderSignal;
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
 use super::routes::Served;
 use super::self_service::SelfService;
 use super::turned_clock::TurnedClock;
 use super::{Api, Surface};
-use crate::metrics::{ClockMetrics, Metrics, StoreMetrics};
+use crate::metrics::{ClockMetrics, Metrics, ProviderMetrics, StoreMetrics};
+
+/// The large webhooks that can be read at a time.
+const WEBHOOK_SLOTS: usize = 32;
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +72,10 @@ pub(crate) struct State {
     /// In the order of the enum, each once.
     pub(crate) self_service: Vec<SelfService>,
     pub(crate) billing: Option<Billing>,
+    pub(crate) providers: Option<Providers>,
+    pub(crate) provider_signal: ProviderSignal,
+    /// The large webhooks that can be read at a time.
+    pub(crate) webhook_slots: Semaphore,
     pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
@@ -75,12 +87,22 @@ impl State {
         ip.is_loopback() || self.trusted_proxies.contains(&ip)
     }
 
+    /// The payment provider that a webhook is for.
+    pub(crate) fn provider_source(&self, call: &Call) -> Result<(Slug, ProviderKind), ApiError> {
+        let name = call.variable.as_ref().map(|(_, name)| name.as_str());
+        let mut sources = self.providers.iter().flat_map(Providers::sources);
+        let source = sources.find(|source| Some(source.name.as_str()) == name);
+        let found = source.map(|source| (source.name.clone(), source.kind));
+        found.ok_or_else(|| Refusal::RouteUnknown.into())
+    }
+
     /// The settings that routes depend on.
     pub(crate) fn served(&self) -> Served<'_> {
         Served {
             self_service: &self.self_service,
             billing: self.billing.is_some(),
             clock: self.turned_clock.is_some(),
+            providers: self.providers.is_some(),
         }
     }
 }
@@ -112,6 +134,9 @@ impl ApiBuilder {
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
             billing: None,
+            providers: None,
+            provider_signal: ProviderSignal::default(),
+            webhook_slots: Semaphore::new(WEBHOOK_SLOTS),
             turned_clock: None,
             checkout_hosts: CheckoutHosts::default(),
             long_polls,
@@ -173,6 +198,20 @@ impl ApiBuilder {
     pub fn billing(mut self, billing: Billing) -> Self {
         self.0.service = billing.service().clone();
         self.0.billing = Some(billing);
+        self
+    }
+
+    /// Follows payment providers: takes their webhooks, and shows their events. Without this, the routes of providers
+    /// do not exist. The signal is given when an event is stored.
+    pub fn providers(
+        mut self,
+        providers: Providers,
+        stored: &ProviderSignal,
+        metrics: &ProviderMetrics,
+    ) -> Self {
+        self.0.metrics = self.0.metrics.with_providers(&providers, metrics);
+        self.0.providers = Some(providers);
+        self.0.provider_signal = stored.clone();
         self
     }
 

@@ -10,5 +10,6 @@ pub(crate) mod me;
 pub(crate) mod operations;
 pub(crate) mod payments;
 pub(crate) mod plans;
+pub(crate) mod providers;
 pub(crate) mod subscriptions;
 pub(crate) mod users;

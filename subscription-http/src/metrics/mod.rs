@@ -1,6 +1,7 @@
 //! The metrics of `/metrics`: requests by route and status, their durations, and refusals.
 
 mod clock;
+mod providers;
 mod store;
 
 use std::fmt;
@@ -18,8 +19,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use subscription_core::providers::Providers;
+
 use crate::api::routes::{self, Route};
 pub use clock::ClockMetrics;
+pub use providers::ProviderMetrics;
 pub use store::StoreMetrics;
 
 /// The metrics of one [`Api`](crate::Api).
@@ -105,6 +109,16 @@ impl Metrics {
     /// Adds the metrics of background work.
     pub(crate) fn with_clock(mut self, clock: &ClockMetrics) -> Self {
         clock.register(&mut self.registry);
+        self
+    }
+
+    /// Adds the metrics of payment providers.
+    pub(crate) fn with_providers(
+        mut self,
+        providers: &Providers,
+        metrics: &ProviderMetrics,
+    ) -> Self {
+        metrics.register(providers, &mut self.registry);
         self
     }
 

@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// The codes by status, as in the contract.
-pub(super) static CODES: [Code; 55] = [
+pub(super) static CODES: [Code; 57] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),
     (
@@ -20,6 +20,7 @@ pub(super) static CODES: [Code; 55] = [
         "idempotency_key_invalid",
         "The key is not 1 to {{idempotency_key_chars}} visible ASCII characters.",
     ),
+    (400, "signature_invalid", "The webhook is not signed by its payment provider."),
     (401, "client_id_missing", "Send a client-id."),
     (401, "client_unknown", "The client-id is unknown, wrong, revoked, or left the settings file."),
     (401, "token_missing", "Send an access token."),
@@ -53,7 +54,7 @@ pub(super) static CODES: [Code; 55] = [
         "managed_by_clock",
         "The clock sets these fields: use cancel, pause or resume, or set managed_by to caller.",
     ),
-    (409, "managed_by_provider", "A payment provider manages the subscription."),
+    (409, "managed_by_provider", "A payment provider manages the subscription and its payments."),
     (409, "managed_by_caller", "Callers manage the subscription: set managed_by to clock first."),
     (409, "already_subscribed", "The user has a live subscription already; holder is its id."),
     (409, "payment_open", "A payment of the subscription has failed and is not paid yet."),
@@ -63,10 +64,15 @@ pub(super) static CODES: [Code; 55] = [
         "The payment is for a period: its fields are fixed, and no other is made for the period.",
     ),
     (409, "change_scheduled", "Another change of the subscription is scheduled."),
+    (409, "customer_conflict", "The customer of the payment provider is bound to another user."),
     (409, "idempotency_in_progress", "A request with this key is under way: try again."),
     (410, "events_forgotten", "Events that were not read are deleted: read the records anew."),
     (412, "precondition_failed", "The record is no longer at the version of If-Match."),
-    (413, "body_too_large", "A body has at most {{body_bytes}} bytes."),
+    (
+        413,
+        "body_too_large",
+        "A body has at most {{body_bytes}} bytes, a webhook {{webhook_bytes}}.",
+    ),
     (414, "uri_too_long", "A URI has at most {{uri_bytes}} bytes."),
     (
         415,

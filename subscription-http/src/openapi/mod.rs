@@ -24,10 +24,13 @@ use crate::api::self_service::SelfService;
 
 pub(crate) use self::text::Prepared;
 
-/// A document for each set of changes that people may make themselves, without billing and with it, without
-/// `/clock` and with it.
-static DOCUMENTS: [[[OnceLock<Prepared>; 4]; 2]; 2] =
-    [const { [const { [const { OnceLock::new() }; 4] }; 2] }; 2];
+/// Without a setting, and with it.
+type BySetting<T> = [T; 2];
+
+/// A document for each combination of the settings that routes depend on.
+#[expect(clippy::type_complexity, reason = "the same alias, once for each setting")]
+static DOCUMENTS: BySetting<BySetting<BySetting<BySetting<BySetting<OnceLock<Prepared>>>>>> =
+    [const { [const { [const { [const { [const { OnceLock::new() }; 2] }; 2] }; 2] }; 2] }; 2];
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
 ///
@@ -41,24 +44,25 @@ pub fn openapi_json() -> &'static str {
 }
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) that bills, where people may make these changes to their
-/// own subscriptions, and where the clock can be turned or not.
-pub fn openapi_json_for(self_service: &[SelfService], clock: bool) -> &'static str {
-    document(Served { self_service, clock, ..Served::ALL }).text()
+/// own subscriptions, where the clock can be turned or not, and where payment providers are followed or not.
+pub fn openapi_json_for(
+    self_service: &[SelfService],
+    clock: bool,
+    providers: bool,
+) -> &'static str {
+    document(Served { self_service, clock, providers, ..Served::ALL }).text()
 }
 
 /// The document, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
-    let [without_billing, with_billing] = &DOCUMENTS;
-    let [without_clock, with_clock] = if with.billing { with_billing } else { without_billing };
-    let [none, cancel, resume, both] = if with.clock { with_clock } else { without_clock };
     let may = |change| with.self_service.contains(&change);
-    let document = match (may(SelfService::Cancel), may(SelfService::Resume)) {
-        (false, false) => none,
-        (true, false) => cancel,
-        (false, true) => resume,
-        (true, true) => both,
-    };
+    let with_change = pick(pick(&DOCUMENTS, may(SelfService::Cancel)), may(SelfService::Resume));
+    let document = pick(pick(pick(with_change, with.billing), with.clock), with.providers);
     document.get_or_init(|| Prepared::new(compose(with)))
+}
+
+fn pick<T>([without, with]: &BySetting<T>, is_with: bool) -> &T {
+    if is_with { with } else { without }
 }
 
 /// The document, with its members in the order in which people read them.
@@ -158,7 +162,7 @@ fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
 /// The security requirement of a route; the scope of the client is a role.
 fn security(route: &Route) -> Value {
     match route.needs {
-        Needs::Nothing | Needs::Loopback => json!([]),
+        Needs::Nothing | Needs::Loopback | Needs::Signature => json!([]),
         Needs::Scope(scope) => json!([{ "client-id": [scope.as_str()] }]),
         Needs::Bearer | Needs::BearerEvenExpired => {
             json!([{ "client-id": [Scope::Auth.as_str()], "bearer": [] }])

@@ -35,8 +35,10 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
     if route.needs != Needs::Loopback {
         all.push("rate_limited");
     }
-    if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
+    if !matches!(route.needs, Needs::Nothing | Needs::Loopback | Needs::Signature) {
         all.extend(["client_id_missing", "client_unknown", "scope_missing"]);
+    }
+    if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
         all.extend(["store_unavailable", "overloaded"]);
     }
     match route.needs {
@@ -46,10 +48,13 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
         }
         // An expired token is accepted, and so is a session that has ended.
         Needs::BearerEvenExpired => all.extend(["token_missing", "token_invalid"]),
+        Needs::Signature => all.push("signature_invalid"),
         Needs::Nothing | Needs::Loopback | Needs::Scope(_) => {}
     }
     if route.body_bytes_max.is_some() {
         all.extend(["malformed_json", "request_timeout", "body_too_large"]);
+    }
+    if route.body_bytes_max.is_some() && route.needs != Needs::Signature {
         all.extend(["media_type_unsupported", "validation_failed"]);
     }
     all.extend(operation.codes.iter().map(String::as_str));

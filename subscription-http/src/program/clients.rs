@@ -70,6 +70,8 @@ fn scope_parser() -> impl TypedValueParser<Value = Scope> {
         Scope::UsersRead => "read users and their sessions",
         Scope::UsersWrite => "end the sessions of users",
         Scope::EventsRead => "read the feed of events",
+        Scope::ProvidersRead => "read the events of payment providers",
+        Scope::ProvidersWrite => "bind customers of payment providers, and sync with them",
         Scope::AssertIp => "name the address that a user calls from",
     };
     let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));

@@ -46,6 +46,14 @@ pub(crate) trait Job: Send + Sync {
     fn longest_pause(&self) -> Duration {
         PAUSES.1
     }
+
+    /// Called when the instance no longer leads, or the process ends.
+    fn ended(&self) {}
+
+    /// Returns when the job is to run before its pause ends.
+    async fn woken(&self) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// When a job wants to run again.
@@ -187,8 +195,11 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
         tokio::select! {
             () = sleep(pause) => {}
             () = stop.wait() => {}
+            // A job that fails is not run more often because there is more to do.
+            () = job.woken(), if failures == 0 => {}
         }
     }
+    job.ended();
 }
 
 /// The pause before the next run.

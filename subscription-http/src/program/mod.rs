@@ -11,6 +11,7 @@ mod leader;
 mod log;
 mod open;
 mod process_clock;
+mod providers;
 mod serve;
 mod settings;
 mod signals;
@@ -30,6 +31,7 @@ use self::events::EventsCommand;
 use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
+use self::providers::ProviderCommand;
 use self::settings::ClockKind;
 pub(crate) use self::settings::Settings;
 
@@ -79,12 +81,15 @@ enum Command {
     /// Resume the billing, which an import pauses, or look at it.
     #[command(subcommand)]
     Billing(BillingCommand),
+    /// Sync with payment providers.
+    #[command(subcommand)]
+    Provider(ProviderCommand),
     /// Print the events of a running server, one JSON object a line.
     Events(EventsCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. The routes of --self-service and of --clock manual are in it only where they
-    /// are set.
+    /// Print the OpenAPI document. The routes of --self-service, of --clock manual and of [providers] are in it only
+    /// where they are set.
     Openapi,
 }
 
@@ -158,11 +163,13 @@ impl Program {
             Command::Export { file } => transfer::export(&settings, &file).await,
             Command::Import { file, as_is } => transfer::import(&settings, &file, as_is).await,
             Command::Billing(command) => billing_pause::run(command, &settings).await,
+            Command::Provider(command) => providers::run(command, &settings).await,
             Command::Events(command) => events::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 let has_clock = settings.clock == ClockKind::Manual;
-                print(subscription_http::openapi_json_for(&settings.self_service, has_clock));
+                let (changes, providers) = (&settings.self_service, settings.has_providers());
+                print(subscription_http::openapi_json_for(changes, has_clock, providers));
                 Ok(())
             }
         }

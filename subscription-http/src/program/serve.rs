@@ -4,14 +4,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use subscription_core::Clock as _;
-use subscription_http::{Api, ClockMetrics, Limits, Server};
+use subscription_core::providers::Providers;
+use subscription_core::{Clock as _, SubscriptionService};
+use subscription_http::{
+    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server,
+};
 
 use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
 use super::open::Ready;
 use super::process_clock::ClockControl;
+use super::providers::{ProviderJob, ProviderSyncJob};
 use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
@@ -24,7 +28,7 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, billing, auth, keys, listener, metrics_listener } =
+    let Ready { opened, billing, providers, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
     let service = billing.service().clone();
@@ -53,6 +57,12 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
             billing_job.turn(),
         ));
     }
+    let events_kept = settings.keep_events.0;
+    let upkeep = Upkeep { service: service.clone(), auth, events_kept, forgotten_events };
+    let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
+    if let Some(providers) = providers {
+        api = follow(api, providers, service, &mut jobs);
+    }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
     let server = Server::on(api, listener, limits).workers(cores())?;
@@ -63,11 +73,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!(address = %metrics.address()?, "metrics are served");
     }
     print(&format!("listening on http://{}", server.address()?));
-    let events_kept = settings.keep_events.0;
-    let upkeep = Arc::new(Upkeep { service, auth, events_kept, forgotten_events });
-    let (jobs, clock): (Vec<Arc<dyn Job>>, _) =
-        (vec![upkeep, Arc::new(billing_job)], opened.clock());
-    let background = BackgroundWork { jobs, clock, metrics: clock_metrics };
+    let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
     let (stopping, stop) = Stop::new();
     let (leader, stop_jobs) = (opened.leader(), stop.clone());
     let background = tokio::spawn(async move { background.run(&*leader, &stop_jobs).await });
@@ -89,6 +95,20 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes the webhooks of payment providers, and follows their subscriptions in the background.
+fn follow(
+    api: ApiBuilder,
+    providers: Providers,
+    service: SubscriptionService,
+    jobs: &mut Vec<Arc<dyn Job>>,
+) -> ApiBuilder {
+    let (stored, metrics) = (ProviderSignal::default(), ProviderMetrics::default());
+    let api = api.providers(providers.clone(), &stored, &metrics);
+    jobs.push(Arc::new(ProviderSyncJob::new(providers.clone())));
+    jobs.push(Arc::new(ProviderJob::new(providers, service, stored, metrics)));
+    api
 }
 
 fn cores() -> NonZeroUsize {

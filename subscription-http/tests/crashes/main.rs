@@ -18,6 +18,7 @@ mod ledger;
 mod load;
 mod outages;
 mod place;
+mod providers;
 mod running;
 mod stops;
 mod writer;
@@ -27,7 +28,16 @@ use test_support::{cluster, needs};
 fn main() {
     let no_server = needs::postgres(cluster::missing());
     let no_binaries = needs::postgres(cluster::missing_binaries());
+    // The longest first, so that no core is idle at the end.
     let groups = [
+        (
+            no_binaries,
+            vec![
+                outages::trials(),
+                leaders::trials_with_a_server_of_their_own(),
+                billing::trials_with_a_server_of_their_own(),
+            ],
+        ),
         (
             None,
             vec![
@@ -36,6 +46,7 @@ fn main() {
                 backup::trials(),
                 deletions::trials(),
                 billing::trials(),
+                providers::trials(),
             ],
         ),
         (
@@ -46,17 +57,11 @@ fn main() {
                 instances::trials(),
                 leaders::trials(),
                 billing::trials_with_postgres(),
+                providers::trials_with_postgres(),
                 stops::trials_with_postgres(),
             ],
         ),
-        (
-            no_binaries,
-            vec![
-                outages::trials(),
-                leaders::trials_with_a_server_of_their_own(),
-                billing::trials_with_a_server_of_their_own(),
-            ],
-        ),
     ];
-    needs::run(groups, place::stop)
+    // They wait for servers that start and end: one more leaves no core idle.
+    needs::run(groups, 1, place::stop)
 }

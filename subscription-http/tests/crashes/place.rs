@@ -8,7 +8,8 @@ use subscription_core::Store;
 use subscription_core::store::{PostgresOptions, SqliteOptions};
 use test_support::cluster::{Shared, fresh_schema};
 
-static SHARED: Shared = Shared::new(true);
+/// Only programs are killed that use it, never the server itself.
+static SHARED: Shared = Shared::new();
 
 /// Stops the shared server, if it was started.
 pub(crate) fn stop() {

@@ -219,6 +219,8 @@ fn help_of_a_command_shows_its_own_options_first_and_every_scope() {
         "users:read",
         "users:write",
         "events:read",
+        "providers:read",
+        "providers:write",
         "assert-ip",
     ] {
         assert!(own.contains(text), "{text} in {help}");

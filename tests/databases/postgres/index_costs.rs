@@ -22,7 +22,7 @@ use crate::records::plan;
 const QUIET: &str = "-c autovacuum=off -c max_wal_size=4GB -c checkpoint_timeout=1h";
 /// Creates between the checkpoint and the measurement: by then the log has each page as a whole.
 const WARM_UP: usize = 3_000;
-const CREATES: usize = 5_000;
+const CREATES: usize = 2_500;
 const PLANS: usize = 20;
 const USERS: usize = 500;
 /// A create wrote 1,340 bytes when this was set. An index more costs 75 to 160.

@@ -15,7 +15,7 @@ use test_support::trials::{Trial, conformance};
 
 use crate::lives;
 
-static SHARED: Shared = Shared::new(false);
+static SHARED: Shared = Shared::new();
 
 /// Stops the shared server, if it was started.
 pub(crate) fn stop() {

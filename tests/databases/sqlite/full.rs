@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use subscription_core::plans::Plan;
 use subscription_core::store::StoreExt as _;
 
@@ -25,6 +26,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
+/// How long a disk may be busy.
+const REMOUNTED: Duration = Duration::from_secs(20);
+
 /// A small disk, while it is there; mounting one takes root.
 struct SmallDisk(PathBuf);
 
@@ -43,9 +47,17 @@ impl SmallDisk {
 
     /// Lets it be written, or only read.
     fn remount(&self, how: &str) {
-        let mut mount = Command::new("mount");
-        let done = mount.args(["-o", &format!("remount,{how}")]).arg(&self.0).status().unwrap();
-        assert!(done.success(), "{how}");
+        let (begun, options) = (Instant::now(), format!("remount,{how}"));
+        loop {
+            let done = Command::new("mount").args(["-o", &options]).arg(&self.0).output().unwrap();
+            if done.status.success() {
+                return;
+            }
+            // A process that another test starts has all files of this one open until its program runs.
+            let error = String::from_utf8_lossy(&done.stderr);
+            assert!(begun.elapsed() < REMOUNTED, "{how}: {error}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The one writer, and the many that share its transactions.
 
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use subscription_core::store::{EventQuery, StoreExt as _};
@@ -15,6 +17,7 @@ use subscription_core::store::{
 use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness};
 use test_support::trials;
 use test_support::trials::Trial;
+use tokio::task::JoinHandle;
 
 use super::fresh;
 use crate::folder::folder;
@@ -24,6 +27,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials![
         a_refused_set_hurts_no_neighbour,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
+        others_are_served_between_the_sets_of_one_call,
+        a_stop_waits_for_the_sets_of_a_call,
         while_another_holds_the_file_nothing_is_written_and_all_is_read,
     ]
 }
@@ -104,6 +109,45 @@ async fn a_commit_whose_caller_left_is_taken_whole_or_not_at_all() {
     println!("{} of 100 commits whose callers left were taken", taken.len());
     let told: Vec<_> = feed(&store).await.into_iter().map(|(_, subject)| subject).collect();
     assert_eq!(told, taken);
+}
+
+type Batch = JoinHandle<Vec<Result<(), StoreError>>>;
+
+/// Commits many plans by one call, of which the first is stored and the last is not yet.
+async fn unfinished(store: &Arc<SqliteStore>) -> (Batch, Vec<Plan>) {
+    let plans: Vec<_> = (0..1_000).map(|nth| plan(&format!("plan-{nth}"))).collect();
+    let (sets, calling) = (plans.iter().map(told).collect(), Arc::clone(store));
+    let batch = tokio::spawn(async move { calling.commit_each(sets).await });
+    let (first, last) = (&plans[0], &plans[plans.len() - 1]);
+    for nth in 0.. {
+        put(store, &plan(&format!("other-{nth}"))).await.unwrap();
+        if store.get_as::<Plan>(&first.id).await.unwrap().is_some() {
+            break;
+        }
+    }
+    assert!(store.get_as::<Plan>(&last.id).await.unwrap().is_none(), "others wait for all sets");
+    (batch, plans)
+}
+
+async fn others_are_served_between_the_sets_of_one_call() {
+    let store = Arc::new(fresh().await);
+
+    let (batch, plans) = unfinished(&store).await;
+
+    assert!(batch.await.unwrap().iter().all(Result::is_ok));
+    let told: Vec<_> = feed(&store).await.into_iter().map(|(_, subject)| subject).collect();
+    assert_eq!(told, plans.iter().map(|plan| Subject::Plan(plan.id)).collect::<Vec<_>>());
+}
+
+async fn a_stop_waits_for_the_sets_of_a_call() {
+    let store = Arc::new(fresh().await);
+    let (batch, _) = unfinished(&store).await;
+
+    store.close().await;
+
+    let outcomes = batch.await.unwrap();
+    assert_eq!(outcomes.len(), 1_000);
+    assert!(outcomes.iter().all(Result::is_ok));
 }
 
 /// A copy is being made of it, say, by a tool that keeps others from writing meanwhile.

@@ -207,7 +207,8 @@ impl Household {
         starts_at: Timestamp,
         plan: &Plan,
     ) -> Option<Box<BillingState>> {
-        let by_clock = managed_by == ManagedBy::Clock;
+        let (by_clock, by_provider) =
+            (managed_by == ManagedBy::Clock, managed_by == ManagedBy::Provider);
         let (price, currency) = self.pick([("0", "EUR"), ("19.90", "EUR"), ("1.000", "KWD")]);
         let (price, currency) = (parsed(price), parsed(currency));
         let scheduled = ScheduledChange::ChangePlan {
@@ -232,6 +233,7 @@ impl Household {
             dunning_ended_at: self.maybe(|| self.time()),
             lapses_at: self.maybe(|| self.time()),
             reminded_for: self.maybe(|| self.time()),
+            manage_url: by_provider.then(|| parsed("https://provider.example/manage?a=1&b=é")),
         };
         (by_clock || self.chance()).then(|| Box::new(state))
     }
@@ -268,6 +270,7 @@ impl Household {
             retries: self.pick([0, 15]),
             value,
             cycle: self.pick([BillingCycle::MONTHLY, BillingCycle::ONE_TIME]),
+            mirrored: self.chance(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod faults;
 mod household;
+mod providers;
 mod refusals;
 mod round_trips;
 mod writers;
@@ -75,6 +76,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         .chain(refusals::trials())
         .chain(faults::trials())
         .chain(writers::trials())
+        .chain(providers::trials())
         .collect()
 }
 
@@ -85,5 +87,6 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
         .chain(refusals)
         .chain(faults::trials_with_a_server())
         .chain(writers::trials_with_a_server())
+        .chain(providers::trials_with_a_server())
         .collect()
 }

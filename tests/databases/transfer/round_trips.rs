@@ -68,13 +68,13 @@ async fn a_file_is_read_and_written_alike() {
 async fn from_a_file_to_a_server_and_back_is_the_same_to_the_byte() {
     let (home, away, back) =
         (sqlite::fresh().await, postgres::fresh().await, sqlite::fresh().await);
-    there_and_back(&home, &away, &back, 700).await;
+    there_and_back(&home, &away, &back, 520).await;
 }
 
 async fn from_a_server_to_a_file_and_back_is_the_same_to_the_byte() {
     let (home, away, back) =
         (postgres::fresh().await, sqlite::fresh().await, postgres::fresh().await);
-    there_and_back(&home, &away, &back, 700).await;
+    there_and_back(&home, &away, &back, 520).await;
 }
 
 async fn every_record_reads_back_equal_from_the_other_kind() {

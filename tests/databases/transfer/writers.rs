@@ -39,7 +39,7 @@ async fn one_moment(home: &Arc<impl Movable + 'static>, away: &impl Movable, bac
                 home.commit(changes).await.unwrap();
                 written += 1;
                 // So many that exports overtake them, on a slow machine too.
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             written
         }));

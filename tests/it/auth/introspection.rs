@@ -42,7 +42,10 @@ async fn the_token_goes_in_the_form_and_the_password_in_the_header() {
     let form: Vec<_> = form.iter().map(|(name, value)| (*name, value.expose_secret())).collect();
     assert_eq!(form, [("token", "opaque & token=1"), ("token_type_hint", "access_token")]);
     let (user, password) = requests[0].basic.as_ref().unwrap();
-    assert_eq!((user.as_str(), password.expose_secret()), ("our-app", "the password of our app"));
+    assert_eq!(
+        (user.expose_secret(), password.expose_secret()),
+        ("our-app", "the password of our app")
+    );
     let shown = format!("{requests:?} {:?}", verifier(&fetch));
     assert!(!shown.contains("opaque") && !shown.contains("the password"), "{shown}");
 }

@@ -83,7 +83,7 @@ impl Fetch for ScriptedFetch {
         let _passed = self.gate.acquire().await.unwrap();
         let answer = self.answer.lock().unwrap().clone();
         assert_ne!(answer, Err("panic"), "as the test wants it");
-        answer.map_err(|why| FetchFailed(why.into()))
+        answer.map_err(FetchFailed::new)
     }
 }
 

@@ -2,5 +2,5 @@
 
 mod bad;
 mod oidc;
-mod provider;
+pub(crate) mod provider;
 mod tls;

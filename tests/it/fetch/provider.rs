@@ -1,6 +1,7 @@
 //! A fake identity provider on a free local port, which sends the bytes that a test gives it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) enum Script {
     Hold(Vec<u8>),
     /// Sends bytes, and then others without end.
     Endless(Vec<u8>, Vec<u8>),
+    /// The first whose text is in the request line, else 404.
+    ByPath(Vec<(&'static str, Script)>),
 }
 
 impl Script {
@@ -55,6 +58,8 @@ pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
     script: Arc<Mutex<Script>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// The bytes that the last request was sent without end.
+    sent: Arc<AtomicUsize>,
     run: JoinHandle<()>,
 }
 
@@ -74,25 +79,26 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (script, asked) = (Arc::new(Mutex::new(script)), Arc::<Mutex<Vec<_>>>::default());
-        let parts = (Arc::clone(&script), Arc::clone(&asked));
+        let sent = Arc::<AtomicUsize>::default();
+        let parts = (Arc::clone(&script), Arc::clone(&asked), Arc::clone(&sent));
         let run = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (script, asked, tls) =
-                    (Arc::clone(&parts.0), Arc::clone(&parts.1), tls.clone());
+                let (script, asked, sent, tls) =
+                    (Arc::clone(&parts.0), Arc::clone(&parts.1), Arc::clone(&parts.2), tls.clone());
                 tokio::spawn(async move {
                     match tls {
-                        None => serve(stream, &script, &asked).await,
+                        None => serve(stream, &script, &asked, &sent).await,
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
-                                serve(stream, &script, &asked).await;
+                                serve(stream, &script, &asked, &sent).await;
                             }
                         }
                     }
                 });
             }
         });
-        Self { address, script, asked, run }
+        Self { address, script, asked, sent, run }
     }
 
     pub(crate) fn plays(&self, script: Script) {
@@ -102,6 +108,10 @@ impl Provider {
     /// The requests that came, head and body.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn sent(&self) -> usize {
+        self.sent.load(Ordering::SeqCst)
     }
 
     pub(crate) fn url(&self, path: &str) -> url::Url {
@@ -126,6 +136,7 @@ async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     script: &Mutex<Script>,
     asked: &Mutex<Vec<String>>,
+    sent: &AtomicUsize,
 ) {
     let mut read = Vec::new();
     let whole = |read: &[u8]| {
@@ -139,8 +150,14 @@ async fn serve(
             return;
         }
     }
-    asked.lock().unwrap().push(String::from_utf8(read).unwrap());
-    let script = script.lock().unwrap().clone();
+    let request = String::from_utf8(read).unwrap();
+    let line = request.lines().next().unwrap().to_owned();
+    asked.lock().unwrap().push(request);
+    let mut script = script.lock().unwrap().clone();
+    if let Script::ByPath(all) = script {
+        let mut fitting = all.into_iter().filter(|(text, _)| line.contains(text));
+        script = fitting.next().map_or_else(|| Script::body(404, "", "{}"), |(_, script)| script);
+    }
     match script {
         Script::Send(bytes) => {
             stream.write_all(&bytes).await.ok();
@@ -154,8 +171,12 @@ async fn serve(
         }
         Script::Endless(bytes, more) => {
             stream.write_all(&bytes).await.ok();
-            while stream.write_all(&more).await.is_ok() {}
+            sent.store(0, Ordering::SeqCst);
+            while stream.write_all(&more).await.is_ok() {
+                sent.fetch_add(more.len(), Ordering::SeqCst);
+            }
         }
+        Script::ByPath(_) => panic!("one of them was chosen"),
     }
 }
 
@@ -190,5 +211,5 @@ pub(crate) async fn enter(world: &HttpWorld, how: &str, token: &str) -> Answer {
 
 /// A document to be fetched without any form.
 pub(crate) fn plain(url: url::Url) -> FetchRequest {
-    FetchRequest { url, form: None, basic: None }
+    FetchRequest::get(url)
 }

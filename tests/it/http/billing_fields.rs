@@ -89,6 +89,7 @@ async fn fields_of_a_subscription_that_cannot_be_are_refused() {
         (json!({ "trial_ends_at": "soon" }), &["trial_ends_at bad_format"]),
         (json!({ "resumes_at": 1 }), &["resumes_at wrong_type"]),
         (json!({ "scheduled_change": null }), &["scheduled_change unknown_field"]),
+        (json!({ "manage_url": null }), &["manage_url unknown_field"]),
         (json!({ "past_due_since": null }), &["past_due_since unknown_field"]),
         (json!({ "next_action_at": DAY }), &["next_action_at unknown_field"]),
         (json!({ "current_period_start": DAY }), &["current_period_start unknown_field"]),

@@ -15,7 +15,7 @@ const BILLING: [&str; 6] =
     ["/cancel", "/resume", "/pause", "/scheduled-change", "/timeline", "/retry"];
 
 /// Answers of one endpoint, each with what it shows.
-type Shown = Vec<(&'static str, Answer)>;
+pub(super) type Shown = Vec<(&'static str, Answer)>;
 
 const PLANS: &str = "/subscription-plans";
 const PRO: &str = "/subscription-plans/pro";
@@ -61,6 +61,9 @@ async fn answers_of(route: &str) -> Option<Shown> {
         "users" if !path.ends_with("entitlement") => about_users(&world, route).await,
         "users" | "me" => about_access(&world, route).await,
         "events" => Some(about_events(&world).await),
+        first if first.starts_with("provider") => {
+            Some(super::providers::shown(&world, route).await)
+        }
         "clock" => Some(about_the_clock(&world, route).await),
         _ => about_the_service(&world, route).await,
     }

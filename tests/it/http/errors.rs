@@ -17,7 +17,7 @@ use super::world::{Answer, HttpWorld, WEB, path_of, plan_body, problem, text};
 use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 55] = [
+pub(super) const CODES: [(u16, &str); 57] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -25,6 +25,7 @@ pub(super) const CODES: [(u16, &str); 55] = [
     (400, "invalid_query"),
     (400, "invalid_cursor"),
     (400, "idempotency_key_invalid"),
+    (400, "signature_invalid"),
     (401, "client_id_missing"),
     (401, "client_unknown"),
     (401, "token_missing"),
@@ -60,6 +61,7 @@ pub(super) const CODES: [(u16, &str); 55] = [
     (409, "payment_open"),
     (409, "payment_of_period"),
     (409, "change_scheduled"),
+    (409, "customer_conflict"),
     (409, "idempotency_in_progress"),
     (410, "events_forgotten"),
     (412, "precondition_failed"),
@@ -145,6 +147,19 @@ async fn answer_of(code: &str) -> Option<Answer> {
         | "payment_open"
         | "payment_of_period"
         | "change_scheduled" => about_billing(&world, code).await,
+        "signature_invalid" => {
+            let unsigned = [("stripe-signature", "t=1738281600,v1=00")];
+            world.call("POST", "/provider-webhooks/stripe", &unsigned, "{}").await
+        }
+        "customer_conflict" => {
+            let bind = async |name| {
+                let user = world.sign_up(name).await.id;
+                let body = json!({ "source": "stripe", "customer": "cus_1", "user_id": user });
+                world.server("POST", "/provider-links", &[], body.to_string()).await
+            };
+            bind("ann").await;
+            bind("ben").await
+        }
         "already_subscribed" => {
             let held = world.subscription("ann", &json!({})).await;
             let world = world.with_one_live();

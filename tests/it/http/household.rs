@@ -9,6 +9,7 @@ use subscription_core::store::CachedStore;
 use subscription_http::Timeouts;
 use test_support::spy_store::{CallCounts, SpyStore};
 
+use super::providers::{SUBSCRIPTION, event, signature};
 use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_body, text};
 use crate::auth::world::AuthWorld;
 
@@ -24,6 +25,8 @@ pub(super) struct Household {
     on_clock: String,
     failed: String,
     plan: String,
+    /// An event of a payment provider.
+    event: String,
 }
 
 impl Household {
@@ -40,7 +43,10 @@ impl Household {
         world.server("POST", &format!("{}/pause", path_of(&on_clock)), &[], "").await;
         let failed = text(&world.report(&on_clock, "failed").await["id"]);
         let (on_clock, payment) = (text(&on_clock["id"]), text(&payment["id"]));
-        Self { world, store, ann, ben, subscription, payment, on_clock, failed, plan }
+        world.webhook(&event("evt_1", SUBSCRIPTION)).await;
+        let events = world.server("GET", "/provider-events", &[], "").await.json();
+        let event = text(&events["data"][0]["id"]);
+        Self { world, store, ann, ben, subscription, payment, on_clock, failed, plan, event }
     }
 
     /// The path of a pattern, with the ids of Ann's records, or of Cat's where the clock must manage them, and
@@ -57,9 +63,10 @@ impl Household {
             ("{user_id}", &self.ann.id),
             ("{id}", subscription),
             ("{payment_id}", payment),
+            ("{event_id}", &self.event),
         ];
         let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
-        path.replace("{slug}", "pro") + &self.query(pattern)
+        path.replace("{slug}", "pro").replace("{source}", "stripe") + &self.query(pattern)
     }
 
     /// The query that a route cannot do without.
@@ -87,6 +94,12 @@ impl Household {
                 json!({ "user_id": self.ann.id, "subscription_plan_id": self.plan }).to_string()
             }
             "POST /subscription-payments" => payment_body(&subscription).to_string(),
+            "POST /provider-webhooks/{source}" => event("evt_2", SUBSCRIPTION),
+            "POST /provider-links" => {
+                json!({ "source": "stripe", "customer": "cus_9", "user_id": self.ann.id })
+                    .to_string()
+            }
+            "POST /provider-syncs" => json!({ "source": "stripe" }).to_string(),
             "POST /clock/advance" => json!({ "by": "PT1S" }).to_string(),
             _ => "{}".into(),
         }
@@ -120,8 +133,10 @@ impl Household {
         let body = if method == "GET" { String::new() } else { self.body(route, credential).await };
         let client = credential.map(|credential| ("client-id", credential));
         let token = bearer.map(|bearer| ("authorization", bearer));
-        let headers: Vec<_> =
-            client.into_iter().chain(token).chain([("x-request-id", "same")]).collect();
+        let signed = route.contains("webhooks").then(|| signature(&body));
+        let signed = signed.as_deref().map(|signature| ("stripe-signature", signature));
+        let sent = client.into_iter().chain(token).chain(signed);
+        let headers: Vec<_> = sent.chain([("x-request-id", "same")]).collect();
         // Counts this call alone: the body may have taken others.
         self.store.spy.take();
         self.world.call(method, path, &headers, body).await

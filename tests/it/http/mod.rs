@@ -28,6 +28,8 @@ mod openapi;
 mod pages;
 mod payments;
 mod plans;
+mod provider;
+mod providers;
 mod rates;
 mod request_heads;
 mod routes;

@@ -24,6 +24,9 @@ fn needs(operation: &Value) -> String {
         codes.is_some_and(|codes| codes.iter().any(|other| other == code))
     };
     let security = &operation["security"][0];
+    if answers("400", "signature_invalid") {
+        return "the provider's signature".to_owned();
+    }
     if security.is_null() {
         let is_loopback = answers("404", "route_not_found");
         return if is_loopback { "this machine, or `metrics_listen`" } else { "nothing" }
@@ -61,7 +64,7 @@ fn the_readme_lists_the_contracts_endpoints_and_is_short() {
     let rows = section.lines().filter(|line| line.starts_with("| "));
     let mut listed: Vec<_> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
 
-    let beside = ["Service", "Clock"];
+    let beside = ["Service", "Clock", "Providers"];
     let given = operations()
         .filter(|(_, _, operation)| !beside.contains(&operation["tags"][0].as_str().unwrap()));
     let given: Vec<_> = given.map(|(method, path, _)| format!("{method} {path}")).collect();
@@ -105,7 +108,7 @@ fn the_bounds_of_a_request_are_the_same_in_the_guide_and_in_the_document() {
     assert_eq!(limit["schema"]["maximum"], PageLimit::MAX.get());
     let default = format!("Default: `{}`.", PageLimit::default().get());
     assert!(text(&limit["description"]).ends_with(&default), "{limit}");
-    for schema in ["PlanPage", "SubscriptionPage", "PaymentPage", "UserPage"] {
+    for schema in ["PlanPage", "SubscriptionPage", "PaymentPage", "UserPage", "ProviderEventPage"] {
         let data = &DOCUMENT["components"]["schemas"][schema]["properties"]["data"];
         assert_eq!(data["maxItems"], PageLimit::MAX.get(), "{schema}");
     }

@@ -18,11 +18,13 @@ use subscription_core::{
     SeededRandomness, Store, Subscription, SubscriptionService, Timestamp,
 };
 use subscription_http::{
-    Advanced, Api, PaymentReports, RateLimits, SelfService, Timeouts, TurnedClock,
+    Advanced, Api, PaymentReports, ProviderMetrics, ProviderSignal, RateLimits, SelfService,
+    Timeouts, TurnedClock,
 };
 use test_support::logs;
 use test_support::service_world::of;
 
+use super::providers::providers_of;
 use crate::auth::world::{AuthWorld, secret};
 
 /// The client of a browser: it may authenticate and read plans, and its id is no secret.
@@ -108,6 +110,11 @@ impl HttpWorld {
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
             .turned_clock(WorldClock(auth.clock.clone()))
+            .providers(
+                providers_of(billing.service()),
+                &ProviderSignal::default(),
+                &ProviderMetrics::default(),
+            )
             .build();
         let mut world = Self { api, auth, server: String::new(), billing };
         world.client(WEB, ClientKind::Public, Scope::is_public).await;

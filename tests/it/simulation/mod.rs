@@ -7,6 +7,7 @@
 
 mod accounts;
 mod billing;
+mod providers;
 mod regressions;
 
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ async fn in_memory() -> Arc<dyn Store> {
 
 #[tokio::test]
 async fn random_lives_keep_every_invariant() {
-    random_lives(in_memory, 12, 1_000).await;
+    random_lives(in_memory, 6, 1_000).await;
 }
 
 /// A simulation that never gets into trouble would keep every invariant as well.

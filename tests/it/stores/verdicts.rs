@@ -98,6 +98,13 @@ const TABLE: &[(Fault, &[&str])] = &[
     ),
     (KeepsPeriodsOfCanceledPayments, &["a_period_is_free_once_its_payment_is_canceled"]),
     (
+        TakesMirroredPaymentsForItsOwn,
+        &[
+            "a_mirrored_payment_is_never_due_and_claims_no_period",
+            "every_field_of_a_payment_reads_back",
+        ],
+    ),
+    (
         ListsTheDueTooLate,
         &[
             "subscriptions_that_are_due_are_listed_the_longest_due_first",

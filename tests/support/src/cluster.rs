@@ -222,22 +222,22 @@ fn children(pid: &str) -> Vec<String> {
 }
 
 /// A server that tests share which leave it as it is: that of `DATABASE_URL`, or one of our own, which
-/// starts when it is first needed.
+/// starts when it is first needed. Nobody kills it, so it does not flush.
+#[derive(Default)]
 pub struct Shared {
-    durable: bool,
     url: OnceLock<Result<String, String>>,
     ours: Mutex<Option<Cluster>>,
 }
 
 impl Shared {
-    pub const fn new(durable: bool) -> Self {
-        Self { durable, url: OnceLock::new(), ours: Mutex::new(None) }
+    pub const fn new() -> Self {
+        Self { url: OnceLock::new(), ours: Mutex::new(None) }
     }
 
     pub fn url(&self) -> &str {
         let url = self.url.get_or_init(|| match std::env::var("DATABASE_URL") {
             Ok(url) => Ok(url),
-            Err(_) => Ok(self.ours().insert(Cluster::start(self.durable)?).url()),
+            Err(_) => Ok(self.ours().insert(Cluster::start(false)?).url()),
         });
         url.as_deref().unwrap_or_else(|missing| panic!("{missing}"))
     }

@@ -12,6 +12,7 @@
 
 pub mod billing;
 pub mod cluster;
+pub mod fake_provider;
 pub mod http2_frames;
 pub mod logs;
 pub mod million;

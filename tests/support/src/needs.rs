@@ -24,14 +24,22 @@ pub fn decide(variable: &str, missing: Option<String>) -> Option<String> {
     }
 }
 
-/// Runs groups of tests, each with the reason why it is ignored, if there is one; cleans up with `stop`.
-pub fn run<const N: usize>(groups: [(Option<String>, Vec<Vec<Trial>>); N], stop: fn()) -> ! {
+/// Runs groups of tests in their order, each with the reason why it is ignored, if there is one; cleans up with
+/// `stop`. So many run at once as there are cores, and `more`.
+pub fn run<const N: usize>(
+    groups: [(Option<String>, Vec<Vec<Trial>>); N],
+    more: usize,
+    stop: fn(),
+) -> ! {
     let (mut ignored, mut trials) = (Ignored::default(), Vec::new());
     for (reason, group) in groups {
         let group = group.into_iter().flatten();
         trials.extend(group.map(|trial| ignored.for_reason(reason.as_deref(), trial)));
     }
-    let done = libtest_mimic::run(&Arguments::from_args(), trials);
+    let mut arguments = Arguments::from_args();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.test_threads.get_or_insert(cores + more);
+    let done = libtest_mimic::run(&arguments, trials);
     stop();
     ignored.exit(&done)
 }

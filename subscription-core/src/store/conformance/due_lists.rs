@@ -6,7 +6,9 @@ use super::records::{asked_payment, at, at_version, due_subscription, payment, s
 use super::steps::{limit, put, remove};
 use super::walk::assert_list;
 use crate::payments::{Payment, PaymentKind, PaymentStatus};
-use crate::store::{DuePayments, DueSubscriptions, Query, Record, Store, StoreExt as _};
+use crate::store::{
+    DuePayments, DueSubscriptions, Query, Record, Store, StoreExt as _, UniqueValue,
+};
 use crate::subscriptions::Subscription;
 use crate::values::clock::Timestamp;
 
@@ -121,6 +123,44 @@ pub async fn a_changed_record_is_due_when_it_is_now(store: Arc<dyn Store>) {
     assert_due(&store, at(100), &[]).await;
     assert_to_do(&store, PaymentStatus::Failed, at(100), &[]).await;
     assert_to_do(&store, PaymentStatus::Succeeded, at(100), &[]).await;
+}
+
+/// A provider may have several payments for one period, beside one that is collected here.
+pub async fn a_mirrored_payment_is_never_due_and_claims_no_period(store: Arc<dyn Store>) {
+    let mirrored = |n: u64, status: PaymentStatus| {
+        let mut paid = asked_payment(n, PaymentKind::Renewal, 10);
+        paid.asked.as_mut().unwrap().mirrored = true;
+        Payment { status, ..paid }
+    };
+    let theirs = || PaymentStatus::all().zip((0_u64..).step_by(10));
+    for (status, n) in theirs() {
+        put(&store, [mirrored(n, status), mirrored(n + 1, status)]).await;
+    }
+    let period = UniqueValue::PaymentPeriod(subscription(0).id, at(10));
+    let own = asked_payment(1_000, PaymentKind::Renewal, 10);
+
+    assert_eq!(store.find(period).await.unwrap(), None);
+    put(&store, [own.clone()]).await;
+
+    assert_eq!(store.find(period).await.unwrap(), Some(own.clone().into()));
+    // Another status makes none of them due.
+    for ((_, n), status) in
+        theirs().zip(PaymentStatus::all().skip(1).chain([PaymentStatus::Pending]))
+    {
+        put(&store, [at_version(mirrored(n, status), 2)]).await;
+    }
+    for status in PaymentStatus::all() {
+        let due = [own.clone()];
+        let due = if status == PaymentStatus::Pending { &due[..] } else { &[] };
+        assert_to_do(&store, status, Timestamp::MAX, due).await;
+    }
+
+    // A payment that a provider takes over gives its period up, and is no longer due.
+    put(&store, [at_version(mirrored(1_000, PaymentStatus::Pending), 2)]).await;
+
+    assert_eq!(store.find(period).await.unwrap(), None);
+    assert_to_do(&store, PaymentStatus::Pending, Timestamp::MAX, &[]).await;
+    put(&store, [asked_payment(1_001, PaymentKind::Initial, 10)]).await;
 }
 
 /// While what was seen is written for a later moment, and others become due before and after the position.

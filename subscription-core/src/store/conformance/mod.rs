@@ -161,6 +161,7 @@ macro_rules! store_conformance {
                 subscriptions_that_are_due_are_listed_the_longest_due_first,
                 payments_that_are_due_are_listed_by_status_the_longest_due_first,
                 a_changed_record_is_due_when_it_is_now,
+                a_mirrored_payment_is_never_due_and_claims_no_period,
                 a_walk_along_what_is_due_misses_nothing_that_waits,
             }
             user_lists on "current_thread" {

@@ -126,7 +126,11 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
         (asked.period_end, asked.next_attempt_at) = (None, None);
         (asked.attempt, asked.retries, asked.cycle) = (7, 15, BillingCycle::ONE_TIME);
     }
-    let records = full.chain([bare, endless]).map(Record::from).collect();
+    let mut mirrored = asked_payment(102, PaymentKind::Renewal, 1);
+    if let Some(asked) = &mut mirrored.asked {
+        asked.mirrored = true;
+    }
+    let records = full.chain([bare, endless, mirrored]).map(Record::from).collect();
 
     assert_reads_back(&store, records).await;
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
 
-use super::ById;
 use super::index::page;
+use super::{ById, free};
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::store::query::{Page, PageLimit, Position, SortKey};
 use crate::store::user_query::{EmailKey, UserFilter};
@@ -89,8 +89,10 @@ impl UserTable {
 
     pub(super) fn delete(&mut self, id: UserId) {
         let Some(user) = self.records.remove(&id) else { return };
-        self.by_identity.remove(&user.identity);
-        self.by_email_key.remove(user.email.key());
+        free(&mut self.by_identity, &user.identity, id);
+        if self.by_email_key.get(user.email.key()) == Some(&id) {
+            self.by_email_key.remove(user.email.key());
+        }
         self.open.remove(&id);
         self.closing.remove(&id);
     }

@@ -13,8 +13,9 @@ mod payments;
 mod plans;
 mod subscriptions;
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
@@ -231,10 +232,6 @@ impl Tables {
         for delete in changes.deletes {
             self.remove(&delete.key);
         }
-        // A value may pass from one to another of them.
-        if changes.writes.len() > 1 {
-            changes.writes.iter().for_each(|write| self.remove(&write.key()));
-        }
         for write in changes.writes {
             match write {
                 Record::Plan(plan) => self.plans.put(plan),
@@ -268,6 +265,18 @@ impl Tables {
             Key::Idempotency(key) => self.idempotency.delete(key),
             Key::Document(key) => self.documents.delete(key),
         }
+    }
+}
+
+/// Frees a unique value of a record, unless another record of the same change set has taken it over.
+fn free<K, Q, V>(values: &mut HashMap<K, V>, value: &Q, holder: V)
+where
+    K: Borrow<Q> + Eq + Hash,
+    Q: Eq + Hash + ?Sized,
+    V: PartialEq + Copy,
+{
+    if values.get(value) == Some(&holder) {
+        values.remove(value);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ById;
 use super::index::{Lists, Place, after, due, page, walk};
+use super::{ById, free};
 use crate::payments::Payment;
 use crate::store::due::DuePayments;
 use crate::store::query::{Page, PaymentQuery};
@@ -72,10 +72,10 @@ impl PaymentTable {
             self.due.remove(list, place);
         }
         if let Some(start) = payment.claimed_period() {
-            self.by_period.remove(&(payment.subscription_id, start));
+            free(&mut self.by_period, &(payment.subscription_id, start), id);
         }
-        if let Some(id) = &payment.external_payment_id {
-            self.by_external_id.remove(id);
+        if let Some(external_id) = &payment.external_payment_id {
+            free(&mut self.by_external_id, external_id, id);
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ById;
 use super::index::{Lists, after, page, walk};
+use super::{ById, free};
 use crate::plans::Plan;
 use crate::store::query::{Page, PlanOrder, PlanQuery, SortKey};
 use crate::values::id::PlanId;
@@ -45,7 +45,7 @@ impl PlanTable {
         for order in PlanOrder::ALL {
             self.by_order.remove(order as u128, (order.key(&plan), id.uuid().as_u128()));
         }
-        self.by_slug.remove(&plan.slug);
+        free(&mut self.by_slug, &plan.slug, id);
     }
 
     pub(super) fn page(&self, query: &PlanQuery) -> Page<Arc<Plan>> {

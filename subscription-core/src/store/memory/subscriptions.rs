@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ById;
 use super::access::{ClassChanges, Listed};
 use super::index::{Filter, Lists, Place, SortValue, after, due, page, walk};
+use super::{ById, free};
 use crate::store::access_class::{AccessClass, classes};
 use crate::store::due::DueSubscriptions;
 use crate::store::query::{Direction, Page, SortKey};
@@ -156,10 +156,10 @@ impl SubscriptionTable {
         let old = self.records.remove(&id)?;
         self.changes.replace(Some(&old), None);
         if let Some(id) = &old.record.external_subscription_id {
-            self.by_external_id.remove(id);
+            free(&mut self.by_external_id, id, old.record.id);
         }
         if let Some(key) = &old.record.live_key {
-            self.by_live_key.remove(key);
+            free(&mut self.by_live_key, &**key, id);
         }
         if let Some(at) = old.record.next_action_at() {
             self.due.remove(ALL, (at.micros(), id.uuid().as_u128()));

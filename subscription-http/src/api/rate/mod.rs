@@ -20,6 +20,12 @@ use crate::api::error::Refusal;
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
+/// The least time that a sender of too many webhooks is asked to wait: providers do not retry sooner.
+const WEBHOOK_WAIT: Duration = Duration::from_secs(5);
+
+/// The observations at payment providers that a process makes for callers in a second; the core counts them.
+const PROVIDER_SYNCS_PER_SECOND: u32 = 5;
+
 /// The longest window.
 const WINDOW_MAX: Duration = Duration::from_hours(24 * 366);
 
@@ -73,6 +79,8 @@ pub struct RateLimits {
     pub client: Option<Quota>,
     /// All requests of an address.
     pub address: Option<Quota>,
+    /// Webhooks of payment providers from an address.
+    pub webhook: Option<Quota>,
 }
 
 subscription_core::with_fields! {
@@ -83,6 +91,7 @@ subscription_core::with_fields! {
         with_failed_clients(impl Into<Option<Quota>>) => failed_clients,
         with_client(impl Into<Option<Quota>>) => client,
         with_address(impl Into<Option<Quota>>) => address,
+        with_webhook(impl Into<Option<Quota>>) => webhook,
     }
 }
 
@@ -95,11 +104,12 @@ impl RateLimits {
         failed_clients: None,
         client: None,
         address: None,
+        webhook: None,
     };
 
     /// Sign-ins and sign-ups 30 in 5 minutes per address, refreshes 150 in 5 minutes per address and
     /// 10 a minute per session, unknown client ids 20 in 5 minutes per address, and all requests 10,000 in
-    /// 10 seconds per confidential client and per address.
+    /// 10 seconds per confidential client and per address; webhooks 500 in 5 seconds per address.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -110,6 +120,7 @@ impl RateLimits {
             failed_clients: Some(Quota::new(20, FIVE_MINUTES)),
             client: Some(GENEROUS),
             address: Some(GENEROUS),
+            webhook: Some(Quota::new(500, Duration::from_secs(5))),
         }
     }
 }
@@ -129,6 +140,12 @@ impl RateStatus {
     pub(crate) const fn waiting(most: u32) -> Self {
         let wait = Duration::from_secs(1);
         Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
+    }
+
+    /// Too many observations at payment providers were asked for.
+    pub(crate) const fn provider_syncs(wait: Duration) -> Self {
+        let quota = Quota::new(PROVIDER_SYNCS_PER_SECOND, Duration::from_secs(1));
+        Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }
     }
 
     /// Whole seconds until the next request is allowed.
@@ -160,6 +177,7 @@ impl RateStatus {
 pub(crate) enum RouteLimit {
     SignIn,
     Refresh,
+    Webhook,
 }
 
 /// One limit: its name, its rule, and a bucket for each key.
@@ -204,6 +222,7 @@ pub(crate) struct Limiters {
     failed_clients: Option<Limit<IpAddr>>,
     client: Option<Limit<Slug>>,
     address: Option<Limit<IpAddr>>,
+    webhook: Option<Limit<IpAddr>>,
 }
 
 impl Limiters {
@@ -225,6 +244,7 @@ impl Limiters {
             failed_clients: Limit::new("client-id", limits.failed_clients, time),
             client: Limit::new("client", limits.client, time),
             address: Limit::new("address", limits.address, time),
+            webhook: Limit::new("webhook", limits.webhook, time),
         }
     }
 
@@ -264,6 +284,10 @@ impl Limiters {
         let limit = match limit {
             Some(RouteLimit::SignIn) => &self.sign_in,
             Some(RouteLimit::Refresh) => &self.refresh,
+            Some(RouteLimit::Webhook) => {
+                let taken = take(self.webhook.as_ref(), ip.map(network));
+                return taken.map_err(|refused| refused.for_at_least(WEBHOOK_WAIT));
+            }
             None => return Ok(None),
         };
         take(limit.as_ref(), ip.map(network))
@@ -284,6 +308,15 @@ impl Limiters {
     pub(crate) fn refreshed(&self, session: SessionId) {
         // Concurrent refreshes were all allowed, so that the bucket may be empty.
         take(self.refresh_session.as_ref(), Some(session)).ok();
+    }
+}
+
+impl Refusal {
+    /// The same refusal by a rate limit, with at least this wait.
+    fn for_at_least(self, least: Duration) -> Self {
+        let Self::RateLimited(status) = self else { return self };
+        let wait = Some(status.wait.unwrap_or_default().max(least));
+        Self::RateLimited(RateStatus { wait, ..status })
     }
 }
 

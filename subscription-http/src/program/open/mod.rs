@@ -15,6 +15,7 @@ use subscription_core::auth::{
 };
 use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
+use subscription_core::providers::Providers;
 use subscription_http::Server;
 use tokio::net::TcpListener;
 
@@ -22,6 +23,7 @@ pub(crate) use self::store::Opened;
 use super::Failure;
 use super::clients::Configured;
 use super::keys::{Keys, NewKeys};
+use super::providers;
 use super::settings::{DATABASE_MISSING, Database, Listen, Mode, Settings, Users};
 
 const IDENTITY_MISSING: &str = "an identity provider: --identity-issuer, --identity-audience and --identity-keys-url (or \
@@ -34,6 +36,7 @@ const CLIENTS_MISSING: &str = "clients: [[clients]] in the settings file, or sub
 pub(crate) struct Ready {
     pub(crate) opened: Opened,
     pub(crate) billing: Billing,
+    pub(crate) providers: Option<Providers>,
     pub(crate) auth: Authentication,
     pub(crate) keys: Keys,
     pub(crate) listener: TcpListener,
@@ -45,6 +48,7 @@ impl Ready {
         if settings.mode == Mode::Development {
             check_development(settings)?;
         }
+        let providers = settings.provider_settings()?;
         let verifier = identity::verifier(settings)?;
         let clients = Configured::new(settings)?;
         let key_file = KeyFile::find(settings)?;
@@ -69,9 +73,17 @@ impl Ready {
         let listener = listen(settings.listen)?;
         let metrics_listener = settings.metrics_listen.map(listen).transpose()?;
         let opened = Opened::new(settings, true).await?;
-        match Self::over(settings, &opened, verifier, key_file, clients).await {
+        let over = Self::over(settings, &opened, verifier, key_file, clients);
+        let over = match over.await {
             Ok((billing, auth, keys)) => {
-                Ok(Self { opened, billing, auth, keys, listener, metrics_listener })
+                let providers = providers::open(providers, billing.service()).await;
+                providers.map(|providers| (billing, auth, keys, providers))
+            }
+            Err(failure) => Err(failure),
+        };
+        match over {
+            Ok((billing, auth, keys, providers)) => {
+                Ok(Self { opened, billing, providers, auth, keys, listener, metrics_listener })
             }
             Err(failure) => {
                 opened.close().await;
@@ -92,21 +104,26 @@ impl Ready {
             return Err(production_needs(&[CLIENTS_MISSING]));
         }
         let keys = key_file.into_keys()?;
-        let mut service = SubscriptionService::builder(Arc::clone(&opened.store))
-            .clock(opened.clock())
-            .pause(|span| Box::pin(tokio::time::sleep(span)));
-        if let Some(per) = settings.one_live_per {
-            service = service.one_live_per(per);
-        }
-        let service = match settings.users {
-            Users::Accounts => service.check_users().build(),
-            Users::Any => service.build(),
-        };
-        let billing = Billing::new(service, settings.billing.clone());
+        let billing = service(settings, opened);
         let auth = authenticate(settings, billing.service(), verifier, &keys)?;
         clients.store(&auth).await?;
         Ok((billing, auth, keys))
     }
+}
+
+/// The service over an open store, with its billing.
+pub(crate) fn service(settings: &Settings, opened: &Opened) -> Billing {
+    let mut service = SubscriptionService::builder(Arc::clone(&opened.store))
+        .clock(opened.clock())
+        .pause(|span| Box::pin(tokio::time::sleep(span)));
+    if let Some(per) = settings.one_live_per {
+        service = service.one_live_per(per);
+    }
+    let service = match settings.users {
+        Users::Accounts => service.check_users().build(),
+        Users::Any => service.build(),
+    };
+    Billing::new(service, settings.billing.clone())
 }
 
 /// The settings that production mode needs and that are missing, as far as this is known before the

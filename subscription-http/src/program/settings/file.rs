@@ -1,5 +1,5 @@
-//! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]`, `[billing]` and
-//! `[limits]`.
+//! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]`, `[billing]`,
+//! `[providers]` and `[limits]`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use subscription_http::{Quota, RateLimits};
 
+use super::providers::PROVIDER_KEYS;
 use super::values::Limit;
 use super::{Settings, unknown_names};
 use crate::program::Failure;
@@ -58,7 +59,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
 /// A key of `[limits]`, its help text, and its field.
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
-pub(super) const LIMITS: [LimitKey; 6] = [
+pub(super) const LIMITS: [LimitKey; 7] = [
     ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
     ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
     ("refresh_session", "token refreshes of one session", |limits| &mut limits.refresh_session),
@@ -67,6 +68,7 @@ pub(super) const LIMITS: [LimitKey; 6] = [
     }),
     ("client", "all calls of one confidential client", |limits| &mut limits.client),
     ("address", "all calls from one address", |limits| &mut limits.address),
+    ("webhook", "webhooks of payment providers from one address", |limits| &mut limits.webhook),
 ];
 
 /// The end of `--help`: the settings that have no flag.
@@ -81,6 +83,10 @@ pub(crate) fn help() -> String {
     text +=
         "  [billing]             subscriptions to plans with a currency, which the server bills\n";
     for (key, help) in BILLING_KEYS {
+        writeln!(text, "    {key:<19} {help}").ok();
+    }
+    text += "  [providers.NAME]      an account at a payment provider, whose subscriptions are followed here\n";
+    for (key, help) in PROVIDER_KEYS {
         writeln!(text, "    {key:<19} {help}").ok();
     }
     text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \
@@ -98,8 +104,8 @@ pub(super) fn read(path: &Path) -> Result<Settings, Failure> {
         .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
     let failure = |error: toml::de::Error| {
         let mut message = error.to_string();
-        // The message quotes a line, which may be that of the database with its password.
-        if message.contains('@') {
+        // The message quotes a line, which may hold the database's password, or a secret of a provider.
+        if message.contains('@') || text.contains("providers") {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             message = format!("line {}: {}", before.matches('\n').count() + 1, error.message());
         }

@@ -5,6 +5,7 @@
 //! its key in the file. The file is read first; flags and variables then overwrite what it says.
 
 mod file;
+mod providers;
 pub(crate) mod unknown_names;
 mod values;
 
@@ -19,6 +20,7 @@ use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
 use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::{ConfiguredClient, help};
+pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::values::{ClockKind, Database, KeepEvents, Listen, Mode, Users};
 use self::values::{Connections, DatabaseConnections, Level, Limit};
 use super::Failure;
@@ -35,7 +37,8 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 #[command(next_help_heading = "General options")]
 #[serde(default)]
 pub(crate) struct Settings {
-    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing] and [limits].
+    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing], [providers] and
+    /// [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -160,6 +163,10 @@ pub(crate) struct Settings {
     #[arg(skip)]
     pub(crate) billing: Policy,
 
+    /// The table `[providers]`, not yet checked: see [`Settings::provider_settings`].
+    #[arg(skip)]
+    providers: Option<toml::Value>,
+
     #[arg(skip)]
     limits: BTreeMap<String, Limit>,
 }
@@ -170,6 +177,7 @@ impl Settings {
         let file = matches.get_one::<PathBuf>("config").map(|path| file::read(path));
         let mut settings = file.transpose()?.unwrap_or_default();
         settings.update_from_arg_matches(matches)?;
+        unknown_names::check_provider_variables(&settings.provider_variables())?;
         settings.check_clock()?;
         match settings.database {
             Some(_) => settings.database().map(|_| settings),

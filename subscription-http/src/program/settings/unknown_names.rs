@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Settings;
 use super::file::{BILLING_KEYS, CLIENT_KEYS, LIMITS};
+use super::providers::{PROVIDER_KEYS, VARIABLE_PREFIX};
 use crate::program::Failure;
 
 /// Refuses environment variables with our prefix that no setting has; `…_TEST_…` are for our tests.
@@ -14,15 +15,30 @@ pub(crate) fn check_environment() -> Result<(), Failure> {
     let command = Settings::augment_args(Command::new(""));
     let known: Vec<_> =
         command.get_arguments().filter_map(|flag| flag.get_env()?.to_str()).collect();
+    refuse_unknown(&known, |name| {
+        // The variables of providers depend on the settings file, which is read later.
+        name.starts_with("SUBSCRIPTION_")
+            && !name.starts_with("SUBSCRIPTION_TEST_")
+            && !name.starts_with(VARIABLE_PREFIX)
+    })
+}
+
+/// Refuses environment variables of providers that the settings file does not have.
+pub(super) fn check_provider_variables(known: &[String]) -> Result<(), Failure> {
+    let known: Vec<_> = known.iter().map(String::as_str).collect();
+    refuse_unknown(&known, |name| name.starts_with(VARIABLE_PREFIX))
+}
+
+/// Refuses those of our environment variables that are not known.
+fn refuse_unknown(known: &[&str], is_ours: impl Fn(&str) -> bool) -> Result<(), Failure> {
     let mut unknown: Vec<_> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
         .filter(|(name, value)| {
-            name.starts_with("SUBSCRIPTION_")
-                && !name.starts_with("SUBSCRIPTION_TEST_")
+            is_ours(name)
                 && !known.contains(&name.as_str())
                 && !is_set_by_kubernetes(name, &value.to_string_lossy())
         })
-        .map(|(name, _)| match nearest(&name, &known) {
+        .map(|(name, _)| match nearest(&name, known) {
             Some(similar) => format!("{name}: did you mean {similar}?"),
             None => name,
         })
@@ -56,10 +72,11 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let file = DeTable::parse(text)?;
     let command = Settings::augment_args(Command::new(""));
     let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
-    let tables = ["clients", "checkout_hosts", "billing", "limits"];
+    let tables = ["clients", "checkout_hosts", "billing", "providers", "limits"];
     let keys: Vec<_> = flags.filter(|id| *id != "config").chain(tables).collect();
     let (clients, limits) = (CLIENT_KEYS.map(|(key, _)| key), LIMITS.map(|(key, ..)| key));
     let billing = BILLING_KEYS.map(|(key, _)| key);
+    let provider = PROVIDER_KEYS.map(|(key, _)| key);
     let mut found = Vec::new();
     let mut check = |table: &DeTable<'_>, known: &[&str], place: &str| {
         for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
@@ -85,6 +102,15 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
             }
             // Another type is refused when its value is read.
             _ => {}
+        }
+    }
+    if let Some(DeValue::Table(providers)) =
+        file.get_ref().get("providers").map(toml::Spanned::get_ref)
+    {
+        for (name, table) in providers {
+            if let Some(table) = table.get_ref().as_table() {
+                check(table, &provider, &format!(" in [providers.{}]", name.get_ref()));
+            }
         }
     }
     found.sort();

@@ -263,6 +263,15 @@ impl FaultyStore {
                 changes.writes.reverse();
                 changes.writes.retain(|write| named.insert(write.key()));
             }
+            Some(Fault::TakesMirroredPaymentsForItsOwn) => {
+                for write in &mut changes.writes {
+                    if let Record::Payment(payment) = write {
+                        let mut own = Payment::clone(payment);
+                        own.asked.iter_mut().for_each(|asked| asked.mirrored = false);
+                        *write = own.into();
+                    }
+                }
+            }
             Some(Fault::DropsEvents) => changes.events.clear(),
             Some(Fault::ForgetsAllEvents) => {
                 changes.forget_events = changes.forget_events.map(|_| u64::MAX);

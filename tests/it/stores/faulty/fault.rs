@@ -27,6 +27,7 @@ pub(in crate::stores) enum Fault {
     JudgesAllSetsByTheFirstState,
     TakesTheLastOfTwoWrites,
     KeepsPeriodsOfCanceledPayments,
+    TakesMirroredPaymentsForItsOwn,
 
     // Faults of writes.
     AppliesTheFirstHalfOfRefusedSets,

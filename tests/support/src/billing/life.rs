@@ -142,6 +142,7 @@ impl Life {
                 retries: 0,
                 value: ask.value,
                 cycle: ask.cycle,
+                mirrored: false,
             })),
         }
     }

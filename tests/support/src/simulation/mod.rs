@@ -19,6 +19,7 @@ pub mod feed;
 pub mod invariants;
 pub mod model;
 pub mod operation;
+pub mod providers;
 pub mod snapshot;
 pub mod world;
 

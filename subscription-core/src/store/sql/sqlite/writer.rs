@@ -1,4 +1,9 @@
 //! The writer task: change sets that wait for it share a transaction, and so a flush of the disk.
+//!
+//! Many sets of one caller are a batch. Its transaction ends early if other callers wait, so that a request waits
+//! for a few sets of the billing clock and not for all of them.
+
+use std::collections::VecDeque;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -9,14 +14,17 @@ use super::super::access;
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, outages, unavailable};
 use super::super::page::Statement;
-use super::commit;
 use super::file::HeldFile;
 use super::traces::Traces;
-use crate::store::{ChangeSet, StoreError};
+use super::{commit, commit_renewal};
+use crate::store::{ChangeSet, Source, StoreError};
 use crate::values::clock::Timestamp;
 
 /// The largest number of jobs in one transaction.
 const GROUP_MAX: usize = 256;
+
+/// The sets of a batch that a transaction has room for, however many callers wait.
+const BATCH_MIN: usize = 4;
 
 /// The queue of the writer task.
 #[derive(Debug)]
@@ -24,7 +32,8 @@ pub(super) struct Writer(mpsc::Sender<Job>);
 
 #[derive(Debug)]
 enum Job {
-    Commit(Vec<ChangeSet>, oneshot::Sender<Vec<Result<(), StoreError>>>),
+    Commit(Box<ChangeSet>, oneshot::Sender<Result<(), StoreError>>),
+    CommitEach(Batch),
     MoveDue(Timestamp, oneshot::Sender<Result<(), StoreError>>),
     Lend(oneshot::Sender<Loan>),
     Close(oneshot::Sender<()>),
@@ -45,6 +54,23 @@ impl Loan {
     }
 }
 
+/// Change sets of one caller, those that are still to be committed and the outcomes of the others.
+#[derive(Debug)]
+struct Batch {
+    sets: std::vec::IntoIter<ChangeSet>,
+    /// The number of sets in all.
+    count: usize,
+    outcomes: Vec<Result<(), StoreError>>,
+    to: oneshot::Sender<Vec<Result<(), StoreError>>>,
+}
+
+impl Batch {
+    /// Sends the outcomes to the caller, who may have been cancelled.
+    fn answer(self) {
+        self.to.send(self.outcomes).ok();
+    }
+}
+
 impl Writer {
     /// Starts the writer, which holds the file for as long as it runs.
     pub(super) fn start(
@@ -58,14 +84,15 @@ impl Writer {
     }
 
     pub(super) async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        let outcomes = self.ask(|answer| Job::Commit(vec![changes], answer)).await?;
-        outcomes.into_iter().collect()
+        self.ask(|answer| Job::Commit(Box::new(changes), answer)).await?
     }
 
-    /// Commits each set alone, all of them in one transaction.
+    /// Commits each set alone, many of them in one transaction.
     pub(super) async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let count = sets.len();
-        match self.ask(|answer| Job::Commit(sets, answer)).await {
+        let batch =
+            |to| Batch { sets: sets.into_iter(), count, outcomes: Vec::with_capacity(count), to };
+        match self.ask(|answer| Job::CommitEach(batch(answer))).await {
             Ok(outcomes) => outcomes,
             Err(error) => outages(error).take(count).collect(),
         }
@@ -99,15 +126,16 @@ async fn run(
     held: HeldFile,
 ) {
     let mut connection = Some(connection);
-    let mut group = Vec::new();
+    let (mut group, mut closing) = (Vec::new(), Vec::new());
+    let mut batches = VecDeque::new();
     let mut traces = Traces::new();
-    while next(&mut jobs, &mut group, &traces).await {
-        let mut closing = Vec::new();
+    while next(&mut jobs, &mut group, !batches.is_empty(), &traces).await {
         let mut lending = Vec::new();
         let mut work = Vec::new();
         for job in group.drain(..) {
             match job {
                 Job::Commit(..) | Job::MoveDue(..) => work.push(job),
+                Job::CommitEach(batch) => batches.push_back(batch),
                 Job::Lend(to) => lending.push(to),
                 Job::Close(done) => closing.push(done),
             }
@@ -115,15 +143,24 @@ async fn run(
         if connection.is_none() {
             connection = options.connect().await.ok();
         }
+        let batch = batches.pop_front();
+        let has_work = !work.is_empty() || batch.is_some();
         let sound = match &mut connection {
-            Some(_) if !work.is_empty() && !held.is_in_place() => {
+            Some(_) if has_work && !held.is_in_place() => {
                 tracing::error!("the database file was removed or replaced while it was open");
-                refuse(work, "the file was removed or replaced");
+                refuse(work, batch, "the file was removed or replaced");
                 true
             }
-            Some(open) => serve(open, work, &mut traces).await,
+            Some(open) if has_work => {
+                let (sound, unfinished) = serve(open, work, batch, &jobs, &mut traces).await;
+                if let Some(batch) = unfinished {
+                    batches.push_front(batch);
+                }
+                sound
+            }
+            Some(_) => true,
             None => {
-                refuse(work, "the file cannot be opened");
+                refuse(work, batch, "the file cannot be opened");
                 true
             }
         };
@@ -137,7 +174,7 @@ async fn run(
             // The log may hold the records of a refused import.
             traces.in_log();
         }
-        if !closing.is_empty() {
+        if !closing.is_empty() && batches.is_empty() {
             jobs.close();
             if let Some(mut open) = connection.take() {
                 traces.erase_all(&mut open).await;
@@ -156,8 +193,22 @@ async fn run(
     }
 }
 
-/// Waits for the next jobs, or until deleted rows are to be erased; false once the queue is closed.
-async fn next(jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>, traces: &Traces) -> bool {
+/// Waits for the next jobs, unless a batch is under way, or until deleted rows are to be erased; false once the
+/// queue is closed.
+async fn next(
+    jobs: &mut mpsc::Receiver<Job>,
+    group: &mut Vec<Job>,
+    is_busy: bool,
+    traces: &Traces,
+) -> bool {
+    if is_busy {
+        while group.len() < GROUP_MAX
+            && let Ok(job) = jobs.try_recv()
+        {
+            group.push(job);
+        }
+        return true;
+    }
     let received = jobs.recv_many(group, GROUP_MAX);
     match traces.due() {
         Some(due) => timeout_at(due, received).await.map_or(true, |count| count > 0),
@@ -182,85 +233,113 @@ async fn lend(
     }
 }
 
-fn refuse(work: Vec<Job>, why: &'static str) {
-    for job in work {
-        answer(job, &mut outages(why));
+fn refuse(work: Vec<Job>, batch: Option<Batch>, why: impl Into<Source>) {
+    let mut outcomes = outages(why);
+    for (job, outcome) in work.into_iter().zip(outcomes.by_ref()) {
+        answer(job, outcome);
+    }
+    if let Some(mut batch) = batch {
+        // Those of its sets that were committed before stay.
+        let refused = batch.count - batch.outcomes.len();
+        batch.outcomes.extend(outcomes.take(refused));
+        batch.answer();
     }
 }
 
-/// Sends a job the next of the outcomes, one for each of its change sets.
-fn answer(job: Job, outcomes: &mut impl Iterator<Item = Result<(), StoreError>>) {
+/// Sends a job its outcome; the caller may have been cancelled.
+fn answer(job: Job, outcome: Result<(), StoreError>) {
     match job {
-        // The caller may have been cancelled.
-        Job::Commit(sets, to) => drop(to.send(outcomes.take(sets.len()).collect())),
-        Job::MoveDue(_, to) => drop(outcomes.next().map(|outcome| to.send(outcome))),
-        // These have no outcome.
-        Job::Lend(_) => {}
-        Job::Close(to) => drop(to.send(())),
+        Job::Commit(_, to) | Job::MoveDue(_, to) => drop(to.send(outcome)),
+        // These have another outcome.
+        Job::CommitEach(_) | Job::Lend(_) | Job::Close(_) => {}
     }
 }
 
-/// Runs one group of jobs and sends each its outcome. False if the connection cannot be used any more.
-async fn serve(connection: &mut SqliteConnection, work: Vec<Job>, traces: &mut Traces) -> bool {
-    if work.is_empty() {
-        return true;
-    }
-    let mut outcomes = Vec::with_capacity(work.len());
-    match transact(connection, &work, &mut outcomes).await {
-        Ok(()) => {
-            let mut outcomes = outcomes.into_iter();
-            for job in work {
-                if let Job::Commit(sets, _) = &job {
-                    let taken = sets.iter().zip(outcomes.as_slice()).filter(|(_, it)| it.is_ok());
-                    taken.for_each(|(changes, _)| traces.note(changes));
-                }
-                answer(job, &mut outcomes);
-            }
-            true
-        }
-        Err(error) => {
-            // The whole group is rolled back.
-            let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
-            tracing::error!(%error, "a group of commits could not be written");
-            let mut outcomes = outages(error);
-            for job in work {
-                answer(job, &mut outcomes);
-            }
-            // ROLLBACK fails where SQLite has rolled back by itself.
-            undone.is_ok() || connection.ping().await.is_ok()
-        }
-    }
-}
-
-/// Runs jobs in one transaction. A refused change set does not affect others; an error of the file fails all.
-async fn transact(
+/// Runs one group of jobs and a part of a batch, and sends each its outcome. False if the connection cannot be used
+/// any more. Returns the batch if it is not finished.
+async fn serve(
     connection: &mut SqliteConnection,
-    work: &[Job],
-    outcomes: &mut Vec<Result<(), StoreError>>,
+    work: Vec<Job>,
+    mut batch: Option<Batch>,
+    jobs: &mpsc::Receiver<Job>,
+    traces: &mut Traces,
+) -> (bool, Option<Batch>) {
+    let mut outcomes = Vec::with_capacity(work.len());
+    let committed = batch.as_ref().map_or(0, |batch| batch.outcomes.len());
+    let done = async {
+        step(connection, "BEGIN IMMEDIATE").await?;
+        for job in &work {
+            outcomes.push(run_job(connection, job, traces).await?);
+        }
+        if let Some(batch) = &mut batch {
+            let is_waited_for = || !work.is_empty() || !jobs.is_empty();
+            commit_part(connection, batch, is_waited_for, traces).await?;
+        }
+        step(connection, "COMMIT").await
+    };
+    if let Err(error) = done.await {
+        // The whole group is rolled back.
+        let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
+        tracing::error!(%error, "a group of commits could not be written");
+        if let Some(batch) = &mut batch {
+            batch.outcomes.truncate(committed);
+        }
+        refuse(work, batch, error);
+        // ROLLBACK fails where SQLite has rolled back by itself.
+        return (undone.is_ok() || connection.ping().await.is_ok(), None);
+    }
+    for (job, outcome) in work.into_iter().zip(outcomes) {
+        answer(job, outcome);
+    }
+    match batch {
+        Some(batch) if batch.outcomes.len() == batch.count => {
+            batch.answer();
+            (true, None)
+        }
+        batch => (true, batch),
+    }
+}
+
+/// Runs a job inside a transaction. A refused change set does not affect others; an error of the file is the outer
+/// one, and fails all.
+async fn run_job(
+    connection: &mut SqliteConnection,
+    job: &Job,
+    traces: &mut Traces,
+) -> Result<Result<(), StoreError>, StoreError> {
+    match job {
+        Job::Commit(changes, _) => commit_alone(connection, changes, traces).await,
+        Job::MoveDue(now, _) => move_due(connection, *now).await.map(Ok),
+        Job::CommitEach(_) | Job::Lend(_) | Job::Close(_) => Ok(Ok(())),
+    }
+}
+
+/// Commits the next sets of a batch inside a transaction: all that are left, or few if others wait for its end.
+async fn commit_part(
+    connection: &mut SqliteConnection,
+    batch: &mut Batch,
+    is_waited_for: impl Fn() -> bool,
+    traces: &mut Traces,
 ) -> Result<(), StoreError> {
-    step(connection, "BEGIN IMMEDIATE").await?;
-    for job in work {
-        match job {
-            Job::Commit(sets, _) => {
-                for changes in sets {
-                    outcomes.push(commit_alone(connection, changes).await?);
-                }
-            }
-            Job::MoveDue(now, _) => {
-                move_due(connection, *now).await?;
-                outcomes.push(Ok(()));
-            }
-            Job::Lend(_) | Job::Close(_) => {}
+    for count in 1.. {
+        let Some(changes) = batch.sets.next() else { break };
+        batch.outcomes.push(commit_alone(connection, &changes, traces).await?);
+        if count >= BATCH_MIN && is_waited_for() {
+            break;
         }
     }
-    step(connection, "COMMIT").await
+    Ok(())
 }
 
 /// Commits a change set; one that is refused leaves nothing behind. The error of the file is the outer one.
 async fn commit_alone(
     connection: &mut SqliteConnection,
     changes: &ChangeSet,
+    traces: &mut Traces,
 ) -> Result<Result<(), StoreError>, StoreError> {
+    if commit_renewal::commit(connection, changes).await.map_err(failed)? {
+        return Ok(Ok(()));
+    }
     // A set that is refused at its only write has written nothing.
     let many = changes.writes.len() > 1 || !changes.deletes.is_empty();
     if many {
@@ -275,6 +354,9 @@ async fn commit_alone(
     }
     if many {
         step(connection, "RELEASE one_set").await?;
+    }
+    if outcome.is_ok() {
+        traces.note(changes);
     }
     Ok(outcome)
 }

@@ -1,0 +1,197 @@
+//! The documents of providers: events that came in, links to our records, and the progress of syncs.
+//!
+//! Their bodies hold ids and states, and no personal data.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::object::{ObjectId, ObjectKind, ObjectRef};
+use super::standing::{EventState, Reason, Standing};
+use crate::error::Error;
+use crate::store::{
+    Collection, Document, DocumentId, DocumentKey, Store, StoreError, StoreExt as _,
+};
+use crate::values::clock::Timestamp;
+use crate::values::id::{SubscriptionId, UserId};
+use crate::values::text::Slug;
+use crate::values::version::Version;
+
+pub(super) const EVENTS: Collection = Collection::named("provider_event");
+pub(super) const LINKS: Collection = Collection::named("provider_link");
+pub(super) const PROGRESS: Collection = Collection::named("provider_progress");
+
+/// The namespace of the ids of documents.
+const NAMESPACE: Uuid = Uuid::from_u128(0x5f0c_6f9e_31d4_5b0c_9d57_6a52_0c4e_91b7);
+
+/// The UUID of a key: the same for the same source and parts.
+fn id_of(source: &Slug, parts: &[&str]) -> Uuid {
+    let key = format!("{source} {}", parts.join(" "));
+    Uuid::new_v5(&NAMESPACE, key.as_bytes())
+}
+
+fn document_key(collection: Collection, id: Uuid) -> Result<DocumentKey, Error> {
+    let id: Result<DocumentId, _> = id.to_string().parse();
+    let id = id.map_err(|error| StoreError::Damaged(error.into()))?;
+    Ok(DocumentKey { collection, id })
+}
+
+/// An event of a provider: a webhook, or an object that a sync could not apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProviderEvent {
+    /// The source.
+    pub source: Slug,
+    /// The key by which it is stored once: the provider's id of the event, a hash, or `sync:` and the object.
+    pub key: Box<str>,
+    /// The type that the provider gives it.
+    pub event_type: Option<Box<str>>,
+    /// The object that it names.
+    pub object: Option<ObjectRef>,
+    /// The subscription, invoice or order that the object leads to.
+    pub resolved: Option<ObjectRef>,
+    /// The user whom the checkout was made for.
+    pub user_id: Option<UserId>,
+    /// True if a caller named the user, who then need not be the customer's.
+    #[serde(default)]
+    pub user_decides: bool,
+    /// The customer, once the object was fetched.
+    pub customer: Option<ObjectId>,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// The number of times that its object was fetched for it.
+    pub attempts: u32,
+    /// Its state.
+    pub state: EventState,
+    /// The reason for its state.
+    pub reason: Option<Reason>,
+    /// The place in the payload or the object that cannot be read.
+    pub path: Option<Box<str>>,
+    /// The subscription here that its object belongs to.
+    pub subscription_id: Option<SubscriptionId>,
+}
+
+impl ProviderEvent {
+    pub(super) fn new(source: Slug, key: &str, object: Option<ObjectRef>, now: Timestamp) -> Self {
+        let resolved = object.clone().filter(ObjectRef::is_followed);
+        Self {
+            source,
+            key: key.into(),
+            event_type: None,
+            object,
+            resolved,
+            user_id: None,
+            user_decides: false,
+            customer: None,
+            received_at: now,
+            attempts: 0,
+            state: EventState::Pending,
+            reason: None,
+            path: None,
+            subscription_id: None,
+        }
+    }
+
+    /// The event by which an object is followed that no webhook names.
+    pub(super) fn of_sync(source: Slug, object: ObjectRef, now: Timestamp) -> Self {
+        let key = format!("sync:{}:{}", object.kind, object.id);
+        Self::new(source, &key, Some(object), now)
+    }
+
+    /// Its state and the reason for it.
+    pub const fn standing(&self) -> Standing {
+        Standing { state: self.state, reason: self.reason }
+    }
+
+    pub(super) fn is_of_sync(&self) -> bool {
+        self.key.starts_with("sync:")
+    }
+
+    pub(super) fn document_key(&self) -> Result<DocumentKey, Error> {
+        document_key(EVENTS, id_of(&self.source, &["event", &self.key]))
+    }
+
+    /// The document of the event after the one that was read.
+    pub(super) fn document(
+        &self,
+        before: Version,
+        due_at: Option<Timestamp>,
+    ) -> Result<Document, Error> {
+        Ok(Document {
+            key: self.document_key()?,
+            version: before.next(),
+            owner: self.resolved.as_ref().map(|object| link_uuid(&self.source, object)),
+            label: self.standing().label(),
+            due_at,
+            body: body(self)?,
+        })
+    }
+}
+
+/// The link of an object at a provider to our record. Every observation of the object writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Link {
+    pub(super) source: Slug,
+    pub(super) kind: ObjectKind,
+    pub(super) id: ObjectId,
+    pub(super) customer: Option<ObjectId>,
+    pub(super) user_id: Option<UserId>,
+    pub(super) subscription_id: Option<SubscriptionId>,
+    /// True if the next observation takes the record over, though it was released.
+    #[serde(default)]
+    pub(super) attach: bool,
+}
+
+pub(super) fn link_uuid(source: &Slug, object: &ObjectRef) -> Uuid {
+    id_of(source, &["link", object.kind.as_str(), object.id.as_str()])
+}
+
+impl Link {
+    pub(super) fn key(source: &Slug, object: &ObjectRef) -> Result<DocumentKey, Error> {
+        document_key(LINKS, link_uuid(source, object))
+    }
+
+    /// The document of the link after the one that was read.
+    pub(super) fn document(&self, before: Version) -> Result<Document, Error> {
+        let object = ObjectRef { kind: self.kind, id: self.id.clone() };
+        let owner = self.user_id.map(UserId::uuid);
+        Ok(Document {
+            key: Self::key(&self.source, &object)?,
+            version: before.next(),
+            owner: owner.or(self.subscription_id.map(SubscriptionId::uuid)),
+            label: format!("{}:{}", self.source, self.kind).parse().ok(),
+            due_at: None,
+            body: body(self)?,
+        })
+    }
+}
+
+pub(super) fn progress_key(source: &Slug) -> Result<DocumentKey, Error> {
+    document_key(PROGRESS, id_of(source, &["progress"]))
+}
+
+/// A body that was read, with the version of its document.
+#[derive(Debug, Clone)]
+pub(super) struct Stored<T> {
+    pub(super) version: Version,
+    pub(super) due_at: Option<Timestamp>,
+    pub(super) body: T,
+}
+
+impl<T: DeserializeOwned> Stored<T> {
+    pub(super) fn read(document: &Document) -> Result<Self, Error> {
+        let body = serde_json::from_str(&document.body);
+        let body = body.map_err(|error| StoreError::Damaged(error.into()))?;
+        Ok(Self { version: document.version, due_at: document.due_at, body })
+    }
+
+    pub(super) async fn load(store: &dyn Store, key: &DocumentKey) -> Result<Option<Self>, Error> {
+        let document = store.get_as::<Document>(key).await?;
+        document.as_deref().map(Self::read).transpose()
+    }
+}
+
+pub(super) fn body(value: &impl Serialize) -> Result<Box<str>, Error> {
+    let text = serde_json::to_string(value);
+    Ok(text.map_err(|error| StoreError::Damaged(error.into()))?.into())
+}

@@ -1,0 +1,98 @@
+//! `Providers`: the sources that are followed, over a service.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::allowance::Allowance;
+use super::pace::Pace;
+use super::source::Source;
+use super::sync::Run;
+use super::tally::Tally;
+use crate::error::Error;
+use crate::events::Actor;
+use crate::service::SubscriptionService;
+use crate::store::Store;
+use crate::values::clock::Timestamp;
+use crate::values::text::Slug;
+
+/// The number of observations in a second that callers may ask for.
+const ASKED_NOW_MAX: u32 = 5;
+
+/// Follows the subscriptions that payment providers run: see [`Providers::take_in`] and [`Providers::advance`].
+///
+/// It has no task of its own: call [`advance`](Self::advance) and [`sync_page`](Self::sync_page) from a loop, a
+/// scheduler or a test. Any number of processes may do so at the same time. Clones share their parts.
+#[derive(Debug, Clone)]
+pub struct Providers {
+    pub(super) service: SubscriptionService,
+    sources: Arc<BTreeMap<Slug, Account>>,
+    /// The observations that callers may ask for.
+    pub(super) asked_now: Arc<Allowance>,
+}
+
+/// A source with the memory of this process about it.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) source: Source,
+    pub(super) pace: Pace,
+    tally: Mutex<Tally>,
+    /// The progress of a dry run.
+    pub(super) dry_run: Mutex<Option<Run>>,
+}
+
+impl Providers {
+    /// Follows these sources, with the records in the store of `service`. Names must be unique.
+    pub fn new(service: SubscriptionService, sources: Vec<Source>) -> Self {
+        let account = |source: Source| {
+            let pace = Pace::new(source.kind, source.limited);
+            let (tally, dry_run) = (Mutex::default(), Mutex::default());
+            (source.name.clone(), Account { source, pace, tally, dry_run })
+        };
+        let sources = Arc::new(sources.into_iter().map(account).collect());
+        let asked_now = Arc::new(Allowance::new(Duration::from_secs(1), ASKED_NOW_MAX));
+        Self { service, sources, asked_now }
+    }
+
+    /// The sources, by name.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.sources.values().map(|account| &account.source)
+    }
+
+    /// The counts of each source since the start of this process, for metrics.
+    pub fn tallies(&self) -> BTreeMap<Slug, Tally> {
+        let tally = |account: &Account| {
+            account.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.sources.iter().map(|(name, account)| (name.clone(), tally(account))).collect()
+    }
+
+    pub(super) fn account(&self, source: &Slug) -> Option<&Account> {
+        self.sources.get(source)
+    }
+
+    /// The source of this name, or [`Error::NotFound`].
+    pub(super) fn expect(&self, source: &Slug) -> Result<&Account, Error> {
+        let missing = || Error::NotFound { record: "source", name: source.to_string() };
+        self.account(source).ok_or_else(missing)
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.service.store()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.service.now()
+    }
+}
+
+impl Account {
+    pub(super) fn count(&self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The service in the name of this source.
+    pub(super) fn acting(&self, service: &SubscriptionService) -> SubscriptionService {
+        service.by(Actor::Provider(self.source.name.clone()))
+    }
+}

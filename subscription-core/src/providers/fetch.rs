@@ -1,0 +1,182 @@
+//! Reads from a provider's API at the pace of its source, and the objects that others lead to.
+
+use serde_json::Value;
+
+use super::api::{ApiFailed, ApiPage};
+use super::facade::Account;
+use super::finding::{Finding, FoundObject, Unmapped};
+use super::mapping;
+use super::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
+use super::pace::Held;
+use super::standing::{Reason, Standing};
+use super::tally::FetchOutcome;
+use crate::error::Error;
+use crate::store::StoreError;
+use crate::values::clock::Timestamp;
+use crate::values::id::UserId;
+use crate::values::text::Email;
+
+/// The reason why an observation ends before its records are decided.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The object leads to no change.
+    Stands { standing: Standing, path: Option<Box<str>>, customer: Option<ObjectId> },
+    /// The object cannot be read now.
+    Held(Held),
+    /// This subscription must be observed first.
+    Needs(ObjectRef),
+    /// The store failed.
+    Failed(Error),
+}
+
+impl Stop {
+    /// The same for an object of a customer, so that a binding of the customer finds its events.
+    pub(super) fn of_customer(mut self, object: &FoundObject) -> Self {
+        if let Self::Stands { customer, .. } = &mut self {
+            customer.clone_from(&object.customer);
+        }
+        self
+    }
+}
+
+impl From<Standing> for Stop {
+    fn from(standing: Standing) -> Self {
+        Self::Stands { standing, path: None, customer: None }
+    }
+}
+
+impl From<Held> for Stop {
+    fn from(held: Held) -> Self {
+        Self::Held(held)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Unmapped> for Stop {
+    fn from(unmapped: Unmapped) -> Self {
+        let standing = Standing::from(&unmapped);
+        let path = if let Unmapped::Unreadable { path } = unmapped { Some(path) } else { None };
+        Self::Stands { standing, path, customer: None }
+    }
+}
+
+impl Account {
+    async fn read<T>(
+        &self,
+        now: Timestamp,
+        read: impl Future<Output = Result<T, ApiFailed>> + Send,
+    ) -> Result<T, Stop> {
+        self.pace.begin(now)?;
+        let (outcome, result) = match read.await {
+            Ok(answer) => {
+                self.pace.succeeded();
+                (FetchOutcome::Ok, Ok(answer))
+            }
+            Err(ApiFailed::Unavailable { retry_after, .. }) => {
+                (FetchOutcome::Unavailable, Err(self.pace.failed(retry_after, now).into()))
+            }
+            Err(ApiFailed::KeyRefused) => {
+                (FetchOutcome::KeyRefused, Err(self.pace.failed(None, now).into()))
+            }
+            Err(ApiFailed::Unreadable(_)) => {
+                let path = "".into();
+                (FetchOutcome::Unreadable, Err(Unmapped::Unreadable { path }.into()))
+            }
+        };
+        self.count(|tally| *tally.fetches.entry(outcome).or_default() += 1);
+        result
+    }
+
+    /// The present state of an object.
+    pub(super) async fn fetch(&self, object: &ObjectRef, now: Timestamp) -> Result<Value, Stop> {
+        self.pace.fetching(object, now);
+        let found = self.read(now, self.source.api.object(object.kind, &object.id)).await?;
+        found.ok_or_else(|| Standing::waiting(Reason::NotFound).into())
+    }
+
+    pub(super) async fn page(
+        &self,
+        list: &ObjectList,
+        after: Option<&str>,
+        now: Timestamp,
+    ) -> Result<ApiPage, Stop> {
+        self.read(now, self.source.api.page(list, after)).await
+    }
+
+    /// Maps an object, which must be the one that was asked for, in the mode that is followed.
+    pub(super) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Stop> {
+        let finding = mapping::map(self.source.kind, object.kind, value, self.source.pause)?;
+        let found = finding.object();
+        if found.id != object.id {
+            return Err(Unmapped::Unreadable { path: "/id".into() }.into());
+        }
+        if found.live != self.source.live {
+            return Err(Standing::ignored(Reason::OtherMode).into());
+        }
+        Ok(finding)
+    }
+
+    /// The subscription, invoice or order that an object leads to, and the user whom the object names.
+    pub(super) async fn resolve(
+        &self,
+        object: &ObjectRef,
+        now: Timestamp,
+    ) -> Result<(ObjectRef, Option<UserId>), Stop> {
+        match object.kind {
+            ObjectKind::CheckoutSession => {
+                let session = self.fetch(object, now).await?;
+                let (id, user) = mapping::session(&session)?;
+                Ok((ObjectRef { kind: ObjectKind::Subscription, id }, user))
+            }
+            ObjectKind::PaymentIntent => {
+                let list = ObjectList::InvoicePaymentsOf(object.id.clone());
+                let page = self.page(&list, None, now).await?;
+                let payment = page.items.first().ok_or(Unmapped::NotASubscription)?;
+                let id = mapping::invoice_of(payment)?;
+                Ok((ObjectRef { kind: ObjectKind::Invoice, id }, None))
+            }
+            ObjectKind::Customer
+            | ObjectKind::Subscription
+            | ObjectKind::Invoice
+            | ObjectKind::Order => Ok((object.clone(), None)),
+        }
+    }
+
+    /// The user whom the checkout session of a subscription names (Stripe).
+    pub(super) async fn session_user(
+        &self,
+        subscription: &ObjectId,
+        now: Timestamp,
+    ) -> Result<Option<UserId>, Stop> {
+        if self.source.kind != ProviderKind::Stripe {
+            return Ok(None);
+        }
+        let page = self.page(&ObjectList::SessionsOf(subscription.clone()), None, now).await?;
+        let mut sessions = page.items.iter().filter_map(|session| mapping::session(session).ok());
+        Ok(sessions.find_map(|(_, user)| user))
+    }
+
+    /// The e-mail address of a customer, if the object itself does not have it.
+    pub(super) async fn email(
+        &self,
+        customer: Option<&ObjectId>,
+        now: Timestamp,
+    ) -> Result<Option<Email>, Stop> {
+        let Some(id) = customer.filter(|_| self.source.kind == ProviderKind::Stripe) else {
+            return Ok(None);
+        };
+        let customer = ObjectRef { kind: ObjectKind::Customer, id: id.clone() };
+        Ok(mapping::email_of(&self.fetch(&customer, now).await?))
+    }
+}

@@ -1,0 +1,214 @@
+//! The state of an object at a provider, as the mapping reads it from the answer of the provider's API.
+//!
+//! The mapping of each provider is pure. A field that is missing and a status that is unknown are
+//! [`Unmapped::Unreadable`]: nothing is guessed.
+
+use super::object::{ObjectId, ObjectRef};
+use crate::payments::{PaymentKind, PaymentStatus};
+use crate::plans::BillingCycle;
+use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::id::UserId;
+use crate::values::text::{Email, ExternalId, Href};
+
+/// The content of a webhook whose signature fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Webhook {
+    /// An event of a type that is not followed.
+    Unlisted,
+    /// An event that names an object. Its state is fetched; nothing else of the payload is used.
+    Hint(Hint),
+    /// An event of a followed type whose payload cannot be read.
+    Unreadable {
+        /// The type of the event, if it could be read.
+        event_type: Option<Box<str>>,
+        /// The place in the payload.
+        path: Box<str>,
+    },
+    /// An event of a followed type about something that has no subscription, such as a charge without an intent.
+    NotASubscription {
+        /// The type of the event.
+        event_type: Box<str>,
+        /// The provider's id of the event, if it has one.
+        event_id: Option<ObjectId>,
+    },
+}
+
+/// The part of a webhook that is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// The type of the event, at most 100 visible ASCII characters.
+    pub event_type: Box<str>,
+    /// The provider's id of the event, if it has one.
+    pub event_id: Option<ObjectId>,
+    /// The object that the event is about.
+    pub object: ObjectRef,
+    /// True for live data, false for test data.
+    pub live: bool,
+    /// The user whom the checkout was made for (the custom data of Lemon Squeezy).
+    pub user_id: Option<UserId>,
+}
+
+/// An object of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// A subscription.
+    Subscription(FoundSubscription),
+    /// An invoice.
+    Invoice(FoundInvoice),
+    /// An order.
+    Order(FoundOrder),
+}
+
+impl Finding {
+    /// The fields that every object has.
+    pub const fn object(&self) -> &FoundObject {
+        match self {
+            Self::Subscription(subscription) => &subscription.object,
+            Self::Invoice(invoice) => &invoice.object,
+            Self::Order(order) => &order.object,
+        }
+    }
+}
+
+/// The fields that every object has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundObject {
+    /// Its id at the provider.
+    pub id: ObjectId,
+    /// True for live data, false for test data.
+    pub live: bool,
+    /// The customer.
+    pub customer: Option<ObjectId>,
+    /// The user whom the provider's own data names (the metadata of Stripe).
+    pub user_id: Option<UserId>,
+    /// The e-mail address of the customer, if the object has it.
+    pub email: Option<Email>,
+}
+
+/// A subscription at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundSubscription {
+    /// The fields that every object has.
+    pub object: FoundObject,
+    /// The id of our record.
+    pub external_id: ExternalId,
+    /// The id that a record of a caller may have instead (Lemon Squeezy: the bare number).
+    pub former_id: Option<ExternalId>,
+    /// The status.
+    pub status: SubscriptionStatus,
+    /// When it began.
+    pub starts_at: Timestamp,
+    /// When its trial ends.
+    pub trial_ends_at: Option<Timestamp>,
+    /// When its pause ends.
+    pub resumes_at: Option<Timestamp>,
+    /// The page at which the subscriber manages it.
+    pub manage_url: Option<Href>,
+    /// What it pays for; the one whose price or product is a plan's is followed.
+    pub items: Vec<FoundItem>,
+}
+
+/// One of the things that a subscription pays for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundItem {
+    /// The price or variant, and the product.
+    pub sold: Sold,
+    /// The number of units.
+    pub quantity: Quantity,
+    /// The price of one unit; `None` if the provider does not say, or has several.
+    pub price: Option<(Amount, Currency)>,
+    /// The billing cycle; `None` if it is the plan's.
+    pub billing_cycle: Option<BillingCycle>,
+    /// The start of the running period.
+    pub period_start: Option<Timestamp>,
+    /// The next renewal.
+    pub renews_at: Renewal,
+    /// When the subscription ends.
+    pub ends_at: Option<Timestamp>,
+}
+
+/// The ids by which the provider names what it sells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sold {
+    /// The price (Stripe) or variant (Lemon Squeezy).
+    pub price: Option<ObjectId>,
+    /// The product.
+    pub product: Option<ObjectId>,
+}
+
+/// An invoice at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundInvoice {
+    /// The fields that every object has.
+    pub object: FoundObject,
+    /// The subscription that it is for.
+    pub subscription: ObjectId,
+    /// The purpose; `None` if it is none of ours.
+    pub kind: Option<PaymentKind>,
+    /// The periods that it pays for.
+    pub periods: FoundPeriods,
+    /// Its payments.
+    pub payments: Vec<FoundPayment>,
+}
+
+/// The periods that an invoice pays for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundPeriods {
+    /// One for each line (Stripe): the line of the plan that the subscription has is meant.
+    Lines(Vec<(Sold, Timestamp, Timestamp)>),
+    /// One billing cycle of the subscription from this moment (Lemon Squeezy).
+    CycleFrom(Timestamp),
+}
+
+/// A payment at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundPayment {
+    /// The id of our record.
+    pub external_id: ExternalId,
+    /// The amount: more than 0.
+    pub amount: Amount,
+    /// The currency.
+    pub currency: Currency,
+    /// The status.
+    pub status: PaymentStatus,
+}
+
+/// An order at a provider (Lemon Squeezy).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundOrder {
+    /// The fields that every object has.
+    pub object: FoundObject,
+    /// The id of our subscription and of its payment.
+    pub external_id: ExternalId,
+    /// The variant and the product.
+    pub sold: Sold,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The status of the subscription that it makes, if the plan is paid once.
+    pub status: SubscriptionStatus,
+    /// Its payment; `None` if its amount is 0.
+    pub payment: Option<FoundPayment>,
+}
+
+/// The reason why an object was not mapped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unmapped {
+    /// A field is missing or has an unknown value.
+    #[error("the object cannot be read at {path}")]
+    Unreadable {
+        /// The place in the object, such as `/items/data/0/price/id`.
+        path: Box<str>,
+    },
+    /// The digits of the amount could not be verified.
+    #[error("the digits of the amount are not verified")]
+    CurrencyUnverified,
+    /// The object has no subscription.
+    #[error("the object has no subscription")]
+    NotASubscription,
+    /// The amount is 0.
+    #[error("the amount is 0")]
+    ZeroAmount,
+}

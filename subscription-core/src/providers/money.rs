@@ -1,0 +1,61 @@
+//! Amounts of money, from the smallest units in which providers send them.
+//!
+//! The number of digits after the point is the provider's, not always that of ISO 4217. Nothing is rounded.
+
+use rust_decimal::Decimal;
+
+#[cfg(feature = "lemon-squeezy")]
+use super::finding::Unmapped;
+#[cfg(feature = "lemon-squeezy")]
+use super::read::Place;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+
+/// The currencies that Stripe counts in whole units.
+#[cfg(feature = "stripe")]
+const STRIPE_0: [&str; 15] = [
+    "BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "VND", "VUV", "XAF",
+    "XOF", "XPF",
+];
+/// The currencies that Stripe counts in thousandths.
+#[cfg(feature = "stripe")]
+const STRIPE_3: [&str; 5] = ["BHD", "JOD", "KWD", "OMR", "TND"];
+
+/// An amount of Stripe. ISK and UGX have no digits after the point, but Stripe sends them with 00.
+#[cfg(feature = "stripe")]
+pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
+    let digits = match currency.code() {
+        code if STRIPE_0.contains(&code) => 0,
+        code if STRIPE_3.contains(&code) => 3,
+        _ => 2,
+    };
+    amount(units, digits, currency)
+}
+
+/// An amount of Lemon Squeezy, with the digits of ISO 4217. If these are not 2, the amount must be the one in
+/// the text for people (`¥1,000`), because the provider does not say how many digits it uses.
+#[cfg(feature = "lemon-squeezy")]
+pub(crate) fn lemon_squeezy(
+    units: &Place<'_>,
+    currency: Currency,
+    formatted: &Place<'_>,
+) -> Result<Amount, Unmapped> {
+    let amount =
+        amount(units.integer()?, currency.digits(), currency).ok_or_else(|| units.unreadable())?;
+    if currency.digits() != 2 {
+        let number = |c: &char| c.is_ascii_digit() || *c == '.';
+        let shown: String = formatted.text()?.chars().filter(number).collect();
+        if shown.parse::<Decimal>().ok() != Some(amount.value()) {
+            return Err(Unmapped::CurrencyUnverified);
+        }
+    }
+    Ok(amount)
+}
+
+/// The amount with the digits of the currency; `None` if it has more, is negative or too large.
+fn amount(units: i64, digits: u32, currency: Currency) -> Option<Amount> {
+    let mut value = Decimal::try_new(units, digits).ok()?;
+    value.rescale(currency.digits());
+    let exact = value == Decimal::try_new(units, digits).ok()?;
+    exact.then(|| value.try_into().ok()).flatten()
+}

@@ -1,0 +1,93 @@
+//! Observations that a caller asks for: after a checkout, and the replay of an event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::documents::{EVENTS, Stored};
+use super::facade::{Account, Providers};
+use super::object::ObjectRef;
+use super::observe::{Observed, Ticket};
+use super::queries::ListedEvent;
+use super::standing::Standing;
+use crate::error::Error;
+use crate::store::{DocumentId, DocumentKey};
+use crate::subscriptions::Subscription;
+use crate::values::id::{SubscriptionId, UserId};
+use crate::values::text::Slug;
+
+/// The result of [`Providers::observe_now`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObservedNow {
+    /// The subscription follows its provider.
+    Subscription(Arc<Subscription>),
+    /// There is no subscription, or not yet.
+    Standing(Standing),
+    /// Too many observations were asked for: wait this long.
+    Limited(Duration),
+}
+
+impl Providers {
+    /// Observes a subscription, checkout session or order at once, for the page after a checkout. `user_id` says
+    /// whose it is, also if the customer is bound to another user.
+    ///
+    /// An object that cannot be applied yet is stored as an event.
+    pub async fn observe_now(
+        &self,
+        source: &Slug,
+        target: &ObjectRef,
+        user_id: Option<UserId>,
+    ) -> Result<ObservedNow, Error> {
+        let account = self.expect(source)?;
+        if let Err(until) = self.asked_now.take(self.now()) {
+            return Ok(ObservedNow::Limited(until.since(self.now())));
+        }
+        let mut ticket = self.sync_ticket(source, target.clone()).await?;
+        if user_id.is_some() {
+            (ticket.body.user_id, ticket.body.user_decides) = (user_id, true);
+        }
+        let verdict = self.observe_at_once(account, target.clone(), ticket).await?;
+        self.shown(verdict).await
+    }
+
+    /// Observes the object of an event again, whatever its state, and returns the event.
+    pub async fn replay(&self, id: &DocumentId) -> Result<ListedEvent, Error> {
+        let key = DocumentKey { collection: EVENTS, id: id.clone() };
+        let ticket: Option<Ticket> = Stored::load(self.store(), &key).await?;
+        if let Some(ticket) = ticket
+            && let Some(account) = self.account(&ticket.body.source)
+            && let Some(object) = ticket.body.resolved.clone().or(ticket.body.object.clone())
+        {
+            self.observe_at_once(account, object, ticket).await?;
+        }
+        self.event(id).await
+    }
+
+    /// Observes an object for one event. If the provider is out of reach, the event is stored as pending.
+    async fn observe_at_once(
+        &self,
+        account: &Account,
+        object: ObjectRef,
+        ticket: Ticket,
+    ) -> Result<(Standing, Option<SubscriptionId>), Error> {
+        let held = match self.observe_for(account, object, vec![ticket.clone()]).await? {
+            Observed::Done(verdict) => return Ok((verdict.standing, verdict.subscription_id)),
+            Observed::Lost => (Standing::PENDING, self.now()),
+            Observed::Held(held) => (Standing::UNAVAILABLE, held.until),
+        };
+        self.postpone(&[ticket], Some(held.0), held.1).await?;
+        Ok((held.0, None))
+    }
+
+    /// The subscription of an observation, if it follows its provider.
+    pub(super) async fn shown(
+        &self,
+        (standing, id): (Standing, Option<SubscriptionId>),
+    ) -> Result<ObservedNow, Error> {
+        match id {
+            Some(id) if matches!(standing, Standing::APPLIED | Standing::SAME) => {
+                Ok(ObservedNow::Subscription(self.service.subscription(id).await?))
+            }
+            _ => Ok(ObservedNow::Standing(standing)),
+        }
+    }
+}

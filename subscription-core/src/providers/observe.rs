@@ -1,0 +1,522 @@
+//! `observe`: reads the link of an object, fetches the object, decides, and commits.
+//!
+//! Every commit writes the link at the version after the one that was read before the fetch. So of two
+//! observations, the one that is committed later has also fetched later: old state never overwrites new state.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::decide;
+use super::documents::{Link, ProviderEvent, Stored};
+use super::facade::{Account, Providers};
+use super::fetch::Stop;
+use super::finding::{Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription};
+use super::object::{ObjectId, ObjectKind, ObjectRef};
+use super::pace::Held;
+use super::plans::Plans;
+use super::standing::{Reason, Standing};
+use super::users::Named;
+use crate::error::Error;
+use crate::payments::{ObservedPayment, ObservedPeriod, Payment, SettledDiffers};
+use crate::plans::BillingCycle;
+use crate::service::Followed;
+use crate::store::{ChangeSet, Document, Record, StoreError, StoreExt as _, UniqueValue};
+use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription};
+use crate::values::clock::Timestamp;
+use crate::values::id::{PaymentId, SubscriptionId};
+use crate::values::text::ExternalId;
+use crate::values::version::Version;
+
+/// The largest number of tries that may lose to other writers.
+const TRIES_MAX: u32 = 5;
+
+/// An event that an observation answers, with the version of its document.
+pub(super) type Ticket = Stored<ProviderEvent>;
+
+/// An object to observe.
+#[derive(Debug)]
+pub(super) struct Observation<'a> {
+    pub(super) account: &'a Account,
+    /// A subscription, an invoice or an order.
+    pub(super) object: ObjectRef,
+    /// The events that it answers. One that is not stored yet is stored only if it is not finished.
+    pub(super) tickets: Vec<Ticket>,
+    pub(super) named: Named,
+    /// The object as a page of a sync shows it: enough if there is no link, or if nothing differs.
+    pub(super) shown: Option<Value>,
+    /// True if a link is not written where nothing else changes. Only a sync may do so.
+    pub(super) skips_same: bool,
+    /// True if nothing is to be written.
+    pub(super) dry_run: bool,
+}
+
+impl<'a> Observation<'a> {
+    /// The observation of an object for events. The users whom the events name are the object's.
+    pub(super) fn of(account: &'a Account, object: ObjectRef, tickets: Vec<Ticket>) -> Self {
+        let events = tickets.iter().map(|ticket| &ticket.body);
+        let mut decided = events.clone().filter(|event| event.user_decides);
+        let decided = decided.find_map(|event| event.user_id);
+        let named = Named { decided, users: events.filter_map(|event| event.user_id).collect() };
+        let (shown, skips_same, dry_run) = (None, false, false);
+        Self { account, object, tickets, named, shown, skips_same, dry_run }
+    }
+}
+
+/// The result of an observation.
+#[derive(Debug)]
+pub(super) enum Observed {
+    /// The events were answered.
+    Done(Verdict),
+    /// The object cannot be read now.
+    Held(Held),
+    /// Other writers were faster at each try.
+    Lost,
+}
+
+/// The answer to the events of an object.
+#[derive(Debug, Clone)]
+pub(super) struct Verdict {
+    pub(super) standing: Standing,
+    pub(super) path: Option<Box<str>>,
+    pub(super) customer: Option<ObjectId>,
+    pub(super) subscription_id: Option<SubscriptionId>,
+    /// True if the object had no link before.
+    pub(super) is_new: bool,
+}
+
+/// The records to write for an object.
+#[derive(Debug)]
+struct Decision {
+    verdict: Verdict,
+    subscription: Followed<Subscription>,
+    payments: Vec<Followed<Payment>>,
+    /// The links to write.
+    links: Vec<Document>,
+    /// The customer that is bound to a user.
+    binds: Option<ObjectId>,
+}
+
+/// One try: the moment, and the link that was read before the fetch.
+struct Try<'a> {
+    account: &'a Account,
+    object: &'a ObjectRef,
+    named: &'a Named,
+    link: Option<Stored<Link>>,
+    now: Timestamp,
+}
+
+impl Providers {
+    /// Observes an object; for an invoice whose subscription has no link, the subscription first.
+    pub(super) async fn observe(&self, mut of: Observation<'_>) -> Result<Observed, Error> {
+        for _ in 0..TRIES_MAX {
+            let needed = match self.observe_one(&mut of).await? {
+                Ok(observed) => return Ok(observed),
+                Err(needed) => needed,
+            };
+            let mut first = Observation::of(of.account, needed, Vec::new());
+            (first.named, first.dry_run) = (of.named.clone(), of.dry_run);
+            let verdict = match self.observe_one(&mut first).await? {
+                Ok(Observed::Done(verdict)) => verdict,
+                Ok(observed) => return Ok(observed),
+                Err(_) => return Ok(Observed::Lost),
+            };
+            let follows = matches!(verdict.standing, Standing::APPLIED | Standing::SAME);
+            if !follows || of.dry_run {
+                return self.answer(&mut of, verdict).await;
+            }
+        }
+        Ok(Observed::Lost)
+    }
+
+    /// Observes one object, or returns the subscription that must be observed first.
+    async fn observe_one(
+        &self,
+        of: &mut Observation<'_>,
+    ) -> Result<Result<Observed, ObjectRef>, Error> {
+        let account = of.account;
+        for _ in 0..=TRIES_MAX {
+            let now = self.now();
+            let link = Link::key(&account.source.name, &of.object)?;
+            let link: Option<Stored<Link>> = Stored::load(self.store(), &link).await?;
+            let is_linked = link.is_some();
+            let shown = of.shown.take();
+            let is_shown = shown.is_some();
+            let mut tries = Try { account, object: &of.object, named: &of.named, link, now };
+            let decided = match self.decide(&mut tries, shown).await {
+                Ok(decision) => Ok(decision),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Held(held)) => return Ok(Ok(Observed::Held(held))),
+                Err(Stop::Needs(subscription)) => return Ok(Err(subscription)),
+                Err(Stop::Stands { standing, path, customer }) => Err(Verdict {
+                    standing,
+                    path,
+                    customer,
+                    subscription_id: tries.link.and_then(|link| link.body.subscription_id),
+                    is_new: !is_linked,
+                }),
+            };
+            let standing = decided.as_ref().map_or_else(|it| it.standing, |it| it.verdict.standing);
+            // A page may show a state from before the link was read: a difference is fetched again.
+            if is_shown && is_linked && standing != Standing::SAME {
+                continue;
+            }
+            let done = match decided {
+                Err(verdict) => self.commit(of, verdict, None).await?,
+                Ok(decision) => self.commit(of, decision.verdict.clone(), Some(decision)).await?,
+            };
+            if let Some(verdict) = done {
+                return Ok(Ok(Observed::Done(verdict)));
+            }
+            self.reload(of).await?;
+        }
+        Ok(Ok(Observed::Lost))
+    }
+
+    /// Gives the events of an object the answer for another object.
+    pub(super) async fn answer(
+        &self,
+        of: &mut Observation<'_>,
+        verdict: Verdict,
+    ) -> Result<Observed, Error> {
+        let done = self.commit(of, Verdict { is_new: true, ..verdict }, None).await?;
+        Ok(done.map_or(Observed::Lost, Observed::Done))
+    }
+
+    /// Commits the records, the links and the states of the events; `None` if another writer was faster.
+    async fn commit(
+        &self,
+        of: &mut Observation<'_>,
+        mut verdict: Verdict,
+        decision: Option<Decision>,
+    ) -> Result<Option<Verdict>, Error> {
+        let (account, now) = (of.account, self.now());
+        let is_same = verdict.standing == Standing::SAME;
+        let has_stored = of.tickets.iter().any(|ticket| ticket.version != Version::NEW);
+        if of.dry_run || (of.skips_same && is_same && !has_stored) {
+            return Ok(Some(verdict));
+        }
+        let (mut binds, mut is_second_live) = (None, false);
+        let mut changes = ChangeSet::default();
+        if let Some(decision) = decision {
+            changes.writes.extend(decision.links.into_iter().map(Record::from));
+            binds = decision.binds;
+            let service = account.acting(&self.service);
+            let (subscription, payments) = (decision.subscription, decision.payments);
+            match service.observed_changes(subscription, payments, changes, now).await {
+                Ok(observed) => {
+                    (changes, is_second_live) = (observed.changes, observed.is_second_live);
+                }
+                // The plan or the account is gone since it was read.
+                Err(Error::Conflict(_)) => return Ok(None),
+                Err(Error::Invalid(faults)) => {
+                    let field = faults.iter().next().map_or("", |fault| &*fault.field);
+                    if matches!(field, "user_id" | "subscription_plan_id") {
+                        return Ok(None);
+                    }
+                    let path = Some(format!("/{field}").into());
+                    let standing = Standing::failed(Reason::Unreadable);
+                    verdict = Verdict { standing, path, ..verdict };
+                    (changes, binds) = (ChangeSet::default(), None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for ticket in &of.tickets {
+            changes.writes.extend(answered(ticket, &of.object, &verdict, now)?.map(Record::from));
+        }
+        if !changes.is_empty() {
+            match self.store().commit(changes).await {
+                Ok(()) => {}
+                Err(StoreError::Conflict(_) | StoreError::Taken(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        account.count(|tally| {
+            let count = u64::try_from(of.tickets.len()).unwrap_or(u64::MAX);
+            *tally.events.entry(verdict.standing).or_default() += count;
+            tally.second_live += u64::from(is_second_live);
+        });
+        if let Some(customer) = binds {
+            self.wake_customer(&account.source.name, &customer).await?;
+        }
+        Ok(Some(verdict))
+    }
+
+    /// Reads the events of an observation again. Those that another worker has answered are left out.
+    async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
+        for mut ticket in std::mem::take(&mut of.tickets) {
+            let is_new = ticket.version == Version::NEW;
+            let stored: Option<Ticket> =
+                Stored::load(self.store(), &ticket.body.document_key()?).await?;
+            match stored {
+                Some(stored) if is_new => ticket.version = stored.version,
+                Some(stored) if stored.body.standing().is_finished() => continue,
+                Some(stored) => ticket = stored,
+                None if is_new => {}
+                None => continue,
+            }
+            of.tickets.push(ticket);
+        }
+        Ok(())
+    }
+
+    async fn decide(&self, tries: &mut Try<'_>, shown: Option<Value>) -> Result<Decision, Stop> {
+        let value = match shown {
+            Some(value) => value,
+            None => tries.account.fetch(tries.object, tries.now).await?,
+        };
+        // The object may have ended while it was fetched: an end is never after the moment of its observation.
+        tries.now = self.now();
+        match tries.account.map(tries.object, &value)? {
+            Finding::Subscription(found) => self.decide_subscription(tries, &found).await,
+            Finding::Invoice(found) => self.decide_invoice(tries, &found).await,
+            Finding::Order(found) => self.decide_order(tries, &found).await,
+        }
+    }
+
+    async fn decide_subscription(
+        &self,
+        tries: &Try<'_>,
+        found: &FoundSubscription,
+    ) -> Result<Decision, Stop> {
+        let by_id = self.with_external_id(Some(&found.external_id)).await?;
+        let mut record = self.record(tries, by_id).await?;
+        let plans = self.plans(tries).await?;
+        let (item, plan) = plans.of_items(&found.items)?;
+        if record.is_none()
+            && let Some(former) = self.with_external_id(found.former_id.as_ref()).await?
+        {
+            // A bare number may be another provider's: only a record on a plan of this product is taken over.
+            let its_plan = plans.plans.iter().find(|plan| plan.id == former.subscription_plan_id);
+            let same_product = its_plan.is_some_and(|other| {
+                other.id == plan.id
+                    || (plan.product_id.is_some() && other.product_id == plan.product_id)
+            });
+            if same_product && former.managed_by == ManagedBy::Caller {
+                record = Some(former);
+            }
+        }
+        let observed = decide::subscription(found, item, plan, &tries.account.source);
+        self.follow(tries, &found.object, record, observed).await
+    }
+
+    async fn decide_order(&self, tries: &Try<'_>, order: &FoundOrder) -> Result<Decision, Stop> {
+        let mut plans = self.plans(tries).await?;
+        plans.plans.retain(|plan| plan.billing_cycle == BillingCycle::ONE_TIME);
+        let plan = match plans.of(&order.sold) {
+            Ok(plan) => plan,
+            Err(Reason::AmbiguousPlan) => {
+                return Err(Standing::waiting(Reason::AmbiguousPlan).into());
+            }
+            Err(_) => return self.bind_by_order(tries, order).await,
+        };
+        let by_id = self.with_external_id(Some(&order.external_id)).await?;
+        let record = self.record(tries, by_id).await?;
+        let observed = decide::order(order, plan, &tries.account.source);
+        let mut decision = self.follow(tries, &order.object, record, observed).await?;
+        if let (Some(paid), Some(id)) = (&order.payment, decision.verdict.subscription_id) {
+            let period = decide::period_of_order(order, paid.amount);
+            let observed = decide::payment(paid, Some(period));
+            self.follow_payment(&mut decision, observed, id, tries.now).await?;
+        }
+        Ok(decision)
+    }
+
+    /// An order that makes no record binds its customer, if it names one user.
+    async fn bind_by_order(&self, tries: &Try<'_>, order: &FoundOrder) -> Result<Decision, Stop> {
+        let standing = Standing::ignored(Reason::NotASubscription);
+        let mut decision = tries.decision(standing, order.object.customer.clone());
+        match self.user_for(tries.account, &order.object, None, tries.named, tries.now).await {
+            Ok((_, binding)) => decision.bind(binding),
+            Err(Stop::Stands { .. }) => {}
+            Err(stop) => return Err(stop),
+        }
+        Ok(decision)
+    }
+
+    async fn decide_invoice(
+        &self,
+        tries: &Try<'_>,
+        invoice: &FoundInvoice,
+    ) -> Result<Decision, Stop> {
+        let name = &tries.account.source.name;
+        let paid_for =
+            ObjectRef { kind: ObjectKind::Subscription, id: invoice.subscription.clone() };
+        let link: Option<Stored<Link>> =
+            Stored::load(self.store(), &Link::key(name, &paid_for)?).await?;
+        let Some(link) = link.filter(|link| !link.body.attach) else {
+            return Err(Stop::Needs(paid_for));
+        };
+        let record = self.linked(Some(&link)).await?;
+        let record = decide::record_of(Some(&link.body), record, None)?;
+        let record = record.ok_or(Standing::ignored(Reason::Detached))?;
+        let plans = self.plans(tries).await?;
+        let mut decision = tries.decision(Standing::SAME, invoice.object.customer.clone());
+        decision.verdict.subscription_id = Some(record.id);
+        decision.subscription.before = Some(Arc::clone(&record));
+        for paid in &invoice.payments {
+            let period = decide::period(invoice, paid, &record, &plans);
+            let observed = decide::payment(paid, period);
+            self.follow_payment(&mut decision, observed, record.id, tries.now).await?;
+        }
+        // A link is made only with a record.
+        if tries.link.is_some() || !invoice.payments.is_empty() {
+            decision.links.push(tries.next_link(record.id, &decision.verdict)?);
+        }
+        Ok(decision)
+    }
+
+    async fn plans<'t>(&self, tries: &Try<'t>) -> Result<Plans<'t>, Error> {
+        Ok(Plans { plans: self.all_plans().await?, by_price: &tries.account.source.plans })
+    }
+
+    async fn with_external_id(
+        &self,
+        id: Option<&ExternalId>,
+    ) -> Result<Option<Arc<Subscription>>, Error> {
+        let Some(id) = id else { return Ok(None) };
+        Ok(self.store().find_as(UniqueValue::ExternalSubscription(id)).await?)
+    }
+
+    /// The record that a link names.
+    async fn linked(
+        &self,
+        link: Option<&Stored<Link>>,
+    ) -> Result<Option<Arc<Subscription>>, Error> {
+        match link.and_then(|link| link.body.subscription_id) {
+            Some(id) => Ok(self.store().get_as(&id).await?),
+            None => Ok(None),
+        }
+    }
+
+    async fn record(
+        &self,
+        tries: &Try<'_>,
+        by_id: Option<Arc<Subscription>>,
+    ) -> Result<Option<Arc<Subscription>>, Stop> {
+        let linked = self.linked(tries.link.as_ref()).await?;
+        Ok(decide::record_of(tries.link.as_ref().map(|link| &link.body), linked, by_id)?)
+    }
+
+    /// The decision for a subscription: it is followed, or made for the user whose it is.
+    async fn follow(
+        &self,
+        tries: &Try<'_>,
+        object: &FoundObject,
+        before: Option<Arc<Subscription>>,
+        observed: ObservedSubscription,
+    ) -> Result<Decision, Stop> {
+        let now = tries.now;
+        let mut decision = tries.decision(Standing::SAME, object.customer.clone());
+        let (id, after) = if let Some(before) = &before {
+            (before.id, before.observe(observed, now))
+        } else {
+            let checkout = matches!(tries.object.kind, ObjectKind::Subscription);
+            let checkout = checkout.then_some(&object.id);
+            let found = self.user_for(tries.account, object, checkout, tries.named, now).await;
+            let (user, binding) = found.map_err(|stop| stop.of_customer(object))?;
+            decision.bind(binding);
+            let id = SubscriptionId::new(now, self.service.randomness()).map_err(Error::from)?;
+            (id, Some(Subscription::observe_new(observed, id, user, now)))
+        };
+        if after.is_some() {
+            decision.verdict.standing = Standing::APPLIED;
+        }
+        decision.verdict.subscription_id = Some(id);
+        decision.links.push(tries.next_link(id, &decision.verdict)?);
+        decision.subscription = Followed { before, after };
+        Ok(decision)
+    }
+
+    /// Adds a payment to a decision. The period of one that was mirrored before stays: it was paid then.
+    async fn follow_payment(
+        &self,
+        decision: &mut Decision,
+        mut observed: ObservedPayment,
+        paid_for: SubscriptionId,
+        now: Timestamp,
+    ) -> Result<(), Stop> {
+        let id = observed.external_payment_id.clone();
+        let before: Option<Arc<Payment>> =
+            self.store().find_as(UniqueValue::ExternalPayment(&id)).await?;
+        let mirrored = before.as_ref().and_then(|before| before.asked.as_deref());
+        if let Some(asked) = mirrored.filter(|asked| asked.mirrored) {
+            let (start, end) = (asked.period_start, asked.period_end);
+            let (kind, cycle, value) = (asked.kind, asked.cycle, asked.value);
+            observed.period = Some(ObservedPeriod { kind, start, end, cycle, value });
+        }
+        let after = if let Some(before) = &before {
+            before.observe(observed, now)
+        } else {
+            let id = PaymentId::new(now, self.service.randomness()).map_err(Error::from)?;
+            Ok(Some(Payment::observe_new(observed, id, paid_for, now)))
+        };
+        let failed = Standing::failed(Reason::SettledDiffers);
+        match after {
+            Err(SettledDiffers) => decision.verdict.standing = failed,
+            Ok(after) => {
+                if after.is_some() && decision.verdict.standing != failed {
+                    decision.verdict.standing = Standing::APPLIED;
+                }
+                decision.payments.push(Followed { before, after });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Decision {
+    fn bind(&mut self, binding: Option<Document>) {
+        self.binds = self.verdict.customer.clone().filter(|_| binding.is_some());
+        self.links.extend(binding);
+    }
+}
+
+impl Try<'_> {
+    fn decision(&self, standing: Standing, customer: Option<ObjectId>) -> Decision {
+        let (is_new, path, subscription_id) = (self.link.is_none(), None, None);
+        Decision {
+            verdict: Verdict { standing, path, customer, subscription_id, is_new },
+            subscription: Followed { before: None, after: None },
+            payments: Vec::new(),
+            links: Vec::new(),
+            binds: None,
+        }
+    }
+
+    /// The link after this observation.
+    fn next_link(&self, id: SubscriptionId, verdict: &Verdict) -> Result<Document, Error> {
+        let link = Link {
+            source: self.account.source.name.clone(),
+            kind: self.object.kind,
+            id: self.object.id.clone(),
+            customer: verdict.customer.clone(),
+            user_id: None,
+            subscription_id: Some(id),
+            attach: false,
+        };
+        link.document(self.link.as_ref().map_or(Version::NEW, |link| link.version))
+    }
+}
+
+/// The document of an event after an answer; `None` if it need not be stored.
+fn answered(
+    ticket: &Ticket,
+    object: &ObjectRef,
+    verdict: &Verdict,
+    now: Timestamp,
+) -> Result<Option<Document>, Error> {
+    let mut event = ticket.body.clone();
+    let standing = verdict.standing.after_waiting(event.received_at, now);
+    if ticket.version == Version::NEW && standing.is_finished() {
+        return Ok(None);
+    }
+    (event.state, event.reason) = (standing.state, standing.reason);
+    event.attempts = event.attempts.saturating_add(1);
+    event.path.clone_from(&verdict.path);
+    event.resolved = Some(object.clone()).filter(ObjectRef::is_followed);
+    event.customer = verdict.customer.clone().or(event.customer);
+    event.subscription_id = verdict.subscription_id.or(event.subscription_id);
+    event.document(ticket.version, standing.due_at(event.attempts, now)).map(Some)
+}

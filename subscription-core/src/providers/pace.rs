@@ -1,0 +1,92 @@
+//! How fast a source is read: its allowance, its pause while the provider is out of reach, and the objects that
+//! were fetched within the last second.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::allowance::Allowance;
+use super::object::{ObjectRef, ProviderKind};
+use crate::values::clock::Timestamp;
+
+const PAUSE_FIRST: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+const OBJECT_EVERY: Duration = Duration::from_secs(1);
+/// The number of fetches in memory from which on old ones are forgotten.
+const FETCHED_MAX: usize = 4_096;
+
+/// The pace of one source in this process.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// `None` if reads are not limited.
+    allowance: Option<Allowance>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    paused_until: Option<Timestamp>,
+    pause: Duration,
+    fetched: HashMap<ObjectRef, Timestamp>,
+}
+
+/// A read that must not be made now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) until: Timestamp,
+    /// True if the provider is out of reach, false if the source's limits hold the read back.
+    pub(super) unavailable: bool,
+}
+
+impl Pace {
+    pub(super) fn new(kind: ProviderKind, limited: bool) -> Self {
+        Self { allowance: limited.then(|| Allowance::of(kind)), memory: Mutex::default() }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one read from the allowance.
+    pub(super) fn begin(&self, now: Timestamp) -> Result<(), Held> {
+        if let Some(until) = self.memory().paused_until.filter(|until| *until > now) {
+            return Err(Held { until, unavailable: true });
+        }
+        let taken = self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(now));
+        taken.map_err(|until| Held { until, unavailable: false })
+    }
+
+    /// When an object may be fetched for events again; `None` if at once.
+    pub(super) fn object_held(&self, object: &ObjectRef, now: Timestamp) -> Option<Timestamp> {
+        let last = self.memory().fetched.get(object).copied()?;
+        // A clock that was set back holds nothing up.
+        let until = last.saturating_add(OBJECT_EVERY);
+        (self.allowance.is_some() && last <= now && until > now).then_some(until)
+    }
+
+    /// Notes that an object is fetched.
+    pub(super) fn fetching(&self, object: &ObjectRef, now: Timestamp) {
+        let fetched = &mut self.memory().fetched;
+        if fetched.len() >= FETCHED_MAX {
+            fetched.retain(|_, at| now.since(*at) < OBJECT_EVERY);
+        }
+        fetched.insert(object.clone(), now);
+    }
+
+    /// Ends the pause: a read succeeded.
+    pub(super) fn succeeded(&self) {
+        self.memory().pause = Duration::ZERO;
+    }
+
+    /// Pauses the source: as long as the provider asks, else twice as long as the last time.
+    pub(super) fn failed(&self, retry_after: Option<Duration>, now: Timestamp) -> Held {
+        let mut memory = self.memory();
+        // Reads that were under way together fail together: they pause the source once.
+        if memory.paused_until.is_none_or(|until| until <= now) {
+            memory.pause = memory.pause.saturating_mul(2).clamp(PAUSE_FIRST, PAUSE_MAX);
+            let pause = retry_after.map_or(memory.pause, |asked| asked.min(PAUSE_MAX));
+            memory.paused_until = Some(now.saturating_add(pause));
+        }
+        Held { until: memory.paused_until.unwrap_or(now), unavailable: true }
+    }
+}

@@ -1,0 +1,265 @@
+//! `advance`: applies the events that are due.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
+
+use super::documents::{EVENTS, Stored};
+use super::facade::{Account, Providers};
+use super::fetch::Stop;
+use super::object::ObjectRef;
+use super::observe::{Observation, Observed, Ticket, Verdict};
+use super::pace::Held;
+use super::standing::Standing;
+use super::tally::FetchOutcome;
+use crate::error::Error;
+use crate::store::{
+    ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
+    SortKey, StoreError, StoreExt as _,
+};
+use crate::values::clock::Timestamp;
+use crate::values::text::Slug;
+
+/// The number of observations of one source that run at once.
+const AT_ONCE: usize = 8;
+/// The largest number of events that one call reads, also those that are held back.
+const SCANNED_MAX: usize = 5_000;
+/// The largest number of events that one observation answers: a change set has room for them and the records.
+const ANSWERED_MAX: usize = 500;
+/// When events of a source that is not configured are looked at again.
+const NOT_CONFIGURED: Duration = Duration::from_hours(6);
+/// When an observation is tried again that lost to other writers at each try.
+const LOST: Duration = Duration::from_secs(1);
+
+/// The result of [`Providers::advance`]. [`Providers::tallies`] has the counts since the start of the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// The number of events by source and by their state afterwards.
+    pub events: BTreeMap<(Slug, Standing), usize>,
+    /// The number of events that were deleted, because they were finished long ago.
+    pub deleted: usize,
+    /// The sources whose API key was refused: an operator must look.
+    pub key_refused: Vec<Slug>,
+    /// How long the event that was due longest had waited.
+    pub lag: Duration,
+    /// True if more events are due: call again at once.
+    pub more: bool,
+    /// When the next event is due; `None` if none is.
+    pub next_at: Option<Timestamp>,
+}
+
+/// The events of each object, by source.
+type Groups = BTreeMap<Slug, BTreeMap<ObjectRef, Vec<Ticket>>>;
+
+impl Providers {
+    /// Applies up to `limit` events that are due: fetches each object that they name once, and writes the
+    /// records, the links and the states of the events.
+    ///
+    /// An event stays due if its observation lost to other writers, and if the limits of its source hold it back.
+    pub async fn advance(&self, limit: usize) -> Result<Applied, Error> {
+        let now = self.now();
+        let refused = self.keys_refused();
+        let mut applied = Applied::default();
+        let groups = self.due_groups(now, limit, &mut applied).await?;
+        let mut sources = Vec::new();
+        for (source, groups) in groups {
+            let Some(account) = self.account(&source) else {
+                let until = now.saturating_add(NOT_CONFIGURED);
+                for tickets in groups.into_values() {
+                    self.postpone(&tickets, None, until).await?;
+                }
+                continue;
+            };
+            let tickets: Vec<_> = groups.values().flatten().cloned().collect();
+            self.note_events(&source, &tickets).await?;
+            sources.push(async move {
+                let parts =
+                    groups.into_iter().flat_map(|(object, tickets)| split(&object, tickets));
+                let tries = stream::iter(parts)
+                    .map(|(object, tickets)| self.apply(account, object, tickets))
+                    .buffer_unordered(AT_ONCE);
+                (source, tries.collect::<Vec<_>>().await)
+            });
+        }
+        for (source, results) in join_all(sources).await {
+            for result in results {
+                match result? {
+                    Ok((standing, count)) => {
+                        *applied.events.entry((source.clone(), standing)).or_default() += count;
+                    }
+                    Err(until) => applied.at(until),
+                }
+            }
+        }
+        applied.more &= applied.deleted > 0 || !applied.events.is_empty();
+        let later = if applied.more { Some(now) } else { self.next_due(now).await? };
+        if let Some(at) = later {
+            applied.at(at);
+        }
+        let refused_now = self.keys_refused();
+        applied.key_refused =
+            refused_now.into_iter().filter(|it| !refused.contains(it)).map(|it| it.0).collect();
+        Ok(applied)
+    }
+
+    /// Reads the events that are due and groups them by object. Those that are finished are deleted.
+    async fn due_groups(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        applied: &mut Applied,
+    ) -> Result<Groups, Error> {
+        let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(now));
+        let mut query = query.with_limit(PageLimit::MAX);
+        let (mut groups, mut expired) = (Groups::new(), Vec::new());
+        let (mut taken, mut scanned) = (0, 0);
+        loop {
+            let page = self.store().list_as::<Document>(query.clone()).await?;
+            for document in &page.items {
+                let ticket: Ticket = Stored::read(document)?;
+                let event = &ticket.body;
+                if event.standing().is_finished() {
+                    let key = Key::Document(document.key.clone());
+                    let deletes = vec![Delete { key, version: document.version }];
+                    expired.push(ChangeSet { deletes, ..ChangeSet::default() });
+                    continue;
+                }
+                let Some(object) = event.resolved.clone().or(event.object.clone()) else {
+                    continue;
+                };
+                let account = self.account(&event.source);
+                if let Some(until) = account.and_then(|it| it.pace.object_held(&object, now)) {
+                    applied.at(until);
+                    continue;
+                }
+                if taken == limit {
+                    continue;
+                }
+                taken += 1;
+                applied.lag =
+                    applied.lag.max(document.due_at.map_or(Duration::ZERO, |at| now.since(at)));
+                let source = groups.entry(event.source.clone()).or_default();
+                source.entry(object).or_default().push(ticket);
+            }
+            scanned += page.items.len();
+            query.after = page.next;
+            if query.after.is_none() || taken >= limit || scanned >= SCANNED_MAX {
+                applied.more = query.after.is_some() || taken >= limit;
+                break;
+            }
+        }
+        let deleted = self.store().commit_each(expired).await;
+        applied.deleted = deleted.into_iter().flatten().count();
+        Ok(groups)
+    }
+
+    /// Resolves and observes an object for its events: their state and number, or when they are tried again.
+    async fn apply(
+        &self,
+        account: &Account,
+        object: ObjectRef,
+        tickets: Vec<Ticket>,
+    ) -> Result<Result<(Standing, usize), Timestamp>, Error> {
+        let (count, now) = (tickets.len(), self.now());
+        let stored = tickets.clone();
+        match self.observe_for(account, object, tickets).await? {
+            Observed::Done(verdict) => Ok(Ok((verdict.standing, count))),
+            Observed::Lost => Ok(Err(now.saturating_add(LOST))),
+            Observed::Held(Held { until, unavailable: false }) => Ok(Err(until)),
+            Observed::Held(Held { until, unavailable: true }) => {
+                self.postpone(&stored, Some(Standing::UNAVAILABLE), until).await?;
+                Ok(Ok((Standing::UNAVAILABLE, count)))
+            }
+        }
+    }
+
+    /// Observes the object that another one leads to, for events.
+    pub(super) async fn observe_for(
+        &self,
+        account: &Account,
+        object: ObjectRef,
+        mut tickets: Vec<Ticket>,
+    ) -> Result<Observed, Error> {
+        let resolved = match account.resolve(&object, self.now()).await {
+            Ok((resolved, user)) => {
+                for ticket in &mut tickets {
+                    ticket.body.user_id = ticket.body.user_id.or(user);
+                }
+                resolved
+            }
+            Err(Stop::Held(held)) => return Ok(Observed::Held(held)),
+            Err(Stop::Failed(error)) => return Err(error),
+            Err(Stop::Needs(_)) => return Ok(Observed::Lost),
+            Err(Stop::Stands { standing, path, customer }) => {
+                let verdict =
+                    Verdict { standing, path, customer, subscription_id: None, is_new: true };
+                let mut of = Observation::of(account, object, tickets);
+                return self.answer(&mut of, verdict).await;
+            }
+        };
+        self.observe(Observation::of(account, resolved, tickets)).await
+    }
+
+    /// Gives stored events another time, and another state if one is given.
+    pub(super) async fn postpone(
+        &self,
+        tickets: &[Ticket],
+        standing: Option<Standing>,
+        until: Timestamp,
+    ) -> Result<(), Error> {
+        let mut sets = Vec::with_capacity(tickets.len());
+        for ticket in tickets {
+            let mut event = ticket.body.clone();
+            let standing = standing.unwrap_or(event.standing());
+            (event.state, event.reason) = (standing.state, standing.reason);
+            let document = event.document(ticket.version, Some(until))?;
+            sets.push(ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() });
+        }
+        for result in self.store().commit_each(sets).await {
+            match result {
+                // Another worker has the event.
+                Ok(()) | Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// When the first event after `now` is due.
+    async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+        // It sorts after every id, which are UUIDs.
+        let last = "~".parse().map_err(|_| Error::WrongPosition)?;
+        let key = SortKey::Document { due_at: Some(now), id: last };
+        let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(Timestamp::MAX))
+            .with_after(Position { key, id: uuid::Uuid::nil() })
+            .with_limit(PageLimit::new(1).unwrap_or_default());
+        let page = self.store().list_as::<Document>(query).await?;
+        Ok(page.items.first().and_then(|document| document.due_at))
+    }
+
+    /// The number of times that each API key was refused.
+    fn keys_refused(&self) -> Vec<(Slug, u64)> {
+        let refused = |tally: &super::Tally| tally.fetches.get(&FetchOutcome::KeyRefused).copied();
+        let tallies = self.tallies().into_iter();
+        tallies.filter_map(|(source, tally)| Some((source, refused(&tally)?))).collect()
+    }
+}
+
+impl Applied {
+    fn at(&mut self, at: Timestamp) {
+        self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
+    }
+}
+
+/// The events of an object in parts that fit into one commit.
+fn split(object: &ObjectRef, mut tickets: Vec<Ticket>) -> Vec<(ObjectRef, Vec<Ticket>)> {
+    let mut parts = Vec::new();
+    while !tickets.is_empty() {
+        let rest = tickets.split_off(tickets.len().min(ANSWERED_MAX));
+        parts.push((object.clone(), std::mem::replace(&mut tickets, rest)));
+    }
+    parts
+}

@@ -1,0 +1,119 @@
+//! The user whose a new subscription is.
+
+use super::documents::{Link, Stored};
+use super::facade::{Account, Providers};
+use super::fetch::Stop;
+use super::finding::FoundObject;
+use super::object::{ObjectId, ObjectKind, ObjectRef};
+use super::standing::{Reason, Standing};
+use crate::accounts::User;
+use crate::error::Error;
+use crate::store::{Document, StoreExt as _, UniqueValue};
+use crate::values::clock::Timestamp;
+use crate::values::id::UserId;
+use crate::values::version::Version;
+
+/// The users whom callers and events name for an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// The user by the word of a caller, which counts more than a binding.
+    pub(super) decided: Option<UserId>,
+    /// The users by events and by the object itself.
+    pub(super) users: Vec<UserId>,
+}
+
+/// The user by the binding of the customer and by the users that are named; `None` if nothing says.
+///
+/// The first binding stays. `bound` is the user of the binding, and whether that user exists.
+pub(super) fn user_of(
+    bound: Option<(UserId, bool)>,
+    named: &Named,
+) -> Result<Option<UserId>, Standing> {
+    let conflict = Standing::waiting(Reason::CustomerConflict);
+    let mut users = named.users.iter().copied();
+    match (named.decided, bound) {
+        (Some(decided), _) => Ok(Some(decided)),
+        (None, Some((_, false))) => Err(Standing::ignored(Reason::Detached)),
+        (None, Some((user, true))) if users.all(|named| named == user) => Ok(Some(user)),
+        (None, Some(_)) => Err(conflict),
+        (None, None) => {
+            let first = users.next();
+            if users.all(|named| Some(named) == first) { Ok(first) } else { Err(conflict) }
+        }
+    }
+}
+
+impl Providers {
+    /// True if a user may have subscriptions.
+    pub(super) async fn is_user(&self, account: &Account, id: UserId) -> Result<bool, Error> {
+        if account.source.any_user {
+            return Ok(true);
+        }
+        Ok(self.store().get_as::<User>(&id).await?.is_some_and(|user| !user.closing))
+    }
+
+    pub(super) async fn customer_link(
+        &self,
+        account: &Account,
+        customer: &ObjectId,
+    ) -> Result<Option<Stored<Link>>, Error> {
+        let customer = ObjectRef { kind: ObjectKind::Customer, id: customer.clone() };
+        Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await
+    }
+
+    /// The user whose an object is, and the binding of its customer if that is new.
+    pub(super) async fn user_for(
+        &self,
+        account: &Account,
+        object: &FoundObject,
+        subscription: Option<&ObjectId>,
+        named: &Named,
+        now: Timestamp,
+    ) -> Result<(UserId, Option<Document>), Stop> {
+        let link = match &object.customer {
+            Some(customer) => self.customer_link(account, customer).await?,
+            None => None,
+        };
+        let bound = match link.as_ref().and_then(|link| link.body.user_id) {
+            Some(user) => Some((user, self.is_user(account, user).await?)),
+            None => None,
+        };
+        let mut named = named.clone();
+        named.users.extend(object.user_id);
+        let mut user = user_of(bound, &named)?;
+        if let (None, Some(subscription)) = (user, subscription) {
+            user = account.session_user(subscription, now).await?;
+        }
+        if user.is_none() && account.source.match_email {
+            let email = match &object.email {
+                Some(email) => Some(email.clone()),
+                None => account.email(object.customer.as_ref(), now).await?,
+            };
+            if let Some(email) = email {
+                let found = self.store().find_as::<User>(UniqueValue::UserEmail(&email)).await?;
+                user = found.map(|user| user.id);
+            }
+        }
+        let unknown = Standing::waiting(Reason::UnknownCustomer);
+        let user = user.ok_or(unknown)?;
+        if !self.is_user(account, user).await? {
+            return Err(unknown.into());
+        }
+        let new = object.customer.as_ref().filter(|_| link.is_none());
+        let binding = new.map(|customer| binding(account, customer, user).document(Version::NEW));
+        Ok((user, binding.transpose()?))
+    }
+}
+
+/// The link of a customer to a user.
+pub(super) fn binding(account: &Account, customer: &ObjectId, user: UserId) -> Link {
+    Link {
+        source: account.source.name.clone(),
+        kind: ObjectKind::Customer,
+        id: customer.clone(),
+        customer: None,
+        user_id: Some(user),
+        subscription_id: None,
+        attach: false,
+    }
+}

@@ -1,0 +1,302 @@
+//! Payment providers: their webhooks, and the events, links and syncs for operators.
+
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
+use subscription_core::input::{Fields, string};
+use subscription_core::providers::{
+    EventFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Reason,
+    SourceOverview, Standing, SyncReport, TakenIn, signature_header,
+};
+use subscription_core::store::DocumentId;
+use subscription_core::{
+    FaultCode, InputError, InvalidValue, NoInput, Slug, SubscriptionId, Timestamp, UserId,
+};
+
+use crate::api::bodies::PageBody;
+use crate::api::bounds::WEBHOOK_BYTES_MAX;
+use crate::api::call::Call;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::rate::{RateStatus, RouteLimit};
+use crate::api::reply::Reply;
+use crate::api::routes::{Area, Needs, Route, get, list, post, post_optional, scope};
+
+pub(crate) static AREA: Area = Area {
+    is_private: true,
+    ..Area::new(
+        "/provider",
+        &[
+            Route {
+                needs_providers: true,
+                body_bytes_max: Some(WEBHOOK_BYTES_MAX),
+                limit: Some(RouteLimit::Webhook),
+                ..post("/provider-webhooks/{source}", Needs::Signature, |call| {
+                    Box::pin(receive(call))
+                })
+            },
+            Route {
+                needs_providers: true,
+                ..get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call)))
+            },
+            Route {
+                needs_providers: true,
+                ..list("/provider-events", scope(ProvidersRead), |call| Box::pin(events(call)))
+            },
+            Route {
+                needs_providers: true,
+                ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
+                    Box::pin(event(call))
+                })
+            },
+            Route {
+                needs_providers: true,
+                ..post_optional(
+                    "/provider-events/{event_id}/replay",
+                    scope(ProvidersWrite),
+                    |call| Box::pin(replay(call)),
+                )
+            },
+            Route {
+                needs_providers: true,
+                ..post("/provider-links", scope(ProvidersWrite), |call| Box::pin(link(call)))
+            },
+            Route {
+                needs_providers: true,
+                ..post("/provider-syncs", scope(ProvidersWrite), |call| Box::pin(sync(call)))
+            },
+        ],
+    )
+};
+
+fn providers(call: &Call) -> Result<&Providers, ApiError> {
+    call.state.providers.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
+}
+
+async fn receive(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (source, kind) = call.state.provider_source(&call)?;
+    let signatures = call.headers.get_all(signature_header(kind));
+    let signatures: Vec<_> = signatures.iter().map(HeaderValue::as_bytes).collect();
+    match providers(&call)?.take_in(&source, &signatures, &call.body).await? {
+        TakenIn::UnknownSource => return Err(Refusal::RouteUnknown.into()),
+        TakenIn::SignatureInvalid => return Err(Refusal::SignatureInvalid.into()),
+        TakenIn::Stored => call.state.provider_signal.notify(),
+        TakenIn::Unlisted | TakenIn::Known => {}
+    }
+    Reply::ok(&json!({ "received": true }))
+}
+
+#[derive(Serialize)]
+struct SourcesBody<'a> {
+    data: Vec<SourceBody<'a>>,
+}
+
+/// A source, as operators see it.
+#[derive(Serialize)]
+struct SourceBody<'a> {
+    source: &'a Slug,
+    kind: ProviderKind,
+    live: bool,
+    last_event_at: Option<Timestamp>,
+    events: Vec<CountBody>,
+    last_sync: Option<&'a SyncReport>,
+    running_sync: Option<&'a SyncReport>,
+}
+
+#[derive(Serialize)]
+struct CountBody {
+    #[serde(flatten)]
+    standing: StandingBody,
+    count: usize,
+}
+
+/// The state of an event or of an observation.
+#[derive(Serialize)]
+struct StandingBody {
+    state: &'static str,
+    reason: Option<&'static str>,
+}
+
+impl From<&Standing> for StandingBody {
+    fn from(standing: &Standing) -> Self {
+        let reason = standing.reason.map(Reason::as_str);
+        Self { state: standing.state.as_str(), reason }
+    }
+}
+
+impl<'a> From<&'a SourceOverview> for SourceBody<'a> {
+    fn from(overview: &'a SourceOverview) -> Self {
+        let counts = overview.events.iter().filter(|(_, count)| **count > 0);
+        Self {
+            source: &overview.source,
+            kind: overview.kind,
+            live: overview.live,
+            last_event_at: overview.last_event_at,
+            events: counts
+                .map(|(standing, count)| CountBody { standing: standing.into(), count: *count })
+                .collect(),
+            last_sync: overview.last_sync.as_ref(),
+            running_sync: overview.running_sync.as_ref(),
+        }
+    }
+}
+
+async fn overview(call: Box<Call>) -> Result<Reply, ApiError> {
+    let sources = providers(&call)?.overview().await?;
+    Reply::ok(&SourcesBody { data: sources.iter().map(SourceBody::from).collect() })
+}
+
+async fn events(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor", "source", "state", "reason", "object"], &[])?;
+    let filter = EventFilter::default()
+        .with_source(query.read::<Slug>("source")?)
+        .with_state(query.read("state")?)
+        .with_reason(query.read("reason")?)
+        .with_object(query.read::<ObjectId>("object")?);
+    let after = query.after(&call.cursors()?)?;
+    let page = providers(&call)?.events(&filter, after, query.limit()?).await?;
+    let next_cursor = call.next_cursor(&page)?;
+    Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
+}
+
+async fn event(call: Box<Call>) -> Result<Reply, ApiError> {
+    Reply::ok(&providers(&call)?.event(&call.path::<DocumentId>("event_id")?).await?)
+}
+
+async fn replay(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.input(NoInput::from_json)?;
+    Reply::ok(&providers(&call)?.replay(&call.path::<DocumentId>("event_id")?).await?)
+}
+
+async fn link(call: Box<Call>) -> Result<Reply, ApiError> {
+    let providers = providers(&call)?;
+    let shown = match call.input(|json| LinkInput::read(json, providers))? {
+        LinkInput::Customer { source, customer, user_id } => {
+            providers.bind_customer(&source, &customer, user_id).await?;
+            json!({ "source": source, "customer": customer, "user_id": user_id })
+        }
+        LinkInput::Subscription { source, subscription_id } => {
+            providers.attach(&source, subscription_id).await?;
+            json!({ "source": source, "subscription_id": subscription_id })
+        }
+    };
+    // Events of the customer may be due now.
+    call.state.provider_signal.notify();
+    Reply::json(StatusCode::CREATED, &shown)
+}
+
+async fn sync(call: Box<Call>) -> Result<Reply, ApiError> {
+    let providers = providers(&call)?;
+    let SyncInput { source, object, user_id } =
+        call.input(|json| SyncInput::read(json, providers))?;
+    let accepted = |standing: &StandingBody| Reply::json(StatusCode::ACCEPTED, standing);
+    let Some(object) = object else {
+        providers.request_sync(&source).await?;
+        call.state.provider_signal.notify();
+        return accepted(&StandingBody { state: "pending", reason: None });
+    };
+    match providers.observe_now(&source, &object, user_id).await? {
+        ObservedNow::Subscription(subscription) => call.whole_record(StatusCode::OK, &subscription),
+        ObservedNow::Standing(standing) => accepted(&StandingBody::from(&standing)),
+        ObservedNow::Limited(wait) => {
+            Err(Refusal::RateLimited(RateStatus::provider_syncs(wait)).into())
+        }
+    }
+}
+
+/// The input of a link.
+enum LinkInput {
+    Customer { source: Slug, customer: ObjectId, user_id: UserId },
+    Subscription { source: Slug, subscription_id: SubscriptionId },
+}
+
+impl LinkInput {
+    fn read(json: &[u8], providers: &Providers) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let source = read_source(&mut fields, providers).map(|(source, _)| source);
+        if fields.has("subscription_id") {
+            for name in ["customer", "user_id"] {
+                if fields.has(name) {
+                    let message = "must not be sent together with subscription_id";
+                    fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at(name));
+                }
+            }
+            fields.optional("customer", string::<ObjectId>);
+            fields.optional("user_id", string::<UserId>);
+            let id = fields.optional("subscription_id", string);
+            let both = source.zip(id);
+            return fields.finish(
+                both.map(|(source, subscription_id)| Self::Subscription {
+                    source,
+                    subscription_id,
+                }),
+            );
+        }
+        let customer = fields.required("customer", string);
+        let user_id = fields.required("user_id", string);
+        let all = source.zip(customer).zip(user_id);
+        fields.finish(all.map(|((source, customer), user_id)| Self::Customer {
+            source,
+            customer,
+            user_id,
+        }))
+    }
+}
+
+/// The input of a sync: one object, or everything of a source.
+struct SyncInput {
+    source: Slug,
+    object: Option<ObjectRef>,
+    user_id: Option<UserId>,
+}
+
+impl SyncInput {
+    /// The objects that a caller may name, and the provider that has them, if not all do.
+    const OBJECTS: [(&str, ObjectKind, Option<ProviderKind>); 3] = [
+        ("subscription", ObjectKind::Subscription, None),
+        ("checkout_session", ObjectKind::CheckoutSession, Some(ProviderKind::Stripe)),
+        ("order", ObjectKind::Order, Some(ProviderKind::LemonSqueezy)),
+    ];
+
+    fn read(json: &[u8], providers: &Providers) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let source = read_source(&mut fields, providers);
+        let refused = |message| InvalidValue::new(FaultCode::NotAllowedValue, message);
+        let mut named: Option<&str> = None;
+        let mut object = None;
+        for (name, kind, only) in Self::OBJECTS {
+            if !fields.has(name) {
+                continue;
+            }
+            let id = fields.optional(name, string);
+            if let Some(other) = named.replace(name) {
+                let message = format!("must not be sent together with {other}");
+                fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at(name));
+            }
+            if let Some((_, provider)) = &source
+                && only.is_some_and(|only| only != *provider)
+            {
+                fields.note(refused("is not an object of this provider").at(name));
+            }
+            object = id.map(|id| ObjectRef { kind, id });
+        }
+        let has_user = fields.has("user_id");
+        let user_id = fields.optional("user_id", string);
+        if has_user && named.is_none() {
+            fields.note(refused("must be sent together with an object").at("user_id"));
+        }
+        fields.finish(source.map(|(source, _)| Self { source, object, user_id }))
+    }
+}
+
+/// Reads the source, which must be configured.
+fn read_source(fields: &mut Fields<'_>, providers: &Providers) -> Option<(Slug, ProviderKind)> {
+    let name: Slug = fields.required("source", string)?;
+    let source = providers.sources().find(|source| source.name == name);
+    if source.is_none() {
+        let message = "must be the name of a configured provider";
+        fields.note(InvalidValue::new(FaultCode::UnknownReference, message).at("source"));
+    }
+    source.map(|source| (name, source.kind))
+}

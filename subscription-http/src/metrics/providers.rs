@@ -1,0 +1,134 @@
+//! The metrics of payment providers, for `/metrics`.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use subscription_core::Timestamp;
+use subscription_core::providers::{EventState, Providers, SourceOverview, Tally};
+
+/// The metrics of payment providers. Clones share the numbers.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderMetrics {
+    waiting: Family<Waiting, Gauge>,
+    lag_seconds: Gauge<f64, AtomicU64>,
+    last_event_seconds: Family<Source, Gauge<f64, AtomicU64>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Source {
+    source: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Waiting {
+    source: String,
+    reason: String,
+}
+
+impl ProviderMetrics {
+    /// Notes how long the event that was due longest had waited.
+    pub fn lag(&self, lag: Duration) {
+        self.lag_seconds.set(lag.as_secs_f64());
+    }
+
+    /// Notes the events that wait or failed, and how long ago the last one came. An instance that leads calls this
+    /// with the present state; one that no longer leads, with nothing.
+    pub fn observed(&self, sources: &[SourceOverview], now: Timestamp) {
+        // A reason that no event has any more must not stay.
+        self.waiting.clear();
+        self.last_event_seconds.clear();
+        for overview in sources {
+            let source = overview.source.to_string();
+            for (standing, count) in &overview.events {
+                let is_counted = matches!(standing.state, EventState::Waiting | EventState::Failed);
+                if let Some(reason) = standing.reason.filter(|_| is_counted) {
+                    let labels = Waiting { source: source.clone(), reason: reason.to_string() };
+                    let count = i64::try_from(*count).unwrap_or(i64::MAX);
+                    self.waiting.get_or_create(&labels).inc_by(count);
+                }
+            }
+            if let Some(at) = overview.last_event_at {
+                let since = now.since(at).as_secs_f64();
+                self.last_event_seconds.get_or_create(&Source { source }).set(since);
+            }
+        }
+    }
+
+    pub(crate) fn register(&self, providers: &Providers, registry: &mut Registry) {
+        registry.register_collector(Box::new(Tallies(providers.clone())));
+        let help = "Events of payment providers that wait or failed, by reason";
+        registry.register("provider_events_waiting", help, self.waiting.clone());
+        let help = "How long the event of a payment provider that was longest due had waited";
+        registry.register("provider_event_lag_seconds", help, self.lag_seconds.clone());
+        let help = "How long ago the last event of a payment provider came";
+        registry.register("provider_last_event_seconds", help, self.last_event_seconds.clone());
+    }
+}
+
+/// The counts of this process for each source.
+#[derive(Debug)]
+struct Tallies(Providers);
+
+/// A counter of a source: its name, its help text, and its number.
+type Count = (&'static str, &'static str, fn(&Tally) -> u64);
+
+const COUNTS: [Count; 4] = [
+    (
+        "provider_signature_refused",
+        "Webhooks that were not signed by their payment provider",
+        |tally| tally.signatures_refused,
+    ),
+    ("provider_unlisted", "Webhooks of types that are not followed", |tally| tally.unlisted),
+    (
+        "provider_second_live",
+        "Followed subscriptions that became a second live one of their user",
+        |tally| tally.second_live,
+    ),
+    (
+        "provider_drift",
+        "Differences that a sync found in followed objects without open events",
+        |tally| tally.drift,
+    ),
+];
+
+impl Collector for Tallies {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let tallies = self.0.tallies();
+        for (name, help, number) in COUNTS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (source, tally) in &tallies {
+                let labels = [("source", source.as_str())];
+                ConstCounter::new(number(tally)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Events of payment providers by the state that they got";
+        let mut family =
+            encoder.encode_descriptor("provider_events", help, None, MetricType::Counter)?;
+        for (source, tally) in &tallies {
+            for state in EventState::ALL {
+                let of_state = tally.events.iter().filter(|(standing, _)| standing.state == state);
+                let count: u64 = of_state.map(|(_, count)| *count).sum();
+                let labels = [("source", source.as_str()), ("state", state.as_str())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Reads from the APIs of payment providers, by outcome";
+        let mut family =
+            encoder.encode_descriptor("provider_fetches", help, None, MetricType::Counter)?;
+        for (source, tally) in &tallies {
+            for (outcome, count) in &tally.fetches {
+                let labels = [("source", source.as_str()), ("outcome", outcome.as_str())];
+                ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Payment providers in the program: built from the settings, followed in the background, synced by a command.
+
+mod jobs;
+mod sync;
+
+use std::sync::Arc;
+
+use subscription_core::providers::{HttpProviderApi, Providers, Source};
+use subscription_core::{Error, SubscriptionService};
+use subscription_http::{FetchSettings, HttpFetch};
+
+pub(crate) use self::jobs::{ProviderJob, ProviderSyncJob};
+pub(crate) use self::sync::{ProviderCommand, run};
+use super::Failure;
+use super::settings::ProviderSettings;
+
+/// The providers over a service; `None` if none is configured. Warns of plans that do not exist.
+pub(crate) async fn open(
+    configured: Vec<ProviderSettings>,
+    service: &SubscriptionService,
+) -> Result<Option<Providers>, Failure> {
+    if configured.is_empty() {
+        return Ok(None);
+    }
+    let fetch = Arc::new(HttpFetch::new(&FetchSettings::default())?);
+    let mut sources = Vec::new();
+    for provider in configured {
+        for (price, slug) in &provider.plans {
+            if let Err(Error::NotFound { .. }) = service.plan(slug).await {
+                let name = &provider.name;
+                tracing::warn!("providers.{name}.plans.{price}: there is no plan {slug}");
+            }
+        }
+        let mut api =
+            HttpProviderApi::new(provider.kind, provider.api_key, Arc::<HttpFetch>::clone(&fetch));
+        if let Some(base) = &provider.api_base {
+            api = api.with_base(base);
+        }
+        let (name, secrets) = (provider.name, provider.signing_secrets);
+        let source = Source::new(name, provider.kind, secrets, Arc::new(api))
+            .with_live(provider.live)
+            .with_pause(provider.pause)
+            .with_match_email(provider.match_email)
+            .with_any_user(provider.any_user)
+            .with_manage_url(provider.manage_url)
+            .with_plans(provider.plans);
+        sources.push(source);
+    }
+    Ok(Some(Providers::new(service.clone(), sources)))
+}

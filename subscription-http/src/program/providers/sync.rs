@@ -1,0 +1,178 @@
+//! `provider sync`: compares the records with the objects of a payment provider, and writes the differences.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use subscription_core::providers::{
+    EventState, ObservedNow, Providers, SyncCounts, SyncKind, SyncStep,
+};
+use subscription_core::{Clock, ExternalId, Slug};
+
+use crate::program::open::{self, Opened};
+use crate::program::settings::{Database, Settings};
+use crate::program::transfer::bar;
+use crate::program::{Failure, print};
+
+/// Where the events are that need a person.
+const LISTED: &str = "GET /provider-events lists them";
+
+#[derive(Subcommand)]
+pub(crate) enum ProviderCommand {
+    /// Read the subscriptions, invoices and orders of the configured payment providers, and write what differs.
+    ///
+    /// It can be repeated, and goes on where it was interrupted. It exits with 0 only if nothing waits or failed. On
+    /// SQLite it runs while no server does; a running server syncs every night, and by POST /provider-syncs.
+    Sync {
+        /// The source: the name of a table in [providers]. [default: all]
+        #[arg(long)]
+        source: Option<Slug>,
+        /// One subscription, payment or order only: the external id that the record has or would have.
+        #[arg(long, value_name = "ID")]
+        object: Option<ExternalId>,
+        /// Compare only, and write nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+pub(crate) async fn run(command: ProviderCommand, settings: &Settings) -> Result<(), Failure> {
+    let ProviderCommand::Sync { source, object, dry_run } = command;
+    let configured = settings.provider_settings()?;
+    let names: Vec<Slug> = configured.iter().map(|provider| provider.name.clone()).collect();
+    let wanted = chosen(&names, source, object.is_some())?;
+    if settings.database()? == Database::Memory {
+        return Err(Failure::new("memory: has no records to sync: name a --database"));
+    }
+    let opened = Opened::new(settings, false).await.map_err(held)?;
+    let service = open::service(settings, &opened);
+    let synced = match super::open(configured, service.service()).await {
+        Ok(Some(providers)) => {
+            let clock = opened.clock();
+            let sync = Sync { providers: &providers, clock: &*clock, dry_run };
+            match object {
+                Some(object) => sync.one(&wanted, &object).await,
+                None => sync.all(&wanted).await,
+            }
+        }
+        Ok(None) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    opened.close().await;
+    synced
+}
+
+/// The sources to sync.
+fn chosen(names: &[Slug], source: Option<Slug>, is_one: bool) -> Result<Vec<Slug>, Failure> {
+    let known = || names.iter().map(Slug::as_str).collect::<Vec<_>>().join(", ");
+    match source {
+        _ if names.is_empty() => Err(Failure::new(
+            "no payment provider is configured: the settings file (--config) needs [providers.NAME]",
+        )),
+        Some(source) if !names.contains(&source) => {
+            Err(Failure(format!("--source {source} is not configured: there is {}", known())))
+        }
+        Some(source) => Ok(vec![source]),
+        None if is_one && names.len() > 1 => {
+            Err(Failure(format!("--object needs --source: there is {}", known())))
+        }
+        None => Ok(names.to_vec()),
+    }
+}
+
+/// Says how a running server syncs, if it holds the file.
+fn held(Failure(message): Failure) -> Failure {
+    if message.contains("in use by another process") {
+        return Failure(format!("{message}; or let the running server sync: POST /provider-syncs"));
+    }
+    Failure(message)
+}
+
+struct Sync<'a> {
+    providers: &'a Providers,
+    clock: &'a dyn Clock,
+    dry_run: bool,
+}
+
+impl Sync<'_> {
+    /// Syncs all objects of these sources, and fails if one waits or failed.
+    async fn all(&self, sources: &[Slug]) -> Result<(), Failure> {
+        let (mut waiting, mut failed) = (0, 0);
+        for source in sources {
+            let counts = self.source(source).await?;
+            print(&format!("{source}: {}", self.told(&counts)));
+            waiting += counts.waiting;
+            failed += counts.failed;
+        }
+        if waiting + failed == 0 {
+            return Ok(());
+        }
+        Err(Failure(format!("{waiting} objects wait and {failed} failed: {LISTED}")))
+    }
+
+    fn told(&self, counts: &SyncCounts) -> String {
+        let SyncCounts { made, changed, same, waiting, ignored, failed, .. } = counts;
+        let dry = if self.dry_run { " (dry run: nothing is written)" } else { "" };
+        format!(
+            "{made} made, {changed} changed, {same} same, {ignored} ignored, {waiting} waiting, {failed} failed{dry}"
+        )
+    }
+
+    async fn source(&self, source: &Slug) -> Result<SyncCounts, Failure> {
+        let bar = bar(None);
+        loop {
+            let step = self.providers.sync_page(source, SyncKind::All, self.dry_run).await;
+            let step = step.inspect_err(|_| bar.finish_and_clear())?;
+            show(&bar, &step);
+            if step.report.finished_at.is_some() {
+                bar.finish_and_clear();
+                return Ok(step.report.counts);
+            }
+            if let Some(at) = step.next_at {
+                tokio::time::sleep(at.since(self.clock.now())).await;
+            }
+        }
+    }
+
+    /// Syncs one object of a source, and fails if it waits or failed.
+    async fn one(&self, sources: &[Slug], object: &ExternalId) -> Result<(), Failure> {
+        for source in sources {
+            loop {
+                match self.providers.sync_object(source, object, self.dry_run).await? {
+                    ObservedNow::Limited(wait) => {
+                        tokio::time::sleep(wait.max(Duration::from_millis(10))).await;
+                        continue;
+                    }
+                    ObservedNow::Subscription(subscription) => {
+                        let (id, status) = (subscription.id, subscription.status);
+                        print(&format!("{source}: {object} is the subscription {id}: {status}"));
+                    }
+                    ObservedNow::Standing(standing) => {
+                        let reason = standing.reason.map(|reason| format!(" ({reason})"));
+                        let told = format!("{}{}", standing.state, reason.unwrap_or_default());
+                        if standing.is_open() || standing.state == EventState::Failed {
+                            return Err(Failure(format!("{source}: {object} is {told}: {LISTED}")));
+                        }
+                        print(&format!("{source}: {object} is {told}"));
+                    }
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows the progress within a list; Stripe does not say how many objects there are.
+fn show(bar: &ProgressBar, step: &SyncStep) {
+    bar.set_message(step.list);
+    bar.set_position(step.list_read);
+    match step.list_total {
+        Some(total) => bar.set_length(total),
+        None => {
+            if let Ok(style) = ProgressStyle::with_template("{msg:14} {human_pos} {per_sec}") {
+                bar.set_style(style);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Taking webhooks in.
+
+use serde_json::json;
+use subscription_core::providers::TakenIn;
+
+use super::world::{World, signature, slug};
+
+#[tokio::test]
+async fn a_webhook_is_stored_once_and_pending() {
+    let world = World::new().await;
+    let body = json!({ "meta": { "event_name": "subscription_created", "test_mode": true },
+        "data": { "type": "subscriptions", "id": "1" } });
+
+    assert_eq!(world.send(&body).await, TakenIn::Stored);
+    assert_eq!(world.send(&body).await, TakenIn::Known);
+
+    assert_eq!(world.states().await, ["subscription 1 pending"]);
+    assert_eq!(world.api.fetches(), 0, "it is applied later");
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_not_understood_is_kept_with_its_reason() {
+    let world = World::new().await;
+    let hint = |r#type: &str, id: &str, test: bool| json!({ "meta": { "event_name": "x", "test_mode": test }, "data": { "type": r#type, "id": id } });
+
+    assert_eq!(world.send(&hint("subscriptions", "a/b", true)).await, TakenIn::Stored);
+    assert_eq!(world.send(&hint("subscriptions", "2", false)).await, TakenIn::Stored);
+    assert_eq!(world.send(&hint("license-keys", "3", true)).await, TakenIn::Unlisted);
+
+    assert_eq!(
+        world.advance().await,
+        [" failed:unreadable", "subscription 2 ignored:other_mode"],
+        "nothing of them is fetched"
+    );
+    assert_eq!(world.api.fetches(), 0);
+    let tally = &world.providers.tallies()[&slug("shop")];
+    assert_eq!(tally.unlisted, 1);
+}
+
+#[tokio::test]
+async fn a_webhook_without_a_signature_that_fits_is_not_stored() {
+    let world = World::new().await;
+    let body = b"{}";
+    let signed = signature(body);
+    let other = signature(b"{ }");
+    let take = async |source: &str, signatures: &[&[u8]]| {
+        world.providers.take_in(&slug(source), signatures, body).await.unwrap()
+    };
+
+    assert_eq!(take("elsewhere", &[signed.as_bytes()]).await, TakenIn::UnknownSource);
+    for signatures in [&[][..], &[other.as_bytes()], &[signed.as_bytes(), signed.as_bytes()]] {
+        assert_eq!(take("shop", signatures).await, TakenIn::SignatureInvalid);
+    }
+
+    assert_eq!(world.states().await, [""; 0]);
+    assert_eq!(world.providers.tallies()[&slug("shop")].signatures_refused, 3);
+}

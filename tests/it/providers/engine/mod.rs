@@ -1,0 +1,9 @@
+//! The engine of providers: events are taken in, objects observed and records followed.
+
+mod bindings;
+mod following;
+mod intake;
+mod order_of_commits;
+mod sync;
+mod waiting;
+mod world;

@@ -1,0 +1,113 @@
+//! Old state never overwrites new state, whatever the workers do at the same time.
+
+use std::sync::atomic::Ordering;
+
+use subscription_core::SubscriptionStatus;
+use subscription_core::providers::ObjectKind;
+
+use super::world::{ADA, World, tea};
+
+/// Their state goes from X to Y and back to X. A slow worker has fetched Y, a fast one finds X, which is what our
+/// record has.
+#[tokio::test]
+async fn a_state_that_came_and_went_is_not_written_late() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    world.advance().await;
+    let version = world.subscription().await.version;
+    world.api.set(ObjectKind::Subscription, &tea("1", "expired"));
+    world.webhook("subscriptions", "1", None).await;
+    world.clock.advance(std::time::Duration::from_secs(2));
+    let slow = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let slow = tokio::spawn(async move { slow.providers.advance(10).await.unwrap() });
+    world.api.held.notified().await;
+
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.now(ObjectKind::Subscription, "1", None).await;
+    world.api.release.notify_one();
+    slow.await.unwrap();
+
+    let record = world.subscription().await;
+    assert_eq!(record.status, SubscriptionStatus::Active);
+    assert_eq!(record.version, version, "the state in between was never written");
+}
+
+#[tokio::test]
+async fn an_observation_without_a_difference_moves_the_link() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.now(ObjectKind::Subscription, "1", Some(ADA)).await;
+    let link = |documents: Vec<std::sync::Arc<subscription_core::store::Document>>| {
+        let label = |it: &&std::sync::Arc<subscription_core::store::Document>| {
+            it.label.as_ref().unwrap().as_str() == "shop:subscription"
+        };
+        documents.iter().find(label).unwrap().version.get()
+    };
+    let before = link(world.documents("provider_link").await);
+
+    world.now(ObjectKind::Subscription, "1", None).await;
+
+    assert_eq!(link(world.documents("provider_link").await), before + 1);
+}
+
+#[tokio::test]
+async fn two_workers_that_make_the_same_record_make_one() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let slow = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let slow = tokio::spawn(async move { slow.providers.advance(10).await.unwrap() });
+    world.api.held.notified().await;
+
+    world.advance().await;
+    world.api.release.notify_one();
+    slow.await.unwrap();
+
+    assert_eq!(world.subscription().await.version.get(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_that_crashes_after_its_fetch_leaves_the_event_pending() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let crashing = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let crashing = tokio::spawn(async move { crashing.providers.advance(10).await.map(drop) });
+    world.api.held.notified().await;
+    crashing.abort();
+    crashing.await.unwrap_err();
+
+    assert_eq!(world.states().await, ["subscription 1 pending"]);
+
+    assert_eq!(world.advance().await, ["subscription 1 applied"]);
+}
+
+#[tokio::test]
+async fn one_fetch_answers_all_events_of_an_object_and_the_next_is_a_second_later() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    for _ in 0..50 {
+        world.clock.advance(std::time::Duration::from_micros(1));
+        world.webhook("subscriptions", "1", Some(ADA)).await;
+    }
+
+    let applied = world.providers.advance(100).await.unwrap();
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let again = world.providers.advance(100).await.unwrap();
+
+    assert_eq!(applied.events.values().sum::<usize>(), 50);
+    assert_eq!(world.api.fetches(), 1);
+    assert!(!again.more);
+    let wait =
+        again.next_at.unwrap().since(subscription_core::SubscriptionService::now(&world.service));
+    assert!(
+        wait > std::time::Duration::from_millis(900) && wait <= std::time::Duration::from_secs(1)
+    );
+    world.clock.advance(wait);
+    world.providers.advance(100).await.unwrap();
+    assert_eq!(world.api.fetches(), 2);
+}

@@ -1,0 +1,146 @@
+//! Events that wait, fail, are tried again, replayed and deleted.
+
+use std::time::Duration;
+
+use subscription_core::providers::{ApiFailed, EventFilter, EventState, ObjectKind, Reason};
+use subscription_core::store::PageLimit;
+
+use super::world::{ADA, World, slug, tea, unavailable};
+
+#[tokio::test]
+async fn an_object_that_is_not_found_is_tried_by_the_schedule_and_fails_after_a_day() {
+    let world = World::new().await;
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+
+    let mut tries = Vec::new();
+    let mut next = world.providers.advance(10).await.unwrap().next_at;
+    while let Some(at) = next {
+        tries.push(at.since(world.service.now()).as_secs() / 60);
+        world.clock.set(at);
+        next = world.providers.advance(10).await.unwrap().next_at;
+    }
+
+    assert_eq!(tries, [1, 5, 30, 120, 360, 360, 360, 360]);
+    assert_eq!(world.states().await, ["subscription 1 failed:not_found"]);
+}
+
+#[tokio::test]
+async fn an_event_that_is_finished_is_deleted_after_thirty_days_and_a_failed_one_stays() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.api.set(ObjectKind::Subscription, &tea("2", "unheard_of"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    world.webhook("subscriptions", "2", Some(ADA)).await;
+    let states = world.advance().await;
+    assert_eq!(states, ["subscription 1 applied", "subscription 2 failed:unreadable"]);
+    let failed = &world.events().await.into_iter().find(|it| it.event.path.is_some()).unwrap();
+    assert_eq!(failed.event.path.as_deref(), Some("/attributes/status"));
+
+    world.clock.advance(Duration::from_hours(30 * 24));
+    let applied = world.providers.advance(10).await.unwrap();
+
+    assert_eq!(applied.deleted, 1);
+    assert_eq!(world.states().await, ["subscription 2 failed:unreadable"]);
+}
+
+#[tokio::test]
+async fn a_replay_observes_again_at_once() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "unheard_of"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    world.advance().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    let id = world.events().await[0].id.clone();
+
+    let replayed = world.providers.replay(&id).await.unwrap();
+
+    assert_eq!((replayed.event.state, replayed.event.path), (EventState::Applied, None));
+    assert_eq!(replayed.event.attempts, 2);
+    assert_eq!(world.providers.replay(&id).await.unwrap().event.state, EventState::Same);
+}
+
+#[tokio::test]
+async fn a_provider_out_of_reach_pauses_its_source_longer_each_time() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    *world.api.fails.lock().unwrap() = Some(unavailable);
+
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let next = world.providers.advance(10).await.unwrap().next_at.unwrap();
+        pauses.push(next.since(world.service.now()).as_secs());
+        assert_eq!(world.states().await, ["subscription 1 pending:provider_unavailable"]);
+        let fetches = world.api.fetches();
+        world.providers.advance(10).await.unwrap();
+        assert_eq!(world.api.fetches(), fetches, "it is paused");
+        world.clock.set(next);
+    }
+    *world.api.fails.lock().unwrap() = None;
+
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
+    assert_eq!(world.advance().await, ["subscription 1 applied"]);
+}
+
+#[tokio::test]
+async fn a_provider_says_how_long_to_wait_and_a_refused_key_is_reported() {
+    let world = World::new().await;
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    *world.api.fails.lock().unwrap() = Some(|| ApiFailed::Unavailable {
+        retry_after: Some(Duration::from_secs(42)),
+        source: "429".into(),
+    });
+
+    let next = world.providers.advance(10).await.unwrap().next_at.unwrap();
+    assert_eq!(next.since(world.service.now()).as_secs(), 42);
+    *world.api.fails.lock().unwrap() = Some(|| ApiFailed::KeyRefused);
+    world.clock.set(next);
+
+    assert_eq!(world.providers.advance(10).await.unwrap().key_refused, [slug("shop")]);
+}
+
+#[tokio::test]
+async fn events_are_listed_by_state_reason_source_and_object() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    for id in ["1", "2", "3"] {
+        world.webhook("subscriptions", id, Some(ADA)).await;
+    }
+    world.advance().await;
+    let count = async |filter: EventFilter| {
+        let limit = PageLimit::new(1).unwrap();
+        let (mut after, mut count) = (None, 0);
+        loop {
+            let page = world.providers.events(&filter, after, limit).await.unwrap();
+            count += page.items.len();
+            after = page.next;
+            if after.is_none() {
+                return count;
+            }
+        }
+    };
+
+    let any = EventFilter::default;
+    assert_eq!(count(any()).await, 3);
+    assert_eq!(count(any().with_state(EventState::Waiting)).await, 2);
+    assert_eq!(count(any().with_state(EventState::Failed)).await, 0);
+    assert_eq!(count(any().with_reason(Reason::NotFound)).await, 2);
+    assert_eq!(count(any().with_object("2".parse().ok())).await, 1);
+    assert_eq!(count(any().with_source(slug("stripe"))).await, 0);
+    let overview = world.providers.overview().await.unwrap();
+    let counts: Vec<_> = overview[0].events.values().copied().collect();
+    assert_eq!(counts, [1, 2]);
+    assert_eq!(overview[0].last_event_at.unwrap().to_string(), "2026-01-05T09:00:00.000000Z");
+}
+
+#[tokio::test]
+async fn an_object_in_the_other_mode_or_with_another_id_is_not_followed() {
+    let world = World::new().await;
+    let mut live = tea("1", "active");
+    live["attributes"]["test_mode"] = serde_json::json!(false);
+    world.api.set(ObjectKind::Subscription, &live);
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+
+    assert_eq!(world.advance().await, ["subscription 1 ignored:other_mode"]);
+    assert_eq!(world.subscriptions().await.len(), 0);
+}

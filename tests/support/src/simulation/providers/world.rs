@@ -1,0 +1,555 @@
+//! A run: an account lives, its webhooks arrive in any order, twice or never, and two workers follow it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use subscription_core::providers::{
+    EventFilter, EventState, ObjectKind, ObjectRef, PauseMeans, ProviderEvent, ProviderKind,
+    Source, SyncCounts, SyncKind, TakenIn,
+};
+use subscription_core::store::{PageLimit, PaymentQuery, SubscriptionQuery};
+use subscription_core::{
+    Amount, BillingCycle, Clock as _, ManualClock, MemoryStore, NewPlan, Payment, SeededRandomness,
+    Slug, Store, Subscription, SubscriptionService, UserId,
+};
+
+use super::broken::Fault;
+use super::commits::Commits;
+use super::invariants::{AT_THE_END, COMMITS_SHOW_STATES_OF_THEIR_TIME, End, Records};
+use super::worker::{Common, Done, Task, Worker, finish, poll};
+use crate::fake_provider::{
+    Account, Courier, Event, History, ONE_TIME, PRICES, SECRET, hex, shared,
+};
+use crate::rng::Rng;
+use crate::simulation::invariants::Broken;
+use crate::simulation::world::Failure;
+
+const START: &str = "2025-06-01T10:00:00.000000Z";
+const LOG_MAX: usize = 40;
+const USERS: usize = 4;
+const ROUNDS_MAX: usize = 2_000;
+const WORKERS: usize = 2;
+/// The tries of events that wait for somebody, at the end of a run.
+const WAITED_MAX: usize = 5;
+
+/// One run of the simulation.
+#[derive(Debug)]
+pub struct ProviderSimulation {
+    seed: u64,
+    rng: Rng,
+    common: Common,
+    workers: Vec<Worker>,
+    courier: Courier,
+    users: Vec<String>,
+    records: Records,
+    /// The only invariant that is checked; all are if `None`.
+    checked: Option<&'static str>,
+    /// True if the API shows old states: then only the end counts, after a sync.
+    lags: bool,
+    taken_in: BTreeSet<String>,
+    log: VecDeque<String>,
+    met: BTreeSet<String>,
+}
+
+impl ProviderSimulation {
+    /// An account at a provider, followed over a store.
+    pub async fn over(store: Arc<dyn Store>, kind: ProviderKind, seed: u64) -> Self {
+        Self::with(store, kind, seed, None).await
+    }
+
+    /// A run with a fault that one invariant, the only one that is checked, must find.
+    pub async fn broken(
+        fault: Fault,
+        checked: &'static str,
+        kind: ProviderKind,
+        seed: u64,
+    ) -> Self {
+        let store = Arc::new(MemoryStore::default());
+        Self { checked: Some(checked), ..Self::with(store, kind, seed, Some(fault)).await }
+    }
+
+    /// An account whose API shows the states of two changes ago, until it is at rest.
+    pub async fn lagging(kind: ProviderKind, seed: u64) -> Self {
+        let run = Self::over(Arc::new(MemoryStore::default()), kind, seed).await;
+        shared(&run.common.account).lag = 2;
+        Self { lags: true, ..run }
+    }
+
+    async fn with(
+        store: Arc<dyn Store>,
+        kind: ProviderKind,
+        seed: u64,
+        fault: Option<Fault>,
+    ) -> Self {
+        let rng = Rng::new(seed);
+        let clock = ManualClock::at(START.parse().unwrap());
+        let account = Account::new(kind, seconds(&clock)).into_shared();
+        shared(&account).lag = u64::from(fault == Some(Fault::ShowsOldStates));
+        let random = SeededRandomness::new(seed);
+        let users = (0..USERS).map(|_| UserId::new(clock.now(), &random).unwrap().to_string());
+        let users = users.collect();
+        let pause = if rng.percent(50) { PauseMeans::Keep } else { PauseMeans::Stop };
+        let plans = plans(Arc::clone(&store), &clock, kind).await;
+        let commits = Commits::default();
+        let calm = Arc::new(AtomicBool::new(false));
+        let common = Common { store, commits, account, clock, calm, fault };
+        let lost = if rng.percent(50) { 0 } else { 20 };
+        let courier = Courier::new(rng.fork(), lost, 20);
+        let mut records = Records::default();
+        (records.plans, records.pause) = (plans, pause);
+        let workers = (0..WORKERS).map(|_| started(&common, &rng, pause)).collect();
+        Self {
+            seed,
+            rng,
+            common,
+            workers,
+            courier,
+            users,
+            records,
+            checked: None,
+            lags: false,
+            taken_in: BTreeSet::new(),
+            log: VecDeque::new(),
+            met: BTreeSet::new(),
+        }
+    }
+
+    /// Takes so many steps, comes to rest and compares our records with the account; the states that events had
+    /// at the end.
+    pub async fn run(mut self, steps: u32) -> Result<BTreeSet<String>, Failure> {
+        let run = self.live_on(steps).await;
+        let met = std::mem::take(&mut self.met);
+        run.map(|()| met).map_err(|broken| Failure { broken, seed: self.seed, log: self.log })
+    }
+
+    async fn live_on(&mut self, steps: u32) -> Result<(), Broken> {
+        for _ in 0..steps {
+            self.step()?;
+        }
+        self.rest()?;
+        let end = self.end().await?;
+        let account = shared(&self.common.account);
+        let checked = AT_THE_END.iter();
+        let checked = checked.filter(|(name, _)| self.checked.is_none_or(|only| only == *name));
+        for (name, holds) in checked {
+            holds(&account, &self.records, &end).map_err(|detail| Broken::new(name, detail))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Broken> {
+        match self.rng.below(100) {
+            0..20 => {
+                shared(&self.common.account).live(&self.rng, &self.users);
+                self.note("the account", "changed");
+            }
+            20..45 => self.deliver(),
+            45..52 => self.pass_time(),
+            52..55 => self.crash(),
+            55..60 => self.begin_advance(),
+            60..62 => self.begin_observation(),
+            62..64 => self.begin_sync(),
+            _ => self.go_on()?,
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, who: &str, what: impl Debug) {
+        if self.log.len() == LOG_MAX {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{} {who}: {what:?}", self.common.clock.now()));
+    }
+
+    fn pass_time(&mut self) {
+        let millis = match self.rng.below(10) {
+            0..7 => self.rng.below(1_500),
+            7..9 => self.rng.below(20_000),
+            _ => self.rng.below(3_600_000),
+        };
+        self.move_clock(Duration::from_millis(millis));
+    }
+
+    fn move_clock(&self, span: Duration) {
+        self.common.clock.advance(span);
+        shared(&self.common.account).now = seconds(&self.common.clock);
+    }
+
+    fn some_worker(&self) -> usize {
+        self.rng.below(WORKERS)
+    }
+
+    /// Kills a worker between two awaits, and starts another. What it had not acknowledged is delivered again.
+    fn crash(&mut self) {
+        let worker = self.some_worker();
+        self.workers[worker] = started(&self.common, &self.rng, self.records.pause);
+        self.note("crash", worker);
+    }
+
+    fn deliver(&mut self) {
+        let event = self.courier.take(&mut shared(&self.common.account));
+        let Some(event) = event else { return };
+        let worker = self.some_worker();
+        self.note(&format!("to {worker}"), (event.name, &event.object));
+        let task = self.take_in(worker, event);
+        self.workers[worker].running.push(task);
+    }
+
+    fn take_in(&self, worker: usize, event: Event) -> Task {
+        let providers = self.workers[worker].providers.clone();
+        let account = Arc::clone(&self.common.account);
+        let kind = shared(&account).kind;
+        let clock = self.common.clock.clone();
+        // Until it is answered the provider would send it again.
+        let mut unanswered = Unanswered { account, event: Some(event.clone()) };
+        Box::pin(async move {
+            let webhook = event.signed(kind, SECRET, seconds(&clock));
+            let taken =
+                providers.take_in(&source(), &[webhook.signature.as_bytes()], &webhook.body).await;
+            if taken.is_ok() {
+                drop(unanswered.event.take());
+            }
+            Done::TookIn(event, taken)
+        })
+    }
+
+    fn begin_advance(&mut self) {
+        let worker = self.some_worker();
+        let limit = 1 + self.rng.below(20);
+        let providers = self.workers[worker].providers.clone();
+        let task: Task = Box::pin(async move { Done::Advanced(providers.advance(limit).await) });
+        self.workers[worker].running.push(task);
+    }
+
+    /// The page after a checkout asks for a subscription or an order.
+    fn begin_observation(&mut self) {
+        let target = {
+            let account = shared(&self.common.account);
+            let subscriptions =
+                account.subscriptions.keys().map(|id| (ObjectKind::Subscription, id.clone()));
+            let orders = account.one_time_orders();
+            let orders = orders.map(|order| (ObjectKind::Order, order.id.clone()));
+            self.rng.pick(subscriptions.chain(orders))
+        };
+        let Some((kind, id)) = target else { return };
+        let worker = self.some_worker();
+        let target = ObjectRef { kind, id: id.parse().unwrap() };
+        let providers = self.workers[worker].providers.clone();
+        self.workers[worker].running.push(Box::pin(async move {
+            Done::Observed(providers.observe_now(&source(), &target, None).await)
+        }));
+    }
+
+    fn begin_sync(&mut self) {
+        let worker = self.some_worker();
+        let task = self.sync_page(worker, self.rng.percent(20));
+        self.workers[worker].running.push(task);
+    }
+
+    fn sync_page(&self, worker: usize, dry_run: bool) -> Task {
+        let providers = self.workers[worker].providers.clone();
+        Box::pin(async move {
+            Done::Synced(providers.sync_page(&source(), SyncKind::All, dry_run).await)
+        })
+    }
+
+    /// Polls some task some times.
+    fn go_on(&mut self) -> Result<(), Broken> {
+        let worker = self.some_worker();
+        let count = self.workers[worker].running.len();
+        if count == 0 {
+            self.begin_advance();
+            return Ok(());
+        }
+        let nth = self.rng.below(count);
+        for _ in 0..=self.rng.below(12) {
+            let done = poll(&mut self.workers[worker].running[nth]);
+            self.check_commits()?;
+            if let Some(done) = done {
+                drop(self.workers[worker].running.swap_remove(nth));
+                self.ended(worker, done);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_commits(&mut self) -> Result<(), Broken> {
+        let commits = &self.common.commits;
+        let commits = std::mem::take(&mut *commits.lock().unwrap_or_else(PoisonError::into_inner));
+        let account = shared(&self.common.account);
+        let name = COMMITS_SHOW_STATES_OF_THEIR_TIME;
+        for changes in commits {
+            let added = self.records.add(&account, &changes);
+            if !self.lags && self.checked.is_none_or(|only| only == name) {
+                added.map_err(|detail| Broken::new(name, detail))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, worker: usize, done: Done) {
+        match done {
+            Done::TookIn(event, taken) => {
+                if matches!(taken, Ok(TakenIn::Stored | TakenIn::Known)) {
+                    self.taken_in.insert(key(shared(&self.common.account).kind, &event));
+                }
+                self.note(&format!("{worker} took in"), &taken);
+                assert!(
+                    !matches!(
+                        taken,
+                        Ok(TakenIn::SignatureInvalid | TakenIn::UnknownSource | TakenIn::Unlisted)
+                    ),
+                    "{}: {taken:?}",
+                    event.name
+                );
+            }
+            Done::Advanced(applied) => self.note(&format!("{worker} advanced"), applied),
+            Done::Observed(observed) => self.note(&format!("{worker} observed"), observed),
+            Done::Synced(step) => self.note(&format!("{worker} synced"), step),
+            Done::Bound(bound) => self.note(&format!("{worker} bound"), bound),
+        }
+    }
+
+    /// Runs a task to its end.
+    fn finish(&mut self, task: Task) -> Result<Done, Broken> {
+        let done = finish(task);
+        self.check_commits()?;
+        Ok(done)
+    }
+
+    /// Delivers the rest, lets nothing fail any more, and applies all events. What was lost is made up for by a
+    /// sync.
+    fn rest(&mut self) -> Result<(), Broken> {
+        for worker in 0..WORKERS {
+            for task in std::mem::take(&mut self.workers[worker].running) {
+                let done = self.finish(task)?;
+                self.ended(worker, done);
+            }
+        }
+        self.common.calm.store(true, Ordering::SeqCst);
+        let losing = self.courier.lost > 0 || self.lags;
+        if self.lags {
+            shared(&self.common.account).lag = 0;
+        }
+        for _ in 0..ROUNDS_MAX {
+            if shared(&self.common.account).outbox.is_empty() {
+                break;
+            }
+            let event = self.courier.take(&mut shared(&self.common.account));
+            if let Some(event) = event {
+                let task = self.take_in(0, event);
+                let done = self.finish(task)?;
+                self.ended(0, done);
+            }
+        }
+        self.drain()?;
+        if losing {
+            self.sync()?;
+            self.bind_customers()?;
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Advances until no event is open.
+    fn drain(&mut self) -> Result<(), Broken> {
+        let mut waited = 0;
+        for round in 0..ROUNDS_MAX {
+            let providers = self.workers[round % WORKERS].providers.clone();
+            let advance = Box::pin(async move { Done::Advanced(providers.advance(50).await) });
+            let Done::Advanced(applied) = self.finish(advance)? else { continue };
+            self.note("drains", &applied);
+            let applied = applied.unwrap_or_else(|error| panic!("{error:?}"));
+            let next = applied.next_at.map(|at| at.since(self.common.clock.now()));
+            self.move_clock(match next {
+                _ if applied.more => Duration::from_millis(200),
+                // Events that are finished are due for their deletion, much later.
+                Some(span) if span < Duration::from_hours(7) => span.max(Duration::from_secs(1)),
+                _ => Duration::from_secs(1),
+            });
+            let open = self.open_events();
+            // Events that wait for somebody are tried again for ever.
+            waited = if open.contains(&EventState::Pending) { 0 } else { waited + 1 };
+            if open.is_empty() || waited > WAITED_MAX {
+                return Ok(());
+            }
+        }
+        Err(Broken::new("nothing_is_dropped", "events never come to an end"))
+    }
+
+    /// The states of the events that are not finished.
+    fn open_events(&self) -> BTreeSet<EventState> {
+        let providers = self.workers[0].providers.clone();
+        let mut listing = Box::pin(async move { listed(&providers).await });
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(events) = listing.as_mut().poll(&mut context) {
+                let open = events.iter().filter(|event| event.standing().is_open());
+                return open.map(|event| event.state).collect();
+            }
+        }
+    }
+
+    /// Walks through all objects.
+    fn sync(&mut self) -> Result<SyncCounts, Broken> {
+        for _ in 0..ROUNDS_MAX {
+            let task = self.sync_page(1, false);
+            let Done::Synced(step) = self.finish(task)? else { continue };
+            self.note("syncs", &step);
+            let step = step.unwrap_or_else(|error| panic!("{error:?}"));
+            if step.report.finished_at.is_some() {
+                return Ok(step.report.counts);
+            }
+            self.move_clock(Duration::from_secs(1));
+        }
+        Err(Broken::new("no_drift_after_a_sync", "a sync never ends"))
+    }
+
+    /// An operator says whose the customers are, whose events with the user's id were lost.
+    fn bind_customers(&mut self) -> Result<(), Broken> {
+        let bindings: BTreeMap<_, _> = {
+            let account = shared(&self.common.account);
+            let own = account.subscriptions.values().map(History::last);
+            let own = own.map(|of| (of.customer.clone(), of.user.clone()));
+            let orders = account.orders.values().map(History::last);
+            let orders = orders.map(|of| (of.customer.clone(), of.user.clone()));
+            let named = own.chain(orders);
+            named.filter_map(|(customer, user)| Some((customer, user?))).collect()
+        };
+        for (customer, user) in bindings {
+            let providers = self.workers[0].providers.clone();
+            let (customer, user) = (customer.parse().unwrap(), user.parse().unwrap());
+            let bind = Box::pin(async move {
+                Done::Bound(providers.bind_customer(&source(), &customer, user).await)
+            });
+            let done = self.finish(bind)?;
+            let Done::Bound(Ok(())) = &done else { panic!("{done:?}") };
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self) -> Result<End, Broken> {
+        // A sync that was under way ends with what it found before.
+        self.sync()?;
+        let sync = self.sync()?;
+        let providers = self.workers[0].providers.clone();
+        let events = listed(&providers).await;
+        self.met.extend(events.iter().map(|event| {
+            let reason = event.reason.map(|reason| format!(":{reason}")).unwrap_or_default();
+            format!("{}{reason}", event.state)
+        }));
+        let service = SubscriptionService::builder(Arc::clone(&self.common.store)).build();
+        let subscriptions = all_subscriptions(&service).await;
+        let mut payments: Vec<Arc<Payment>> = Vec::new();
+        for of in &subscriptions {
+            let query = PaymentQuery::of(of.id).with_limit(PageLimit::MAX);
+            payments.extend(service.payments(query).await.unwrap().items);
+        }
+        let taken_in = self.taken_in.iter().cloned().collect();
+        Ok(End { subscriptions, payments, taken_in, events, sync })
+    }
+}
+
+/// An event that goes back into the outbox if its delivery is not answered.
+struct Unanswered {
+    account: crate::fake_provider::Shared,
+    event: Option<Event>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(event) = self.event.take() {
+            shared(&self.account).outbox.push(event);
+        }
+    }
+}
+
+fn source() -> Slug {
+    "shop".parse().unwrap()
+}
+
+fn seconds(clock: &ManualClock) -> i64 {
+    let micros = clock.now().since("1970-01-01T00:00:00.000000Z".parse().unwrap());
+    i64::try_from(micros.as_secs()).unwrap()
+}
+
+fn started(common: &Common, rng: &Rng, pause: PauseMeans) -> Worker {
+    let kind = shared(&common.account).kind;
+    Worker::start(common, rng, |source: Source| {
+        // Two prices are found by the settings, the others by the variants and the product of a plan.
+        let plans = PRICES[..2].iter().map(|price| (price.id(kind), price.slug.parse().unwrap()));
+        source.with_pause(pause).with_any_user(true).with_plans(plans.collect())
+    })
+}
+
+/// The key of an event: the provider's id, or the hash of the body.
+fn key(kind: ProviderKind, event: &Event) -> String {
+    match kind {
+        ProviderKind::Stripe => {
+            let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
+            body["id"].as_str().unwrap().to_owned()
+        }
+        ProviderKind::LemonSqueezy => hex(&Sha256::digest(&event.body)),
+    }
+}
+
+/// Makes a plan for each price but the last; their ids by slug.
+async fn plans(
+    store: Arc<dyn Store>,
+    clock: &ManualClock,
+    kind: ProviderKind,
+) -> BTreeMap<&'static str, subscription_core::PlanId> {
+    let service = SubscriptionService::builder(store).clock(clock.clone()).build();
+    let mut plans = BTreeMap::new();
+    for (nth, price) in PRICES[..=ONE_TIME].iter().enumerate() {
+        let cycle = match price.months {
+            0 => BillingCycle::ONE_TIME,
+            12 => "yearly".parse().unwrap(),
+            _ => BillingCycle::MONTHLY,
+        };
+        let amount: Amount = price.decimal(price.amount).parse().unwrap();
+        let slug = price.slug.parse().unwrap();
+        let mut plan = NewPlan::new(price.slug.parse().unwrap(), slug, amount, cycle);
+        plan.currency = Some(price.currency.parse().unwrap());
+        match nth {
+            0 | 1 => {}
+            2 => plan.variants = vec![price.id(kind).parse().unwrap()],
+            _ => plan.product_id = Some(price.product(kind).parse().unwrap()),
+        }
+        plans.insert(price.slug, service.create_plan(plan).await.unwrap().id);
+    }
+    plans
+}
+
+/// All events, page by page.
+async fn listed(providers: &subscription_core::providers::Providers) -> Vec<ProviderEvent> {
+    let (mut events, mut after) = (Vec::new(), None);
+    loop {
+        let page = providers.events(&EventFilter::default(), after, PageLimit::MAX).await.unwrap();
+        events.extend(page.items.into_iter().map(|listed| listed.event));
+        after = page.next;
+        if after.is_none() {
+            return events;
+        }
+    }
+}
+
+async fn all_subscriptions(service: &SubscriptionService) -> Vec<Arc<Subscription>> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let mut query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
+        query.after = after;
+        let page = service.subscriptions(query).await.unwrap();
+        all.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            return all;
+        }
+    }
+}
