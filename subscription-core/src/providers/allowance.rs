@@ -1,6 +1,6 @@
 //! The number of reads that are allowed in a time: a token bucket by the clock.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::object::ProviderKind;
@@ -36,15 +36,27 @@ impl Allowance {
 
     /// Takes one read, or returns the moment to try again.
     pub fn take(&self, now: Timestamp) -> Result<(), Timestamp> {
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let latest = now.saturating_add(self.per);
-        // It is later than `latest` only if the clock was set back.
-        *full_at = (*full_at).clamp(now, latest);
+        let mut full_at = self.full_at(now);
         let after = full_at.saturating_add(self.every);
-        if after > latest {
+        if after > now.saturating_add(self.per) {
             return Err(after.saturating_sub(self.per));
         }
         *full_at = after;
         Ok(())
+    }
+
+    /// Takes one read also if none is left: those after it wait longer. For the later reads of work that has begun,
+    /// which would otherwise be begun again, with its first read.
+    pub fn overdraw(&self, now: Timestamp) {
+        let mut full_at = self.full_at(now);
+        *full_at = full_at.saturating_add(self.every);
+    }
+
+    /// The moment from which on all reads are there again, at most four spans ahead. It is later only if the clock
+    /// was set back.
+    fn full_at(&self, now: Timestamp) -> MutexGuard<'_, Timestamp> {
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *full_at = (*full_at).clamp(now, now.saturating_add(self.per * 4));
+        full_at
     }
 }

@@ -7,7 +7,7 @@ use super::facade::Account;
 use super::finding::{Finding, FoundObject, Unmapped};
 use super::mapping;
 use super::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
-use super::pace::Held;
+use super::pace::{Held, Turn};
 use super::standing::{Reason, Standing};
 use super::tally::FetchOutcome;
 use crate::error::Error;
@@ -75,9 +75,10 @@ impl Account {
     async fn read<T>(
         &self,
         now: Timestamp,
+        turn: Turn,
         read: impl Future<Output = Result<T, ApiFailed>> + Send,
     ) -> Result<T, Stop> {
-        self.pace.begin(now)?;
+        self.pace.begin(now, turn)?;
         let (outcome, result) = match read.await {
             Ok(answer) => {
                 self.pace.succeeded();
@@ -99,9 +100,14 @@ impl Account {
     }
 
     /// The present state of an object.
-    pub(super) async fn fetch(&self, object: &ObjectRef, now: Timestamp) -> Result<Value, Stop> {
+    pub(super) async fn fetch(
+        &self,
+        object: &ObjectRef,
+        now: Timestamp,
+        turn: Turn,
+    ) -> Result<Value, Stop> {
         self.pace.fetching(object, now);
-        let found = self.read(now, self.source.api.object(object.kind, &object.id)).await?;
+        let found = self.read(now, turn, self.source.api.object(object.kind, &object.id)).await?;
         found.ok_or_else(|| Standing::waiting(Reason::NotFound).into())
     }
 
@@ -110,8 +116,9 @@ impl Account {
         list: &ObjectList,
         after: Option<&str>,
         now: Timestamp,
+        turn: Turn,
     ) -> Result<ApiPage, Stop> {
-        self.read(now, self.source.api.page(list, after)).await
+        self.read(now, turn, self.source.api.page(list, after)).await
     }
 
     /// Maps an object, which must be the one that was asked for, in the mode that is followed.
@@ -135,13 +142,13 @@ impl Account {
     ) -> Result<(ObjectRef, Option<UserId>), Stop> {
         match object.kind {
             ObjectKind::CheckoutSession => {
-                let session = self.fetch(object, now).await?;
+                let session = self.fetch(object, now, Turn::First).await?;
                 let (id, user) = mapping::session(&session)?;
                 Ok((ObjectRef { kind: ObjectKind::Subscription, id }, user))
             }
             ObjectKind::PaymentIntent => {
                 let list = ObjectList::InvoicePaymentsOf(object.id.clone());
-                let page = self.page(&list, None, now).await?;
+                let page = self.page(&list, None, now, Turn::First).await?;
                 let payment = page.items.first().ok_or(Unmapped::NotASubscription)?;
                 let id = mapping::invoice_of(payment)?;
                 Ok((ObjectRef { kind: ObjectKind::Invoice, id }, None))
@@ -162,7 +169,8 @@ impl Account {
         if self.source.kind != ProviderKind::Stripe {
             return Ok(None);
         }
-        let page = self.page(&ObjectList::SessionsOf(subscription.clone()), None, now).await?;
+        let list = ObjectList::SessionsOf(subscription.clone());
+        let page = self.page(&list, None, now, Turn::Later).await?;
         let mut sessions = page.items.iter().filter_map(|session| mapping::session(session).ok());
         Ok(sessions.find_map(|(_, user)| user))
     }
@@ -177,6 +185,6 @@ impl Account {
             return Ok(None);
         };
         let customer = ObjectRef { kind: ObjectKind::Customer, id: id.clone() };
-        Ok(mapping::email_of(&self.fetch(&customer, now).await?))
+        Ok(mapping::email_of(&self.fetch(&customer, now, Turn::Later).await?))
     }
 }

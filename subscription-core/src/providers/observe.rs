@@ -13,7 +13,7 @@ use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::finding::{Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription};
 use super::object::{ObjectId, ObjectKind, ObjectRef};
-use super::pace::Held;
+use super::pace::{Held, Turn};
 use super::plans::Plans;
 use super::standing::{Reason, Standing};
 use super::users::Named;
@@ -49,6 +49,8 @@ pub(super) struct Observation<'a> {
     pub(super) skips_same: bool,
     /// True if nothing is to be written.
     pub(super) dry_run: bool,
+    /// The turn of its next read.
+    pub(super) turn: Turn,
 }
 
 impl<'a> Observation<'a> {
@@ -58,8 +60,8 @@ impl<'a> Observation<'a> {
         let mut decided = events.clone().filter(|event| event.user_decides);
         let decided = decided.find_map(|event| event.user_id);
         let named = Named { decided, users: events.filter_map(|event| event.user_id).collect() };
-        let (shown, skips_same, dry_run) = (None, false, false);
-        Self { account, object, tickets, named, shown, skips_same, dry_run }
+        let (shown, skips_same, dry_run, turn) = (None, false, false, Turn::First);
+        Self { account, object, tickets, named, shown, skips_same, dry_run, turn }
     }
 }
 
@@ -104,6 +106,7 @@ struct Try<'a> {
     named: &'a Named,
     link: Option<Stored<Link>>,
     now: Timestamp,
+    turn: Turn,
 }
 
 impl Providers {
@@ -116,6 +119,7 @@ impl Providers {
             };
             let mut first = Observation::of(of.account, needed, Vec::new());
             (first.named, first.dry_run) = (of.named.clone(), of.dry_run);
+            first.turn = of.turn;
             let verdict = match self.observe_one(&mut first).await? {
                 Ok(Observed::Done(verdict)) => verdict,
                 Ok(observed) => return Ok(observed),
@@ -142,7 +146,11 @@ impl Providers {
             let is_linked = link.is_some();
             let shown = of.shown.take();
             let is_shown = shown.is_some();
-            let mut tries = Try { account, object: &of.object, named: &of.named, link, now };
+            let turn = of.turn;
+            if !is_shown {
+                of.turn = Turn::Later;
+            }
+            let mut tries = Try { account, object: &of.object, named: &of.named, link, now, turn };
             let decided = match self.decide(&mut tries, shown).await {
                 Ok(decision) => Ok(decision),
                 Err(Stop::Failed(error)) => return Err(error),
@@ -237,6 +245,15 @@ impl Providers {
             *tally.events.entry(verdict.standing).or_default() += count;
             tally.second_live += u64::from(is_second_live);
         });
+        // An event that waits for its customer may have been decided on before another commit bound the customer,
+        // and stored after that commit looked for events that wait.
+        let unknown = verdict.standing == Standing::waiting(Reason::UnknownCustomer)
+            && of.named.decided.is_none();
+        if let Some(customer) = verdict.customer.as_ref().filter(|_| unknown)
+            && self.customer_link(account, customer).await?.is_some()
+        {
+            binds = Some(customer.clone());
+        }
         if let Some(customer) = binds {
             self.wake_customer(&account.source.name, &customer).await?;
         }
@@ -264,7 +281,7 @@ impl Providers {
     async fn decide(&self, tries: &mut Try<'_>, shown: Option<Value>) -> Result<Decision, Stop> {
         let value = match shown {
             Some(value) => value,
-            None => tries.account.fetch(tries.object, tries.now).await?,
+            None => tries.account.fetch(tries.object, tries.now, tries.turn).await?,
         };
         // The object may have ended while it was fetched: an end is never after the moment of its observation.
         tries.now = self.now();

@@ -30,6 +30,15 @@ struct Memory {
     fetched: HashMap<ObjectRef, Timestamp>,
 }
 
+/// The place of a read in an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// The first one, which waits for the allowance.
+    First,
+    /// A later one. It does not wait, because the first one would be made in vain.
+    Later,
+}
+
 /// A read that must not be made now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
@@ -48,12 +57,16 @@ impl Pace {
     }
 
     /// Takes one read from the allowance.
-    pub(super) fn begin(&self, now: Timestamp) -> Result<(), Held> {
+    pub(super) fn begin(&self, now: Timestamp, turn: Turn) -> Result<(), Held> {
         if let Some(until) = self.memory().paused_until.filter(|until| *until > now) {
             return Err(Held { until, unavailable: true });
         }
-        let taken = self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(now));
-        taken.map_err(|until| Held { until, unavailable: false })
+        let Some(allowance) = &self.allowance else { return Ok(()) };
+        if turn == Turn::Later {
+            allowance.overdraw(now);
+            return Ok(());
+        }
+        allowance.take(now).map_err(|until| Held { until, unavailable: false })
     }
 
     /// When an object may be fetched for events again; `None` if at once.

@@ -11,7 +11,7 @@ use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::object::ObjectRef;
 use super::observe::{Observation, Observed, Ticket, Verdict};
-use super::pace::Held;
+use super::pace::{Held, Turn};
 use super::standing::Standing;
 use super::tally::FetchOutcome;
 use crate::error::Error;
@@ -200,7 +200,8 @@ impl Providers {
                 return self.answer(&mut of, verdict).await;
             }
         };
-        self.observe(Observation::of(account, resolved, tickets)).await
+        let turn = if resolved == object { Turn::First } else { Turn::Later };
+        self.observe(Observation { turn, ..Observation::of(account, resolved, tickets) }).await
     }
 
     /// Gives stored events another time, and another state if one is given.

@@ -14,7 +14,7 @@ use super::mapping;
 use super::now::ObservedNow;
 use super::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
 use super::observe::{Observation, Observed, Verdict};
-use super::pace::Held;
+use super::pace::{Held, Turn};
 use super::read::Place;
 use super::standing::{EventState, Standing};
 use crate::error::Error;
@@ -208,7 +208,7 @@ impl Providers {
         dry_run: bool,
     ) -> Result<Option<Held>, Error> {
         let Some((list, _, kind)) = run.list(account.source.kind) else { return Ok(None) };
-        let page = match account.page(&list, run.after.as_deref(), self.now()).await {
+        let page = match account.page(&list, run.after.as_deref(), self.now(), Turn::First).await {
             Ok(page) => page,
             Err(Stop::Held(held)) => return Ok(Some(held)),
             Err(Stop::Failed(error)) => return Err(error),

@@ -53,8 +53,20 @@ fn a_clock_that_was_set_back_stops_nobody_for_long() {
 
     let again = allowance.take(start()).unwrap_err();
 
-    assert_eq!(again, after(1_000));
+    assert_eq!(again, after(4_000));
     allowance.take(again).unwrap();
+}
+
+#[test]
+fn a_read_that_overdraws_is_made_up_for_by_those_after_it() {
+    let allowance = Allowance::new(Duration::from_secs(1), 2);
+    allowance.take(start()).unwrap();
+    allowance.take(start()).unwrap();
+
+    allowance.overdraw(start());
+
+    assert_eq!(allowance.take(start()).unwrap_err(), after(1_000));
+    allowance.take(after(1_000)).unwrap();
 }
 
 /// The most reads in any span that begins with a read, by somebody who takes all that there are.
