@@ -107,7 +107,7 @@ pub struct FoundSubscription {
     pub resumes_at: Option<Timestamp>,
     /// The page at which the subscriber manages it.
     pub manage_url: Option<Href>,
-    /// What it pays for; the one whose price or product is a plan's is followed.
+    /// The things that it pays for; the one whose price or product belongs to a plan is followed.
     pub items: Vec<FoundItem>,
 }
 

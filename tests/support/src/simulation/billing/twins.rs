@@ -57,7 +57,7 @@ struct Script {
     acts: Vec<(Timestamp, Act)>,
 }
 
-/// What a life came to.
+/// The end of a life.
 #[derive(Debug, PartialEq)]
 struct Lived {
     /// For each payment: its period and the amount. Retries may differ: a late clock makes none after the end.
