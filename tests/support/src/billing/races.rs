@@ -116,7 +116,7 @@ pub async fn all(stores: Vec<Arc<dyn Store>>, rounds: usize) {
     }
 }
 
-/// Whoever is first: a subscription that is cancelled at once has no open payment.
+/// In either order, a subscription that is cancelled at once has no open payment.
 async fn cancel_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;
     let due = world.due(PaymentStatus::Succeeded).await;
