@@ -122,18 +122,20 @@ pub mod auth;
 pub mod billing;
 mod error;
 pub mod events;
-#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe"))]
+#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
 #[cfg(any(feature = "lemon-squeezy", feature = "stripe"))]
 pub mod providers;
-#[cfg(feature = "auth")]
+#[cfg(any(feature = "auth", feature = "webhooks"))]
 mod server_keys;
 mod service;
 pub mod store;
 pub mod subscriptions;
 mod values;
+#[cfg(feature = "webhooks")]
+pub mod webhooks;
 
 #[cfg(feature = "auth")]
 pub use auth::Authentication;
@@ -145,7 +147,7 @@ pub use payments::{
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
 };
-#[cfg(feature = "auth")]
+#[cfg(any(feature = "auth", feature = "webhooks"))]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
     Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
