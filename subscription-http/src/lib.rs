@@ -59,7 +59,9 @@ pub use api::rate::{Quota, RateLimits};
 pub use api::self_service::SelfService;
 pub use api::state::{ApiBuilder, Timeouts};
 pub use api::turned_clock::{Advanced, PaymentReports, TurnedClock};
-pub use http_client::{FetchSettings, HttpFetch};
+pub use http_client::{
+    DeliverSettings, FetchSettings, HttpDeliver, HttpFetch, ResolveName, SystemNames,
+};
 pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};

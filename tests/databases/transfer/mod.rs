@@ -9,7 +9,7 @@ mod round_trips;
 mod writers;
 
 use subscription_core::Store;
-use subscription_core::store::transfer::{Counts, Progress, TransferError};
+use subscription_core::store::transfer::{Counts, ImportOptions, Progress, TransferError};
 use subscription_core::store::{ChangeSet, PostgresStore, Record, SqliteStore};
 use test_support::trials::Trial;
 
@@ -56,7 +56,7 @@ macro_rules! movable {
             }
 
             async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, TransferError> {
-                self.import_for_any_user(file, |_| {}).await
+                self.import_with(file, ImportOptions::default().for_any_user(), |_| {}).await
             }
         }
     };
