@@ -8,6 +8,7 @@ mod documents;
 mod facade;
 mod outcome;
 mod transport;
+mod wake;
 
 pub use addresses::AddressRules;
 pub use documents::{
@@ -17,3 +18,4 @@ pub use documents::{
 pub use facade::Webhooks;
 pub use outcome::Outcome;
 pub use transport::{Deliver, DeliveryRequest};
+pub use wake::Wake;
