@@ -12,6 +12,7 @@ mod schedule;
 mod signature;
 mod transport;
 mod window;
+mod wake;
 
 pub use addresses::{AddressRules, BadUrl};
 pub use breaker::{Breaker, PARKED_MAX, Verdict};
@@ -26,3 +27,4 @@ pub use schedule::{PerMille, TRIES_MAX, next_probe, next_try};
 pub use signature::{Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify};
 pub use transport::{Deliver, DeliveryRequest};
 pub use window::{End, Offered, Window};
+pub use wake::Wake;
