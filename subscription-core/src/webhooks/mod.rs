@@ -11,8 +11,8 @@ mod outcome;
 mod schedule;
 mod signature;
 mod transport;
-mod window;
 mod wake;
+mod window;
 
 pub use addresses::{AddressRules, BadUrl};
 pub use breaker::{Breaker, PARKED_MAX, Verdict};
@@ -26,5 +26,5 @@ pub use outcome::Outcome;
 pub use schedule::{PerMille, TRIES_MAX, next_probe, next_try};
 pub use signature::{Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify};
 pub use transport::{Deliver, DeliveryRequest};
-pub use window::{End, Offered, Window};
 pub use wake::Wake;
+pub use window::{End, Offered, Window};
