@@ -53,7 +53,7 @@ mod server;
 
 pub use api::Api;
 pub use api::hosts::{AllowedHost, BadHost};
-pub use api::long_polls::EventSignal;
+pub use api::long_polls::{EventListener, EventSignal};
 pub use api::provider_signal::ProviderSignal;
 pub use api::rate::{Quota, RateLimits};
 pub use api::routes::ApiPart;

@@ -2,7 +2,6 @@
 //!
 //! hyper asks a resolver for names only: addresses in URLs are checked by `AddressRules::check`.
 
-use std::future::ready;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -97,11 +96,9 @@ where
 
     fn call(&mut self, to: Uri) -> Self::Future {
         let connected = timeout(self.limit, self.connector.call(to));
-        Box::pin(connected.then(|connected| {
-            ready(match connected {
-                Ok(connected) => connected.map_err(Into::into),
-                Err(_) => Err(ConnectTimedOut.into()),
-            })
+        Box::pin(connected.map(|connected| match connected {
+            Ok(connected) => connected.map_err(Into::into),
+            Err(_) => Err(ConnectTimedOut.into()),
         }))
     }
 }

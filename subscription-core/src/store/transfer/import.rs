@@ -206,7 +206,7 @@ impl Import<'_> {
                 }
                 self.expect_order(&values, table);
                 if let Record::Document(document) = record {
-                    let edited = self.options.edited(document);
+                    let edited = self.options.edited(document)?;
                     return Ok((table, edited.map_or_else(Vec::new, |edited| edited.values())));
                 }
             }

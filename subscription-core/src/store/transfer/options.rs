@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::check::Users;
-use crate::store::Document;
+use crate::store::{Document, Source};
 
 /// A function over the documents of a file.
-type Edit<'a> = Box<dyn FnMut(Document) -> Option<Document> + Send + 'a>;
+type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Source> + Send + 'a>;
 
 /// The options of an import.
 #[derive(Default)]
@@ -32,13 +32,14 @@ impl<'a> ImportOptions<'a> {
         self
     }
 
-    /// Stores each document of the file as this function returns it, under the same key, or leaves it out.
+    /// Stores each document of the file as this function returns it, under the same key, or leaves it out. An error
+    /// is a fault of the file.
     #[must_use]
-    pub fn edit_documents(
+    pub fn edit_documents<E: Into<Source>>(
         mut self,
-        edit: impl FnMut(Document) -> Option<Document> + Send + 'a,
+        mut edit: impl FnMut(Document) -> Result<Option<Document>, E> + Send + 'a,
     ) -> Self {
-        self.edit = Some(Box::new(edit));
+        self.edit = Some(Box::new(move |document| edit(document).map_err(Into::into)));
         self
     }
 
@@ -50,10 +51,10 @@ impl<'a> ImportOptions<'a> {
     }
 
     /// A document of the file as it is stored.
-    pub(super) fn edited(&mut self, document: &Document) -> Option<Document> {
+    pub(super) fn edited(&mut self, document: &Document) -> Result<Option<Document>, Source> {
         match &mut self.edit {
             Some(edit) => edit(document.clone()),
-            None => Some(document.clone()),
+            None => Ok(Some(document.clone())),
         }
     }
 }
