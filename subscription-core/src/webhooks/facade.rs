@@ -52,6 +52,11 @@ impl Webhooks {
         self
     }
 
+    /// The rules for addresses.
+    pub fn addresses(&self) -> &AddressRules {
+        &self.addresses
+    }
+
     pub(super) fn store(&self) -> &dyn Store {
         self.service.store()
     }

@@ -19,11 +19,11 @@ use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
-    plans, providers, subscriptions, users,
+    plans, providers, subscriptions, users, webhooks,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 14] = [
+pub(crate) static AREAS: [&Area; 15] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -34,6 +34,7 @@ pub(crate) static AREAS: [&Area; 14] = [
     &me::AREA,
     &events::AREA,
     &providers::AREA,
+    &webhooks::AREA,
     &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
