@@ -194,5 +194,5 @@ fn outcome(error: &hyper_util::client::legacy::Error) -> Outcome {
 
 /// An error and its causes.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error| (*error).source())
 }

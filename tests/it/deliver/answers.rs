@@ -57,7 +57,7 @@ async fn a_connection_is_used_again_unless_the_body_of_the_answer_is_long() {
 
 #[tokio::test]
 async fn w4_a_redirect_is_an_answer_like_any_other_and_nothing_is_sent_to_its_target() {
-    let (receiver, target) = (receiver().await, super::receiver().await);
+    let (target, receiver) = (receiver().await, receiver().await);
     for status in [301, 302, 303, 307, 308] {
         let location = target.url("/latest/meta-data");
         let head =

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use subscription_core::webhooks::{SignatureHeaders, verify};
+use subscription_core::{Clock as _, SystemClock};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
@@ -36,6 +38,7 @@ pub struct Received {
     pub body: Vec<u8>,
     /// True if it was answered with a status from 200 to 299.
     pub accepted: bool,
+    pub at: Instant,
 }
 
 impl Received {
@@ -46,6 +49,17 @@ impl Received {
 
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// Verifies its signature, within a day.
+    pub fn is_signed_with(&self, secret: &str) -> bool {
+        let headers = SignatureHeaders {
+            id: self.header("webhook-id"),
+            timestamp: self.header("webhook-timestamp"),
+            signature: self.header("webhook-signature"),
+        };
+        let (secret, day) = (secret.parse().unwrap(), Duration::from_hours(24));
+        verify(&[secret], &headers, &self.body, SystemClock.now(), day).is_ok()
     }
 }
 
@@ -237,5 +251,5 @@ fn parsed(read: &[u8]) -> Option<(Received, usize)> {
     let length: usize = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
     let end = head + 4 + length;
     let body = read.get(head + 4..end)?.to_vec();
-    Some((Received { path, headers, body, accepted: false }, end))
+    Some((Received { path, headers, body, accepted: false, at: Instant::now() }, end))
 }
