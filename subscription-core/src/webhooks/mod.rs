@@ -4,18 +4,30 @@
 //! of its record wait behind it; an endpoint that fails is tried again from its cursor.
 
 mod addresses;
+mod breaker;
 mod documents;
 mod facade;
 mod outcome;
+mod parked;
+mod payload;
+mod schedule;
+mod signature;
+mod signing;
 mod transport;
 mod wake;
+mod window;
 
-pub use addresses::AddressRules;
+pub use addresses::{AddressRules, BadUrl};
+pub use breaker::{Breaker, PARKED_MAX, Verdict};
 pub use documents::{
     Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, ParkedState,
     PreviousSecret, SecretState, Stall, StallReason,
 };
 pub use facade::Webhooks;
+pub use ipnet::IpNet;
 pub use outcome::Outcome;
+pub use schedule::{PerMille, TRIES_MAX, next_probe, next_try};
+pub use signature::{Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify};
 pub use transport::{Deliver, DeliveryRequest};
 pub use wake::Wake;
+pub use window::{End, Offered, Window};
