@@ -4,15 +4,20 @@
 //! of its record wait behind it; an endpoint that fails is tried again from its cursor.
 
 mod addresses;
+mod attempt;
 mod breaker;
 mod documents;
 mod facade;
+mod lane;
+mod load;
 mod outcome;
 mod parked;
 mod payload;
 mod schedule;
+mod sender;
 mod signature;
 mod signing;
+mod tally;
 mod transport;
 mod wake;
 mod window;
@@ -27,7 +32,9 @@ pub use facade::Webhooks;
 pub use ipnet::IpNet;
 pub use outcome::Outcome;
 pub use schedule::{PerMille, TRIES_MAX, next_probe, next_try};
+pub use sender::Sender;
 pub use signature::{Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify};
+pub use tally::{SendingState, Tallies, Tally};
 pub use transport::{Deliver, DeliveryRequest};
 pub use wake::Wake;
 pub use window::{End, Offered, Window};

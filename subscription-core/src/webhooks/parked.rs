@@ -113,7 +113,8 @@ impl ParkedEvents {
     /// Takes the oldest event, whether it is due or not.
     pub(super) fn take_oldest(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
         let oldest = self.entries.iter().find(|(_, entry)| entry.is_open());
-        let sequence = oldest.filter(|(_, entry)| !entry.in_flight).map(|(sequence, _)| *sequence)?;
+        let sequence =
+            oldest.filter(|(_, entry)| !entry.in_flight).map(|(sequence, _)| *sequence)?;
         self.take(sequence, now)
     }
 

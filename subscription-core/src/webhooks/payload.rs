@@ -4,6 +4,7 @@
 //! address, a user agent or a hash.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ pub(super) async fn body(
                 let User { id, created_at, version, .. } = *user;
                 ShownUser { id, created_at, version }
             };
-            object(&mut body, Ok(user.as_deref().map(shown)))?;
+            object(&mut body, Ok(Arc::new(user.as_deref().map(shown))))?;
         }
         // Their events are never sent.
         Subject::Session(_) | Subject::Client(_) => body.extend_from_slice(b"null"),
@@ -86,9 +87,9 @@ fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Err
 }
 
 /// Writes a record, or null if it does not exist.
-fn object(body: &mut Vec<u8>, record: Result<impl Serialize, Error>) -> Result<(), Error> {
+fn object<T: Serialize>(body: &mut Vec<u8>, record: Result<Arc<T>, Error>) -> Result<(), Error> {
     match record {
-        Ok(record) => serde_json::to_writer(body, &record)
+        Ok(record) => serde_json::to_writer(body, &*record)
             .map_err(|error| StoreError::Damaged(error.into()).into()),
         Err(Error::NotFound { .. }) => {
             body.extend_from_slice(b"null");
