@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use super::{Done, Route, Running, Sender};
+use super::done::{Done, ReadBegun};
+use super::{Route, Running, Sender};
 use crate::error::Error;
 use crate::events::TypePattern;
 use crate::store::{EventQuery, PageLimit};
@@ -48,11 +49,12 @@ impl Sender {
             }
             return;
         }
-        if std::mem::take(&mut self.is_woken) && !is_stopping {
+        if self.wakes.1 < self.wakes.0 && !is_stopping {
+            self.wakes.1 = self.wakes.0;
             self.woken(running, webhooks, now);
         }
         for (&id, is_loading) in &mut self.loads {
-            if !std::mem::replace(is_loading, true) {
+            if !is_stopping && !std::mem::replace(is_loading, true) {
                 let load = async move { Done::Loaded(id, now, webhooks.load_one(id).await) };
                 running.push(load.boxed());
             }
@@ -82,11 +84,8 @@ impl Sender {
         }
     }
 
-    /// Looks for new events and for endpoints that a caller has changed.
+    /// Looks for endpoints that a caller has changed.
     fn woken<'r>(&mut self, running: &Running<'r>, webhooks: &'r Webhooks, now: Timestamp) {
-        for route in self.routes.values_mut() {
-            route.is_up_to_date = false;
-        }
         if self.due_read_at.is_none_or(|at| now.since(at) >= DUE_READ_EVERY) {
             self.due_read_at = Some(now);
             running.push(async move { Done::Due(webhooks.load_due(now).await) }.boxed());
@@ -96,9 +95,10 @@ impl Sender {
 
     /// Reads the feed for the endpoints that have sent what was read: once for those that are at the same place.
     fn begin_reads<'r>(&mut self, running: &Running<'r>, webhooks: &'r Webhooks) {
+        let wake = self.wakes.1;
         let waiting = self.routes.iter_mut().filter(|(id, route)| {
             let is_under_way = route.is_reading || self.loads.contains_key(id);
-            !route.is_up_to_date && !is_under_way && route.lane.needs_events()
+            route.up_to_date < wake && !is_under_way && route.lane.needs_events()
         });
         let mut waiting: Vec<_> = waiting.collect();
         waiting.sort_by_key(|(_, route)| route.lane.read_to());
@@ -117,7 +117,8 @@ impl Sender {
             }
             let read = async move {
                 let page = webhooks.store().events(&query).await;
-                Done::Read(readers, page.map_err(Error::Store))
+                let page = page.map_err(Error::Store);
+                Done::Read(ReadBegun { readers, after: query.after, wake }, page)
             };
             running.push(read.boxed());
         }

@@ -17,9 +17,16 @@ pub(super) enum Done {
     Due(Result<Vec<(EndpointId, Version)>, Error>),
     Loaded(EndpointId, Timestamp, Result<Option<Documents>, Error>),
     Checked(EndpointId, u64, Timestamp, Result<Option<Version>, Error>),
-    Read(Vec<(EndpointId, u64)>, Result<EventPage, Error>),
+    Read(ReadBegun, Result<EventPage, Error>),
     Tried(EndpointId, u64, Turn, Result<Option<Tried>, Error>),
     Committed(EndpointId, u64, Commit, Result<(), StoreError>),
+}
+
+/// A read of the feed.
+pub(super) struct ReadBegun {
+    pub(super) readers: Vec<(EndpointId, u64)>,
+    pub(super) after: u64,
+    pub(super) wake: u64,
 }
 
 impl Sender {
@@ -35,7 +42,7 @@ impl Sender {
             Done::Due(due) => due.map(|due| self.due(due)),
             Done::Loaded(id, at, documents) => self.loaded(id, at, documents),
             Done::Checked(id, epoch, at, endpoint) => self.checked(id, epoch, at, endpoint),
-            Done::Read(readers, page) => self.read(&readers, page, now),
+            Done::Read(begun, page) => self.read(&begun, page, now),
             Done::Tried(id, epoch, turn, tried) => self.tried(id, epoch, &turn, tried, now),
             Done::Committed(id, epoch, commit, result) => {
                 self.committed(id, epoch, commit, result, now)
@@ -57,8 +64,8 @@ impl Sender {
             busy: self.routes.get(&id).map_or(0, |route| route.busy),
             held: None,
             checked_at: at,
-            is_checked: true,
-            is_up_to_date: false,
+            is_checked: false,
+            up_to_date: 0,
             is_checking: false,
             is_reading: false,
             is_committing: false,
@@ -125,22 +132,23 @@ impl Sender {
 
     fn read(
         &mut self,
-        readers: &[(EndpointId, u64)],
+        begun: &ReadBegun,
         page: Result<EventPage, Error>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        for &(id, epoch) in readers {
+        for &(id, epoch) in &begun.readers {
             if let Some(route) = self.route(id, epoch) {
                 route.is_reading = false;
             }
         }
         let mut page = page?;
         let items: Vec<_> = std::mem::take(&mut page.items).into_iter().map(Arc::new).collect();
-        for &(id, epoch) in readers {
+        for &(id, epoch) in &begun.readers {
             let Some(route) = self.route(id, epoch) else { continue };
-            let is_further = page.reached > route.lane.read_to();
             route.lane.read(&page, &items, now);
-            route.is_up_to_date = page.reached >= page.last || !is_further;
+            if page.reached >= page.last || page.reached <= begun.after {
+                route.up_to_date = begun.wake;
+            }
         }
         Ok(())
     }
@@ -169,6 +177,11 @@ impl Sender {
             Ok(Some(tried)) => {
                 if route.lane.ended(turn, tried, jitter) {
                     tallies.lock().endpoints.entry(id).or_default().given_up += 1;
+                }
+                // An event that waits for a read of the endpoint is sent only if the others go on.
+                let goes_on = route.lane.is_enabled() && route.lane.stall().is_none();
+                if let Some(held) = route.held.take_if(|_| !goes_on) {
+                    route.lane.not_begun(&held, now);
                 }
                 Ok(())
             }
@@ -205,7 +218,7 @@ impl Sender {
         route.is_committing = false;
         match result {
             Ok(()) => {
-                (route.is_checked, route.checked_at) = (true, commit.at);
+                route.checked_at = commit.at;
                 if let Some(reason) = route.lane.committed(commit, now) {
                     *tallies.lock().disabled.entry(reason).or_default() += 1;
                 }

@@ -37,7 +37,8 @@ pub struct Sender {
     loads: BTreeMap<EndpointId, bool>,
     /// True while [`Sender::run`] runs: a run that was dropped has left its state unfinished.
     is_running: bool,
-    is_woken: bool,
+    /// The number of times that the job was woken, and that it looked for new events since.
+    wakes: (u64, u64),
     in_flight: usize,
     /// The endpoint whose turn was the last.
     last_turn: Option<EndpointId>,
@@ -59,8 +60,8 @@ struct Route {
     /// When the endpoint was known to be unchanged, and whether something was in flight ever since.
     checked_at: Timestamp,
     is_checked: bool,
-    /// True if the feed was read to its end since the job was woken.
-    is_up_to_date: bool,
+    /// The last waking since which the feed was read to its end.
+    up_to_date: u64,
     is_checking: bool,
     is_reading: bool,
     is_committing: bool,
@@ -77,7 +78,7 @@ impl Webhooks {
             is_loaded: false,
             loads: BTreeMap::new(),
             is_running: false,
-            is_woken: false,
+            wakes: (0, 0),
             in_flight: 0,
             last_turn: None,
             epoch: 0,
@@ -95,7 +96,8 @@ impl Sender {
         if self.is_running {
             *self = webhooks.sender();
         }
-        (self.is_running, self.is_woken, self.due_read_at) = (true, true, None);
+        (self.is_running, self.due_read_at) = (true, None);
+        self.wakes.0 += 1;
         let mut running = Running::new();
         let (mut timer, mut timer_ends): (Option<BoxFuture<'_, ()>>, _) = (None, Timestamp::MAX);
         let (mut is_stopping, mut done) = (false, Vec::new());
@@ -111,8 +113,10 @@ impl Sender {
             {
                 break;
             }
-            let until = self.next_at().into_iter().chain(next_commit).min();
-            let until = until.unwrap_or(Timestamp::MAX).clamp(now, now.saturating_add(WAIT_MAX));
+            // Work that is due and has not begun waits for the end of other work.
+            let until = self.next_at().into_iter().chain(next_commit).filter(|at| *at > now).min();
+            let longest = now.saturating_add(WAIT_MAX);
+            let until = until.map_or(longest, |until| until.min(longest));
             if !is_stopping && (timer.is_none() || until < timer_ends) {
                 timer_ends = until;
                 timer = Some(wake.wait(until.since(now)));
@@ -131,7 +135,7 @@ impl Sender {
             }
             if is_woken {
                 timer = None;
-                self.is_woken = true;
+                self.wakes.0 += 1;
                 if is_stopping {
                     drop(running);
                     // The next run would begin anew.
