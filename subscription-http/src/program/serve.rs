@@ -73,7 +73,12 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     if let Some(webhooks) = webhooks {
         let changed = WebhookSignal::default();
         api = api.webhooks(webhooks.clone(), &changed);
-        jobs.push(Arc::new(WebhookJob::new(webhooks, &opened.event_signal, changed)));
+        jobs.push(Arc::new(WebhookJob::new(
+            webhooks,
+            opened.clock(),
+            &opened.event_signal,
+            changed,
+        )));
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));

@@ -1,10 +1,11 @@
 //! The background work that sends events to endpoints.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use subscription_core::Error;
 use subscription_core::webhooks::{Sender, Wake, Webhooks};
+use subscription_core::{Clock, Error, SystemClock, Timestamp};
 use subscription_http::{EventListener, EventSignal, WebhookSignal};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
@@ -18,6 +19,7 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct WebhookJob {
     webhooks: Webhooks,
+    clock: Arc<dyn Clock>,
     signals: Signals,
     /// The state of the sending. A new leader begins with the stored one.
     sender: Mutex<Option<Sender>>,
@@ -42,9 +44,15 @@ impl Signals {
 }
 
 impl WebhookJob {
-    pub(crate) fn new(webhooks: Webhooks, events: &EventSignal, changed: WebhookSignal) -> Self {
+    /// Sends when the signals are given. `clock` is the clock of the process.
+    pub(crate) fn new(
+        webhooks: Webhooks,
+        clock: Arc<dyn Clock>,
+        events: &EventSignal,
+        changed: WebhookSignal,
+    ) -> Self {
         let signals = Signals { events: Mutex::new(events.listener()), changed };
-        Self { webhooks, signals, sender: Mutex::default() }
+        Self { webhooks, clock, signals, sender: Mutex::default() }
     }
 }
 
@@ -68,7 +76,9 @@ impl Job for WebhookJob {
         let mut sender = kept.unwrap_or_else(|| self.webhooks.sender());
         let sent = sender.run(&Waker { signals: &self.signals, stop }).await;
         *self.sender.lock().await = Some(sender);
-        sent.map(|()| Next::Idle)
+        // Deliveries have the machine's time, pauses have the process's.
+        let pause = |at: Timestamp| at.since(SystemClock.now());
+        Ok(sent?.map_or(Next::Idle, |at| Next::At(self.clock.now().saturating_add(pause(at)))))
     }
 
     fn ended(&self) {
