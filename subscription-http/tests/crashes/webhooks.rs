@@ -127,14 +127,15 @@ impl Sending {
                     let name = json!({ "name": format!("P{change}") }).to_string();
                     Request::put(&format!("/subscription-plans/{slug}"), &name)
                 };
-                let open = connection.take().or_else(|| {
+                let mut open = connection.take().or_else(|| {
                     let live = self.live.lock().unwrap();
                     live.get(writer % live.len().max(1)).map(|address| Connection::new(*address))
                 });
-                match open {
-                    Some(mut open) if open.ask(&request).is_ok() => connection = Some(open),
+                if open.as_mut().is_some_and(|open| open.ask(&request).is_ok()) {
+                    connection = open;
+                } else {
                     // The instance is gone. The write may have been taken or not.
-                    _ => std::thread::sleep(Duration::from_millis(2)),
+                    std::thread::sleep(Duration::from_millis(2));
                 }
             }
         }
