@@ -91,6 +91,11 @@ impl Breaker {
         Verdict::Stall(reason)
     }
 
+    /// Stalls the endpoint, or ends its stall, for another reason than the outcome of a try.
+    pub fn set_stall(&mut self, stall: Option<Stall>) {
+        self.stall = stall;
+    }
+
     /// Sets the time of the next try of a stalled endpoint.
     pub fn probe_at(&mut self, next_at: Timestamp) {
         if let Some(stall) = &mut self.stall {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::addresses::AddressRules;
+use super::tally::{SharedTallies, Tallies};
 use super::transport::Deliver;
 use crate::server_keys::ServerKeys;
 use crate::service::SubscriptionService;
@@ -18,6 +19,7 @@ pub struct Webhooks {
     pub(super) keys: Arc<ServerKeys>,
     pub(super) transport: Arc<dyn Deliver>,
     pub(super) addresses: Arc<AddressRules>,
+    pub(super) tallies: SharedTallies,
     clock: Arc<dyn Clock>,
 }
 
@@ -33,6 +35,7 @@ impl Webhooks {
             keys: Arc::new(keys),
             transport: Arc::new(transport),
             addresses: Arc::default(),
+            tallies: SharedTallies::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -55,6 +58,11 @@ impl Webhooks {
     /// The rules for addresses.
     pub fn addresses(&self) -> &AddressRules {
         &self.addresses
+    }
+
+    /// The counts of deliveries since the start of this process, and the present state of sending, for metrics.
+    pub fn tallies(&self) -> Tallies {
+        self.tallies.lock().clone()
     }
 
     pub(super) fn store(&self) -> &dyn Store {

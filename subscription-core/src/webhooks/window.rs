@@ -188,6 +188,11 @@ impl Window {
         }
     }
 
+    /// The oldest event that has not ended.
+    pub fn oldest(&self) -> Option<&Arc<RecordedEvent>> {
+        self.slots.get(self.ended)?.event.as_ref()
+    }
+
     /// The number of events in flight.
     pub const fn in_flight(&self) -> usize {
         self.in_flight

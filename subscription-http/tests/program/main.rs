@@ -18,3 +18,6 @@ mod running;
 mod self_service;
 mod start;
 mod users;
+mod webhook_attacks;
+mod webhook_receiver;
+mod webhooks;

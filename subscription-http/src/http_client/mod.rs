@@ -1,5 +1,8 @@
-//! The client for outgoing HTTP: fetches documents of identity providers and payment providers over HTTPS, and
-//! calls this API.
+//! The clients for outgoing HTTP: one fetches documents of identity providers and payment providers over HTTPS, and
+//! calls this API; the other sends deliveries of webhooks.
+
+mod deliver;
+mod guard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +25,9 @@ use subscription_core::http_client::{
     ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest, retry_after,
 };
 use url::{Host, Url, form_urlencoded};
+
+pub use self::deliver::{DeliverSettings, HttpDeliver};
+pub use self::guard::{ResolveName, SystemNames};
 
 /// The most idle connections to a provider.
 const IDLE_MAX: usize = 4;
@@ -163,13 +169,14 @@ impl NotFetched {
 
     /// The status, and the time to wait that the headers name.
     fn status(status: StatusCode, headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let wait = text(header::RETRY_AFTER);
-        Self::Status {
-            status,
-            retry_after: wait.and_then(|wait| retry_after(wait, text(header::DATE))),
-        }
+        Self::Status { status, retry_after: time_to_wait(headers) }
     }
+}
+
+/// The time to wait by the header `Retry-After`.
+fn time_to_wait(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    retry_after(text(header::RETRY_AFTER)?, text(header::DATE))
 }
 
 impl From<NotFetched> for FetchFailed {
