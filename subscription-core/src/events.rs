@@ -292,6 +292,11 @@ impl TypePattern {
             && self.status.is_none_or(|status| change.new_status() == Some(status))
     }
 
+    /// The kind of record that it is about; `None` for plans, subscriptions and payments together.
+    pub const fn kind(&self) -> Option<&'static str> {
+        self.kind
+    }
+
     /// True if it admits events of users, sessions or clients.
     pub fn is_of_accounts(&self) -> bool {
         self.kind.is_some_and(is_account)

@@ -60,6 +60,11 @@ impl Webhooks {
         self.tallies.lock().clone()
     }
 
+    /// The rules for addresses.
+    pub fn addresses(&self) -> &AddressRules {
+        &self.addresses
+    }
+
     pub(super) fn store(&self) -> &dyn Store {
         self.service.store()
     }

@@ -7,18 +7,24 @@ mod addresses;
 mod attempt;
 mod breaker;
 mod documents;
+mod endpoints;
 mod facade;
+mod input;
 mod lane;
 mod load;
 mod outcome;
 mod parked;
 mod payload;
+mod ping;
+mod resending;
 mod schedule;
 mod sender;
+mod shown;
 mod signature;
 mod signing;
 mod tally;
 mod transport;
+mod upkeep;
 mod wake;
 mod window;
 
@@ -28,13 +34,18 @@ pub use documents::{
     Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, ParkedState,
     PreviousSecret, SecretState, Stall, StallReason,
 };
+pub use endpoints::EndpointWithSecret;
 pub use facade::Webhooks;
+pub use input::{EndpointChanges, FirstEvent, NewEndpoint, Resend, Rewind, Rotation};
 pub use ipnet::IpNet;
 pub use outcome::Outcome;
+pub use ping::Ping;
 pub use schedule::{PerMille, TRIES_MAX, next_probe, next_try};
 pub use sender::Sender;
+pub use shown::{ListedParked, ShownAttempt, ShownEndpoint};
 pub use signature::{Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify};
 pub use tally::{SendingState, Tallies, Tally};
 pub use transport::{Deliver, DeliveryRequest};
+pub use upkeep::{disable_imported, server_keys_named};
 pub use wake::Wake;
 pub use window::{End, Offered, Window};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{EventPage, EventQuery, PageLimit};
-use subscription_core::{Slug, SubscriptionService};
+use subscription_core::{Error, Slug, SubscriptionService};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -133,7 +133,7 @@ impl LongPolls {
         let (mut news, mut stopping) = (self.news.subscribe(), self.stopping.subscribe());
         let mut page = service.event_page(&query).await?;
         if read_up_to.is_some_and(|read| read.saturating_add(1) < page.first_kept) {
-            return Err(Refusal::EventsForgotten(page.first_kept).into());
+            return Err(Error::EventsForgotten { first_kept: page.first_kept }.into());
         }
         if wait.is_zero() || !is_at_end(&page) {
             return Ok(page);

@@ -20,7 +20,7 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::rate::{RateStatus, RouteLimit};
 use crate::api::reply::Reply;
-use crate::api::routes::{Area, Needs, Route, get, list, post, post_optional, scope};
+use crate::api::routes::{ApiPart, Area, Needs, Route, get, list, post, post_optional, scope};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,
@@ -28,7 +28,7 @@ pub(crate) static AREA: Area = Area {
         "/provider",
         &[
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 body_bytes_max: Some(WEBHOOK_BYTES_MAX),
                 limit: Some(RouteLimit::Webhook),
                 ..post("/provider-webhooks/{source}", Needs::Signature, |call| {
@@ -36,21 +36,21 @@ pub(crate) static AREA: Area = Area {
                 })
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call)))
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..list("/provider-events", scope(ProvidersRead), |call| Box::pin(events(call)))
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
                     Box::pin(event(call))
                 })
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..post_optional(
                     "/provider-events/{event_id}/replay",
                     scope(ProvidersWrite),
@@ -58,11 +58,11 @@ pub(crate) static AREA: Area = Area {
                 )
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..post("/provider-links", scope(ProvidersWrite), |call| Box::pin(link(call)))
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..post("/provider-syncs", scope(ProvidersWrite), |call| Box::pin(sync(call)))
             },
         ],

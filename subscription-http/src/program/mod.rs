@@ -23,6 +23,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use subscription_http::{ApiPart, openapi_json_for};
 
 use self::billing_pause::BillingCommand;
 use self::clients::ClientCommand;
@@ -167,9 +168,10 @@ impl Program {
             Command::Events(command) => events::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                let has_clock = settings.clock == ClockKind::Manual;
-                let (changes, providers) = (&settings.self_service, settings.has_providers());
-                print(subscription_http::openapi_json_for(changes, has_clock, providers));
+                let mut parts = vec![ApiPart::Billing];
+                parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
+                parts.extend(settings.has_providers().then_some(ApiPart::Providers));
+                print(openapi_json_for(&settings.self_service, &parts));
                 Ok(())
             }
         }
