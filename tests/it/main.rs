@@ -30,4 +30,5 @@ mod subscriptions;
 mod transitions;
 mod values;
 mod verbs;
+mod webhooks;
 mod wire;
