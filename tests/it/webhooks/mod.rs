@@ -1,3 +1,4 @@
-//! The pure rules of webhooks: signatures, retries, the order of events, addresses.
+//! Webhooks: the calls that manage endpoints, and sending.
 
 pub(crate) mod managed;
+mod sending;
