@@ -1,8 +1,10 @@
-//! Webhooks: the pure rules (signatures, retries, the order of events, addresses), and the calls that manage endpoints.
+//! Webhooks: the pure rules (signatures, retries, the order of events, addresses), the calls that manage endpoints, and
+//! sending.
 
 mod addresses;
 mod breaker;
 pub(crate) mod managed;
 mod schedule;
+mod sending;
 mod signatures;
 mod window;
