@@ -63,6 +63,11 @@ pub(super) async fn body(
     Ok(body)
 }
 
+/// The body of a delivery that only tests the endpoint.
+pub(super) fn ping(now: Timestamp) -> Vec<u8> {
+    format!(r#"{{"type":"webhook.ping","timestamp":"{now}","data":{{}}}}"#).into_bytes()
+}
+
 /// Writes the body up to the object. Types, times and ids need no escapes.
 fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Error> {
     let RecordedEvent { sequence, event } = recorded;
