@@ -23,8 +23,8 @@ use subscription_core::http_client::{
 };
 use url::{Host, Url, form_urlencoded};
 
-/// The most idle connections to a provider.
-const IDLE_MAX: usize = 4;
+/// The most idle connections to a provider: as many as read from one at once.
+const IDLE_MAX: usize = 128;
 
 /// How long a connection may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use subscription_core::SubscriptionStatus;
 use subscription_core::providers::ObjectKind;
+use subscription_core::{PlanChanges, SubscriptionStatus};
 
-use super::world::{ADA, World, tea};
+use super::world::{ADA, World, slug, tea};
 
 /// Their state goes from X to Y and back to X. A slow worker has fetched Y, a fast one finds X, which is what our
 /// record has.
@@ -67,6 +67,25 @@ async fn two_workers_that_make_the_same_record_make_one() {
     slow.await.unwrap();
 
     assert_eq!(world.subscription().await.version.get(), 1);
+}
+
+/// The plans are read once for a round of events.
+#[tokio::test]
+async fn a_plan_that_changes_while_an_object_is_fetched_is_read_again() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let other = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let advanced = tokio::spawn(async move { other.providers.advance(10).await.unwrap() });
+    world.api.held.notified().await;
+
+    let changes = PlanChanges::from_json(br#"{"price":"19.99"}"#).unwrap();
+    world.service.update_plan(&slug("tea"), changes).await.unwrap();
+    world.api.release.notify_one();
+    advanced.await.unwrap();
+
+    assert_eq!(world.subscription().await.price().unwrap().to_string(), "19.99");
 }
 
 #[tokio::test]
