@@ -407,6 +407,23 @@ async fn a_customer_is_bound_once_and_its_event_can_be_replayed() {
 }
 
 #[tokio::test]
+async fn a_customer_whose_account_is_deleted_is_bound_anew_but_not_to_one_that_is_closing() {
+    let world = HttpWorld::new().await;
+    let [ann, ben] = [world.sign_up("ann").await, world.sign_up("ben").await];
+    let bind = |user: &str| json!({ "source": "stripe", "customer": "cus_1", "user_id": user });
+    assert_eq!(world.link(&bind(&ann.id)).await.status, 201);
+    assert_eq!(world.link(&bind(&ben.id)).await.problem(), problem(409, "customer_conflict"));
+    let path = format!("/authentication/delete-my-account/{}", ann.id);
+    assert_eq!(world.person("DELETE", &path, &ann.bearer).await.status, 204);
+
+    assert_eq!(world.link(&bind(&ben.id)).await.status, 201);
+
+    world.auth.close(ben.id.parse().unwrap()).await;
+    let new = json!({ "source": "stripe", "customer": "cus_2", "user_id": ben.id });
+    assert_eq!(world.link(&new).await.faults(), ["user_id unknown_reference"]);
+}
+
+#[tokio::test]
 async fn a_link_and_a_sync_are_refused_with_all_of_their_faults() {
     let world = HttpWorld::new().await;
     let ann = world.sign_up("ann").await.id;
