@@ -1,5 +1,6 @@
 //! The inputs of the calls that manage endpoints.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -116,6 +117,8 @@ impl EndpointChanges {
         });
         let faults = fields.faults();
         let types = fields.list("types", TYPES_MAX).filter(|_| fields.faults() == faults);
+        let types: Option<Vec<_>> =
+            types.map(|types| types.into_iter().map(|Sent(it)| it).collect());
         let description = fields.optional("description", text).map(String::into_boxed_str);
         if let Err(faults) = check(addresses, None, types.as_deref(), description.as_deref()) {
             faults.iter().for_each(|fault| fields.note(fault.clone()));
@@ -148,20 +151,37 @@ fn check(
 }
 
 fn check_types(types: &[TypePattern]) -> Vec<Fault> {
-    let refused = |code, message: String| InvalidValue::new(code, message);
     if types.is_empty() {
-        return vec![refused(FaultCode::TooShort, "must have an element".to_owned()).at("types")];
+        return vec![InvalidValue::new(FaultCode::TooShort, "must have an element").at("types")];
     }
     if types.len() > TYPES_MAX {
         let message = format!("must have at most {TYPES_MAX} elements");
-        return vec![refused(FaultCode::TooLong, message).at("types")];
+        return vec![InvalidValue::new(FaultCode::TooLong, message).at("types")];
     }
-    let never = types.iter().enumerate().filter_map(|(nth, pattern)| {
-        let kind = pattern.kind().filter(|kind| matches!(*kind, "session" | "client"))?;
+    let refused = types
+        .iter()
+        .enumerate()
+        .filter_map(|(nth, pattern)| Some(check_type(*pattern).err()?.at(format!("types[{nth}]"))));
+    refused.collect()
+}
+
+fn check_type(pattern: TypePattern) -> Result<TypePattern, InvalidValue> {
+    let never = pattern.kind().filter(|kind| matches!(*kind, "session" | "client"));
+    never.map_or(Ok(pattern), |kind| {
         let message = format!("must not be of a {kind}: such events are never sent");
-        Some(refused(FaultCode::NotAllowedValue, message).at(format!("types[{nth}]")))
-    });
-    never.collect()
+        Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+    })
+}
+
+/// A type of events that is sent.
+struct Sent(TypePattern);
+
+impl FromStr for Sent {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        text.parse().and_then(check_type).map(Self)
+    }
 }
 
 fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {

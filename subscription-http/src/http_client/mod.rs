@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
@@ -29,8 +29,8 @@ use url::{Host, Url, form_urlencoded};
 pub use self::deliver::{DeliverSettings, HttpDeliver};
 pub use self::guard::{ResolveName, SystemNames};
 
-/// The most idle connections to a provider.
-const IDLE_MAX: usize = 4;
+/// The most idle connections to a provider: as many as read from one at once.
+const IDLE_MAX: usize = 128;
 
 /// How long a connection may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -89,17 +89,24 @@ impl HttpFetch {
         check(url).map_err(FetchFailed::from)
     }
 
-    /// Calls a server of this API as a client, and returns the status and the body.
-    pub async fn get(
+    /// Calls a server of this API as a client, with a JSON body or none, and returns the status and the body.
+    pub async fn call(
         &self,
+        method: Method,
         url: &Url,
         client_id: &SecretString,
+        json: Option<Vec<u8>>,
     ) -> Result<(u16, Vec<u8>), FetchFailed> {
         let answer = async {
             check(url)?;
             let client_id = secret_header(client_id.expose_secret())?;
-            let request = Request::builder().uri(url.as_str()).header("client-id", client_id);
-            let request = request.body(Full::default()).map_err(NotFetched::broken)?;
+            let request = Request::builder().method(method).uri(url.as_str());
+            let mut request = request.header("client-id", client_id);
+            if json.is_some() {
+                request = request.header(header::CONTENT_TYPE, "application/json");
+            }
+            let json = Full::from(json.unwrap_or_default());
+            let request = request.body(json).map_err(NotFetched::broken)?;
             let answer = self.answer(request).await?;
             Ok((answer.status().as_u16(), body(answer, ANSWER_BYTES_MAX).await?))
         };

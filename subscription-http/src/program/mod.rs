@@ -1,5 +1,6 @@
 //! The program: its commands, and the command line that they are read from.
 
+mod api_client;
 mod billing;
 mod billing_pause;
 mod clients;
@@ -37,6 +38,7 @@ use self::open::Opened;
 use self::providers::ProviderCommand;
 use self::settings::ClockKind;
 pub(crate) use self::settings::Settings;
+use self::webhooks::WebhookCommand;
 
 /// A server for plans, subscriptions and payments over HTTP.
 ///
@@ -90,6 +92,9 @@ enum Command {
     Provider(ProviderCommand),
     /// Print the events of a running server, one JSON object a line.
     Events(EventsCommand),
+    /// Manage the endpoints that a running server sends events to, or check a signature.
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
     /// Print the OpenAPI document. The routes of --self-service, of --clock manual, of [providers] and of [webhooks] are in
@@ -169,6 +174,7 @@ impl Program {
             Command::Billing(command) => billing_pause::run(command, &settings).await,
             Command::Provider(command) => providers::run(command, &settings).await,
             Command::Events(command) => events::run(command).await,
+            Command::Webhook(command) => webhooks::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 let mut parts = vec![ApiPart::Billing];

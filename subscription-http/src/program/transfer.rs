@@ -59,14 +59,14 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
     let file = BufReader::with_capacity(1 << 16, tokio::fs::File::from_std(file));
     let opened = open(settings).await?;
     let bar = bar(Some(bytes));
+    let now = opened.clock().now();
+    let pause = billing_pause::document(now)?;
     let mut changed = Changed::default();
     let mut options = ImportOptions::default();
     if settings.users == Users::Any {
         options = options.for_any_user();
     }
     if !as_is {
-        let now = opened.clock().now();
-        let pause = billing_pause::document(now)?;
         options = options.add_document(pause.clone());
         options = options.edit_documents(|document| changed.edit(document, &pause, now));
     }

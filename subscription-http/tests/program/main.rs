@@ -19,5 +19,6 @@ mod self_service;
 mod start;
 mod users;
 mod webhook_attacks;
+mod webhook_commands;
 mod webhook_receiver;
 mod webhooks;

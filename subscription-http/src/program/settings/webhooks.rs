@@ -93,7 +93,10 @@ fn networks(table: &Table, key: &str, faults: &mut Vec<String>) -> Vec<IpNet> {
                 faults
                     .push(format!("webhooks.{key}: {network} has bits after its prefix: {meant}"));
             }
-            _ => faults.push(format!("webhooks.{key}: {item} is no network: it {example}")),
+            _ => {
+                let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+                faults.push(format!("webhooks.{key}: {shown} is no network such as 10.1.0.0/16"));
+            }
         }
     }
     networks

@@ -1,5 +1,6 @@
 //! Webhooks in the program: built from the settings, sent in the background.
 
+mod commands;
 mod job;
 
 use std::collections::BTreeSet;
@@ -7,6 +8,7 @@ use std::collections::BTreeSet;
 use subscription_core::SubscriptionService;
 use subscription_core::webhooks::{self, Webhooks};
 
+pub(crate) use self::commands::{WebhookCommand, run};
 pub(crate) use self::job::WebhookJob;
 use super::Failure;
 use super::keys::Keys;
