@@ -100,9 +100,10 @@ fn five_failures_win_over_a_full_list_of_parked_events() {
 #[test]
 fn a_stall_counts_its_tries_and_ends_with_a_success() {
     let mut breaker = Breaker::default();
-    assert_eq!(breaker.failed(1, start(), &Outcome::TimedOut, 100), FULL);
+    assert_eq!(fails(&mut breaker, 1), Verdict::Park);
+    assert_eq!(breaker.failed(1, later(3), &Outcome::TimedOut, 100), FULL);
     let stall = breaker.stall().unwrap();
-    assert_eq!((stall.since, stall.probes, stall.next_at), (start(), 0, start()));
+    assert_eq!((stall.since, stall.probes, stall.next_at), (later(3), 0, later(3)));
     assert_eq!(stall.reason, StallReason::ParkedFull);
 
     breaker.probe_at(later(5));
@@ -113,10 +114,27 @@ fn a_stall_counts_its_tries_and_ends_with_a_success() {
 
     assert_eq!(verdicts, [FULL; 6]);
     let stall = breaker.stall().cloned().unwrap();
-    assert_eq!((stall.since, stall.probes, stall.next_at), (start(), 6, later(5)));
+    assert_eq!((stall.since, stall.probes, stall.next_at), (later(3), 6, later(5)));
     assert_eq!(breaker.succeeded(), Some(stall));
     assert_eq!(breaker.stall(), None);
     assert_eq!(fails(&mut breaker, 1), Verdict::Park);
+}
+
+#[test]
+fn a_stall_can_begin_and_end_without_a_try() {
+    let mut breaker = Breaker::default();
+    fails(&mut breaker, 1);
+    let mut stalled = Breaker::default();
+    stalled.failed(1, start(), &Outcome::TimedOut, 100);
+
+    breaker.set_stall(stalled.stall().cloned());
+    assert_eq!(fails(&mut breaker, 2), FULL);
+
+    breaker.set_stall(None);
+    assert_eq!(breaker.stall(), None);
+    let mut delivery = Delivery::default();
+    breaker.store(&mut delivery);
+    assert_eq!(delivery.failing_since, Some(start()), "it still fails");
 }
 
 #[test]

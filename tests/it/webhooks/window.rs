@@ -42,6 +42,10 @@ fn next(window: &mut Window) -> Option<u64> {
     window.next().map(|event| event.sequence)
 }
 
+fn oldest(window: &Window) -> Option<u64> {
+    window.oldest().map(|event| event.sequence)
+}
+
 /// All that can be sent now.
 fn all_next(window: &mut Window) -> Vec<u64> {
     std::iter::from_fn(|| next(window)).collect()
@@ -130,8 +134,10 @@ fn parking_an_event_returns_the_later_ones_of_its_record() {
     assert_eq!(ended(&mut window, 1, End::Parked), [3, 5]);
 
     assert_eq!(window.cursor(), 1);
+    assert_eq!(oldest(&window), Some(2));
     ended(&mut window, 2, End::Delivered);
     assert_eq!(window.cursor(), 2, "3 is not parked yet");
+    assert_eq!(oldest(&window), Some(3));
     assert_eq!(all_next(&mut window), [4], "3 and 5 wait for 1");
     assert_eq!(ended(&mut window, 3, End::Parked), NONE);
     assert_eq!(window.cursor(), 3);
@@ -139,6 +145,7 @@ fn parking_an_event_returns_the_later_ones_of_its_record() {
     assert_eq!(window.cursor(), 4);
     assert_eq!(ended(&mut window, 5, End::Parked), NONE);
     assert_eq!(window.cursor(), 5);
+    assert_eq!(oldest(&window), None);
     assert_eq!(window.in_flight(), 0);
 }
 
@@ -388,6 +395,7 @@ impl Model {
         prop_assert_eq!(window.in_flight(), self.in_flight.len());
         prop_assert!(self.above_committed() <= 200);
         prop_assert_eq!(window.cursor(), self.cursor());
+        prop_assert_eq!(oldest(window), self.waiting.keys().next().copied());
         self.was_eight |= self.in_flight.len() == 8;
         Ok(())
     }
@@ -405,7 +413,8 @@ impl Model {
         prop_assert!(self.waiting.is_empty(), "all end");
         prop_assert_eq!(window.cursor(), self.reached);
         window.committed(window.cursor());
-        prop_assert_eq!(window.offer(event(self.reached + 1, 0)), Offered::Taken);
+        let empty = Window::new(self.reached, Vec::new());
+        prop_assert_eq!(format!("{window:?}"), format!("{empty:?}"), "nothing is left in memory");
         Ok(())
     }
 }
