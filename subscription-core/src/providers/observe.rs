@@ -4,6 +4,7 @@
 //! observations, the one that is committed later has also fetched later: old state never overwrites new state.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -33,6 +34,9 @@ use crate::values::version::Version;
 
 /// The largest number of tries that may lose to other writers.
 const TRIES_MAX: u32 = 5;
+
+/// How long after an invoice was paid its payment may be missing in the list of payments.
+const LISTED_AFTER: Duration = Duration::from_mins(5);
 
 /// An event that an observation answers, with the version of its document.
 pub(super) type Ticket = Stored<ProviderEvent>;
@@ -376,6 +380,10 @@ impl Providers {
         tries: &Try<'_>,
         invoice: &FoundInvoice,
     ) -> Result<Decision, Stop> {
+        // A payment of the invoice itself would stay beside the one that is listed later.
+        if invoice.unlisted_since.is_some_and(|at| tries.now.since(at) < LISTED_AFTER) {
+            return Err(Standing::waiting(Reason::NotFound).into());
+        }
         let name = &tries.account.source.name;
         let paid_for =
             ObjectRef { kind: ObjectKind::Subscription, id: invoice.subscription.clone() };

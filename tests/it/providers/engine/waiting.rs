@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde_json::json;
 use subscription_core::providers::{
     ApiFailed, EventFilter, EventState, ObjectKind, Providers, Reason,
 };
 use subscription_core::store::PageLimit;
 
-use super::world::{ADA, World, slug, tea, unavailable};
+use super::world::{ADA, World, slug, stripe_invoice, stripe_tea, tea, unavailable};
 
 #[tokio::test]
 async fn an_object_that_is_not_found_is_tried_by_the_schedule_and_fails_after_a_day() {
@@ -25,6 +26,30 @@ async fn an_object_that_is_not_found_is_tried_by_the_schedule_and_fails_after_a_
 
     assert_eq!(tries, [1, 5, 30, 120, 360, 360, 360, 360]);
     assert_eq!(world.states().await, ["subscription 1 failed:not_found"]);
+}
+
+#[tokio::test]
+async fn an_invoice_waits_for_its_payments_to_be_listed_before_it_counts_as_paid_elsewhere() {
+    let listed = json!([{ "status": "paid", "amount_paid": 999, "currency": "eur",
+        "payment": { "payment_intent": { "id": "pi_1", "status": "succeeded" } } }]);
+    for (later, external_id) in [(listed, "pi_1"), (json!([]), "in_1")] {
+        let world = World::new().await;
+        world.api.set(ObjectKind::Subscription, &stripe_tea(Some(ADA)));
+        world.api.set(ObjectKind::Invoice, &stripe_invoice(&json!([])));
+
+        world.now(ObjectKind::Invoice, "in_1", None).await;
+        assert_eq!(world.states().await, ["invoice in_1 waiting:not_found"]);
+        world.api.set(ObjectKind::Invoice, &stripe_invoice(&later));
+        world.clock.advance(Duration::from_mins(1));
+        world.advance().await;
+        world.clock.advance(Duration::from_mins(5));
+        world.advance().await;
+
+        let payments = world.payments().await;
+        let ids: Vec<_> =
+            payments.iter().map(|it| it.external_payment_id.as_ref().unwrap().as_str()).collect();
+        assert_eq!(ids, [external_id]);
+    }
 }
 
 #[tokio::test]

@@ -287,6 +287,18 @@ pub(crate) fn order(id: &str, variant: u64) -> Value {
     } })
 }
 
+/// A paid invoice of `sub_1` at Stripe, with the payments that are listed.
+pub(crate) fn stripe_invoice(payments: &Value) -> Value {
+    let start = 1_767_603_600;
+    json!({ "id": "in_1", "livemode": false, "customer": "cus_Ada", "status": "paid",
+        "billing_reason": "subscription_create", "amount_due": 999, "amount_paid": 999,
+        "currency": "eur", "status_transitions": { "paid_at": start },
+        "parent": { "subscription_details": { "subscription": "sub_1" } },
+        "lines": { "data": [{ "period": { "start": start, "end": start + 2_678_400 },
+            "pricing": { "price_details": { "price": "501", "product": "500" } } }] },
+        "payments": payments, "disputes": [] })
+}
+
 /// A subscription of customer `cus_Ada` at Stripe.
 pub(crate) fn stripe_tea(user: Option<&str>) -> Value {
     let start = 1_767_603_600;
