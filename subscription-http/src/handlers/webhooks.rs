@@ -83,8 +83,19 @@ fn may_read_users(call: &Call) -> Result<bool, ApiError> {
 
 /// Logs a call that changed an endpoint, and wakes the job that sends events.
 fn note(call: &Call, id: EndpointId, action: &'static str) -> Result<(), ApiError> {
+    note_at(call, id, action, None)
+}
+
+/// The same with the URL, whose query may hold a secret of the receiver.
+fn note_at(
+    call: &Call,
+    id: EndpointId,
+    action: &'static str,
+    url: Option<&str>,
+) -> Result<(), ApiError> {
     let actor = Actor::Client(call.client()?.id.clone());
-    tracing::info!(endpoint = %id, %actor, action, "webhook endpoint managed");
+    let url = url.and_then(|url| url.split('?').next());
+    tracing::info!(endpoint = %id, %actor, action, url, "webhook endpoint managed");
     call.state.webhook_signal.notify();
     Ok(())
 }
@@ -118,7 +129,7 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let created = webhooks.create_once(new, idempotency, may_read_users).await?;
     let endpoint = &created.endpoint;
     if !created.replayed {
-        note(&call, endpoint.id, "create")?;
+        note_at(&call, endpoint.id, "create", Some(&endpoint.url))?;
     }
     let reply = Reply::json(StatusCode::CREATED, &SecretBody::from(&created))?;
     let reply = reply.location(&format!("webhook-endpoints/{}", endpoint.id));
@@ -148,7 +159,7 @@ async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let may_read_users = may_read_users(&call)?;
     let update = |version| webhooks.update_if(id, version, changes.clone(), may_read_users);
     let endpoint = call.if_match(update).await?;
-    note(&call, id, "update")?;
+    note_at(&call, id, "update", Some(&endpoint.url))?;
     whole(&endpoint)
 }
 

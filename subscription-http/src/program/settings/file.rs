@@ -60,7 +60,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
 /// A key of `[limits]`, its help text, and its field.
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
-pub(super) const LIMITS: [LimitKey; 7] = [
+pub(super) const LIMITS: [LimitKey; 8] = [
     ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
     ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
     ("refresh_session", "token refreshes of one session", |limits| &mut limits.refresh_session),
@@ -70,6 +70,9 @@ pub(super) const LIMITS: [LimitKey; 7] = [
     ("client", "all calls of one confidential client", |limits| &mut limits.client),
     ("address", "all calls from one address", |limits| &mut limits.address),
     ("webhook", "webhooks of payment providers from one address", |limits| &mut limits.webhook),
+    ("endpoint", "pings, rewinds and resends of one webhook endpoint", |limits| {
+        &mut limits.endpoint
+    }),
 ];
 
 /// The end of `--help`: the settings that have no flag.

@@ -126,6 +126,9 @@ async fn the_events_of_one_record_keep_their_order_when_they_are_sent_again() {
     let expected =
         [row("waiting", true), row("behind", false), row("behind", false), row("behind", false)];
     assert_eq!(states().await, expected);
+    let documents = world.documents("webhook_parked").await;
+    let due: Vec<_> = documents.iter().map(|document| document.due_at.is_some()).collect();
+    assert_eq!(due, [true, false, false, false]);
 }
 
 #[tokio::test]
