@@ -8,6 +8,7 @@ mod billing;
 mod checkout;
 mod cycles;
 mod decimals;
+mod deliver;
 mod entitlement;
 mod events;
 mod fetch;

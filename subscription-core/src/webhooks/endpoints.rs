@@ -256,7 +256,7 @@ impl Webhooks {
     }
 
     /// The current secret of an endpoint; `None` if its server key is missing, or is another one.
-    pub(super) fn current_secret(&self, endpoint: &Endpoint) -> Option<Secret> {
+    fn current_secret(&self, endpoint: &Endpoint) -> Option<Secret> {
         let SecretState { key_id, salt, generation, .. } = &endpoint.secret;
         let found = secret(&self.keys, *key_id, salt, endpoint.id, *generation);
         found.filter(|found| check(found) == endpoint.secret.check)

@@ -55,14 +55,14 @@ impl Webhooks {
         self
     }
 
-    /// The counts of deliveries since the start of this process, and the present state of sending, for metrics.
-    pub fn tallies(&self) -> Tallies {
-        self.tallies.lock().clone()
-    }
-
     /// The rules for addresses.
     pub fn addresses(&self) -> &AddressRules {
         &self.addresses
+    }
+
+    /// The counts of deliveries since the start of this process, and the present state of sending, for metrics.
+    pub fn tallies(&self) -> Tallies {
+        self.tallies.lock().clone()
     }
 
     pub(super) fn store(&self) -> &dyn Store {

@@ -85,6 +85,11 @@ async fn plan(
     found.ok_or_else(|| Error::NotFound { record: "plan", name: id.to_string() })
 }
 
+/// The body of a delivery that only tests the endpoint.
+pub(super) fn ping(now: Timestamp) -> Vec<u8> {
+    format!(r#"{{"type":"webhook.ping","timestamp":"{now}","data":{{}}}}"#).into_bytes()
+}
+
 /// Writes the body up to the object. Types, times and ids need no escapes.
 fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Error> {
     let RecordedEvent { sequence, event } = recorded;

@@ -1,16 +1,12 @@
 //! The ping: a delivery that is in no feed, by which a caller tests an endpoint.
 
 use serde::Serialize;
-use serde_json::json;
-use url::Url;
 
-use super::documents::{Endpoint, EndpointId, SecretState};
+use super::documents::{Endpoint, EndpointId};
 use super::facade::Webhooks;
-use super::outcome::Outcome;
-use super::signature::{Secret, secret, sign};
-use super::transport::DeliveryRequest;
+use super::payload;
+use super::signing::Signing;
 use crate::error::{Conflict, Error};
-use crate::store::StoreError;
 use crate::values::clock::Timestamp;
 use crate::values::id::EventId;
 
@@ -32,35 +28,16 @@ impl Webhooks {
     pub async fn ping(&self, id: EndpointId) -> Result<Ping, Error> {
         let endpoint = self.load(id).await?.endpoint.body;
         let began = self.now();
-        let outcome = self.transport.deliver(self.ping_request(&endpoint, began)?).await;
+        let signing = Signing::of(&self.keys, &endpoint).ok_or(Conflict::KeyMissing)?;
+        let event = EventId::new(began, self.service.randomness())?.to_string();
+        let request = signing.request(&event, began, payload::ping(began));
+        let outcome = self.transport.deliver(request).await;
         let ended = self.now();
         if outcome.is_delivered() {
             self.note_success(id, ended).await?;
         }
         let duration_ms = u64::try_from(ended.since(began).as_millis()).unwrap_or(u64::MAX);
-        Ok(Ping { outcome: outcome.name(), status: Outcome::status(&outcome), duration_ms })
-    }
-
-    fn ping_request(&self, endpoint: &Endpoint, now: Timestamp) -> Result<DeliveryRequest, Error> {
-        let url = Url::parse(&endpoint.url).map_err(|error| StoreError::Damaged(error.into()))?;
-        let id = EventId::new(now, self.service.randomness())?.to_string();
-        let data = json!({ "id": endpoint.id, "kind": "webhook_endpoint" });
-        let body = json!({ "type": "webhook.ping", "timestamp": now, "data": data });
-        let body = body.to_string().into_bytes();
-        let secrets = self.secrets(endpoint, now).ok_or(Conflict::KeyMissing)?;
-        let timestamp = now.micros().div_euclid(1_000_000);
-        let signature = sign(&secrets, &id, timestamp, &body).into();
-        Ok(DeliveryRequest { url, id: id.into(), timestamp, signature, body })
-    }
-
-    /// The secrets that sign now, the newest first; `None` if the server key is missing, or is another one.
-    fn secrets(&self, endpoint: &Endpoint, now: Timestamp) -> Option<Vec<Secret>> {
-        let SecretState { salt, previous, .. } = &endpoint.secret;
-        let current = self.current_secret(endpoint)?;
-        let previous = previous.filter(|previous| previous.until > now).and_then(|previous| {
-            secret(&self.keys, previous.key_id, salt, endpoint.id, previous.generation)
-        });
-        Some([current].into_iter().chain(previous).collect())
+        Ok(Ping { outcome: outcome.name(), status: outcome.status(), duration_ms })
     }
 
     /// Ends the stall of an endpoint that accepted a ping.

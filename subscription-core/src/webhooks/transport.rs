@@ -23,6 +23,19 @@ pub struct DeliveryRequest {
     pub body: Vec<u8>,
 }
 
+impl DeliveryRequest {
+    /// A delivery of a body that was signed with these values.
+    pub fn new(
+        url: Url,
+        id: impl Into<Box<str>>,
+        timestamp: i64,
+        signature: impl Into<Box<str>>,
+        body: impl Into<Vec<u8>>,
+    ) -> Self {
+        Self { url, id: id.into(), timestamp, signature: signature.into(), body: body.into() }
+    }
+}
+
 /// Sends deliveries.
 ///
 /// To ensure safety, an implementation checks the address that it connects to, not only the name; it follows no

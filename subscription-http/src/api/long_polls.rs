@@ -37,6 +37,24 @@ impl EventSignal {
     pub fn notify(&self) {
         self.0.send_modify(|commits| *commits = commits.wrapping_add(1));
     }
+
+    /// A listener that hears of every commit from now on.
+    pub fn listener(&self) -> EventListener {
+        EventListener(self.0.subscribe())
+    }
+}
+
+/// Waits for the signal; see [`EventSignal::listener`].
+#[derive(Debug)]
+pub struct EventListener(watch::Receiver<u64>);
+
+impl EventListener {
+    /// Returns once the signal was given since the last return.
+    pub async fn wait(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
 }
 
 /// The requests that wait for events.

@@ -222,6 +222,7 @@ impl ApiBuilder {
     /// Lets clients manage the endpoints that events are sent to. Without this, the routes of webhooks do not exist.
     /// The signal is given when the job that sends events has something to read.
     pub fn webhooks(mut self, webhooks: Webhooks, changed: &WebhookSignal) -> Self {
+        self.0.metrics = self.0.metrics.with_webhooks(&webhooks, &self.0.service);
         self.0.webhooks = Some(webhooks);
         self.0.webhook_signal = changed.clone();
         self.with(ApiPart::Webhooks)

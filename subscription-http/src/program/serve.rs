@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use subscription_core::providers::Providers;
 use subscription_core::{Clock as _, SubscriptionService};
 use subscription_http::{
-    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server,
+    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server, WebhookSignal,
 };
 
 use super::billing::BillingJob;
@@ -19,6 +19,7 @@ use super::providers::{ProviderJob, ProviderSyncJob};
 use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
+use super::webhooks::WebhookJob;
 use super::{Failure, print};
 
 /// Open files reserved for everything but connections from callers and to the database.
@@ -28,7 +29,7 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, billing, providers, auth, keys, listener, metrics_listener } =
+    let Ready { opened, billing, providers, webhooks, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
     let service = billing.service().clone();
@@ -58,10 +59,26 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         ));
     }
     let events_kept = settings.keep_events.0;
-    let upkeep = Upkeep { service: service.clone(), auth, events_kept, forgotten_events };
+    let upkeep = Upkeep {
+        service: service.clone(),
+        auth,
+        webhooks: webhooks.clone(),
+        events_kept,
+        forgotten_events,
+    };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
         api = follow(api, providers, service, &mut jobs);
+    }
+    if let Some(webhooks) = webhooks {
+        let changed = WebhookSignal::default();
+        api = api.webhooks(webhooks.clone(), &changed);
+        jobs.push(Arc::new(WebhookJob::new(
+            webhooks,
+            opened.clock(),
+            &opened.event_signal,
+            changed,
+        )));
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));

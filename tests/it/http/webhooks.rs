@@ -113,10 +113,11 @@ pub(super) async fn shown(world: &HttpWorld, route: &str) -> Option<Shown> {
             ]
         }
         (_, "resend") => {
-            world.parked(&endpoint, "pro", "given_up").await;
+            let event = world.parked(&endpoint, "pro", "given_up").await;
             let path = format!("{path}/resend");
+            let one = json!({ "sequence": event.sequence }).to_string();
             vec![
-                ("One event is sent again.", post(&path, &[], r#"{"sequence":1}"#).await),
+                ("One event is sent again.", post(&path, &[], &one).await),
                 ("All are.", post(&path, &[], r#"{"all":true}"#).await),
             ]
         }
@@ -171,11 +172,12 @@ pub(super) async fn answer_of(world: &HttpWorld, code: &str) -> Option<Answer> {
             post(&format!("{path}/ping"), "").await
         }
         "parked_full" => {
-            for nth in 0..101 {
-                let state = if nth == 0 { "given_up" } else { "waiting" };
-                world.parked(&endpoint, &format!("plan-{nth}"), state).await;
+            for nth in 0..100 {
+                world.parked(&endpoint, &format!("plan-{nth}"), "waiting").await;
             }
-            post(&format!("{path}/resend"), r#"{"sequence":1}"#).await
+            let event = world.parked(&endpoint, "last", "given_up").await;
+            let one = json!({ "sequence": event.sequence }).to_string();
+            post(&format!("{path}/resend"), &one).await
         }
         _ => return None,
     })

@@ -1,5 +1,5 @@
 //! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]`, `[billing]`,
-//! `[providers]` and `[limits]`.
+//! `[providers]`, `[webhooks]` and `[limits]`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,6 +9,7 @@ use subscription_http::{Quota, RateLimits};
 
 use super::providers::PROVIDER_KEYS;
 use super::values::Limit;
+use super::webhooks::WEBHOOK_KEYS;
 use super::{Settings, unknown_names};
 use crate::program::Failure;
 
@@ -87,6 +88,10 @@ pub(crate) fn help() -> String {
     }
     text += "  [providers.NAME]      an account at a payment provider, whose subscriptions are followed here\n";
     for (key, help) in PROVIDER_KEYS {
+        writeln!(text, "    {key:<19} {help}").ok();
+    }
+    text += "  [webhooks]            events that are sent to endpoints of clients, signed\n";
+    for (key, help) in WEBHOOK_KEYS {
         writeln!(text, "    {key:<19} {help}").ok();
     }
     text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \

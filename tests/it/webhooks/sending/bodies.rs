@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use subscription_core::accounts::{IdentityKey, User};
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::store::{CachedStore, ChangeSet, Record};
+use subscription_core::store::{CacheInvalidator, CachedStore, ChangeSet, Record};
 use subscription_core::webhooks::{
     EndpointChanges, FirstEvent, NewEndpoint, SignatureHeaders, TOLERANCE, Webhooks, verify,
 };
@@ -184,7 +184,7 @@ async fn a_record_is_never_older_than_its_event_even_if_a_cache_is() {
     let world = SendingWorld::new();
     world.endpoint("https://a.example/").await;
     let plan = world.plan("pro").await;
-    let cached = CachedStore::new(Arc::clone(&world.store));
+    let cached = CachedStore::new(Arc::clone(&world.store), CacheInvalidator::LAG);
     let service = SubscriptionService::builder(cached).clock(world.clock.clone()).build();
     service.plan_by_id(plan.id).await.unwrap();
     // Another process.
