@@ -1,18 +1,22 @@
 //! The deliveries themselves.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use subscription_core::accounts::{IdentityKey, User};
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::store::{ChangeSet, Record};
+use subscription_core::store::{CacheInvalidator, CachedStore, ChangeSet, Record};
 use subscription_core::webhooks::{
-    EndpointChanges, FirstEvent, NewEndpoint, SignatureHeaders, TOLERANCE, verify,
+    EndpointChanges, FirstEvent, NewEndpoint, SignatureHeaders, TOLERANCE, Webhooks, verify,
 };
 use subscription_core::{
-    EventId, NewPayment, NewSubscription, Store as _, SystemRandomness, UserId, Version,
+    EventId, NewPayment, NewSubscription, Store as _, SubscriptionService, SystemRandomness,
+    UserId, Version,
 };
 use test_support::service_world::{new_plan, of};
 
 use super::world::SendingWorld;
+use crate::auth::world::{SERVER_KEY, server_key};
 
 #[tokio::test]
 async fn a_delivery_has_the_event_and_its_record_as_it_is_then_and_is_signed() {
@@ -173,6 +177,30 @@ async fn only_the_types_of_an_endpoint_are_sent() {
     world.run().await;
 
     assert_eq!(world.receivers.take(), [2]);
+}
+
+#[tokio::test]
+async fn a_record_is_never_older_than_its_event_even_if_a_cache_is() {
+    let world = SendingWorld::new();
+    world.endpoint("https://a.example/").await;
+    let plan = world.plan("pro").await;
+    let cached = CachedStore::new(Arc::clone(&world.store), CacheInvalidator::LAG);
+    let service = SubscriptionService::builder(cached).clock(world.clock.clone()).build();
+    service.plan_by_id(plan.id).await.unwrap();
+    // Another process.
+    world.change(&plan).await;
+    let keys = server_key(1, SERVER_KEY);
+    let webhooks = Webhooks::new(service, keys, world.receivers.clone());
+    let mut world =
+        SendingWorld { sender: webhooks.with_clock(world.clock.clone()).sender(), ..world };
+
+    world.run().await;
+    world.service.delete_plan(&plan.slug).await.unwrap();
+    world.run().await;
+
+    let sent = world.receivers.take_all();
+    let objects: Vec<_> = sent.iter().map(|it| &it.body["data"]["object"]).collect();
+    assert_eq!((&objects[1]["version"], objects[2]), (&json!(2), &Value::Null));
 }
 
 fn of_url(text: &str) -> url::Url {

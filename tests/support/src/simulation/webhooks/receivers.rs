@@ -1,13 +1,13 @@
 //! The receivers of all endpoints, and the network between the workers and them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use subscription_core::events::{RecordedEvent, TypePattern};
+use subscription_core::events::{RecordedEvent, Subject, TypePattern};
 use subscription_core::webhooks::{Deliver, DeliveryRequest, EndpointId, Outcome};
 use subscription_core::{Clock as _, ManualClock, Timestamp};
 
@@ -91,7 +91,22 @@ impl Receiver {
 pub(super) struct Receivers {
     pub(super) by_host: BTreeMap<String, Receiver>,
     pub(super) feed: Vec<RecordedEvent>,
+    /// The sequences of the events of each record.
+    of_record: HashMap<Subject, Vec<u64>>,
     pub(super) broken: Vec<Broken>,
+}
+
+impl Receivers {
+    pub(super) fn add(&mut self, event: RecordedEvent) {
+        let of_record = self.of_record.entry(event.event.subject.clone()).or_default();
+        of_record.push(event.sequence);
+        self.feed.push(event);
+    }
+
+    fn event(feed: &[RecordedEvent], sequence: u64) -> Option<&RecordedEvent> {
+        let nth = feed.binary_search_by_key(&sequence, |event| event.sequence).ok()?;
+        feed.get(nth)
+    }
 }
 
 pub(super) type Shared = Arc<Mutex<Receivers>>;
@@ -126,7 +141,7 @@ impl Network {
     /// Notes the begin of a try, and what it breaks.
     fn begin(&self, host: &str, sequence: u64, text: &str) {
         let mut shared = lock(&self.receivers);
-        let Receivers { by_host, feed, broken } = &mut *shared;
+        let Receivers { by_host, feed, of_record, broken } = &mut *shared;
         let receiver = by_host.get_mut(host).unwrap();
         let busy = receiver.in_flight.entry(self.worker).or_default();
         *busy += 1;
@@ -142,11 +157,11 @@ impl Network {
         if let Some(hidden) = HIDDEN.iter().find(|hidden| text.contains(**hidden)) {
             broken.push(Broken::new(PAYLOADS_HAVE_NO_PERSONAL_DATA, format!("{hidden} in {text}")));
         }
-        let Some(event) = feed.iter().find(|event| event.sequence == sequence) else { return };
-        let open = feed.iter().take_while(|earlier| earlier.sequence < sequence).find(|earlier| {
+        let Some(event) = Receivers::event(feed, sequence) else { return };
+        let earlier = of_record[&event.event.subject].iter().take_while(|it| **it < sequence);
+        let open = earlier.filter_map(|it| Receivers::event(feed, *it)).find(|earlier| {
             let failures = receiver.failures.get(&earlier.sequence).copied().unwrap_or_default();
-            earlier.event.subject == event.event.subject
-                && receiver.wants(earlier)
+            receiver.wants(earlier)
                 && !receiver.accepted.contains(&earlier.sequence)
                 && failures < TRIES_MAX
         });

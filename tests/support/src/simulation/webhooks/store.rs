@@ -1,7 +1,7 @@
 //! The store of a worker: it yields and fails at random.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -24,6 +24,8 @@ pub(super) struct WorkerStore {
     pub(super) calm: Arc<AtomicBool>,
     pub(super) fault: Option<Fault>,
     pub(super) seen: Arc<Mutex<HashMap<Key, Record>>>,
+    /// The number of commits of all workers.
+    pub(super) commits: Arc<AtomicUsize>,
 }
 
 impl WorkerStore {
@@ -133,6 +135,7 @@ impl Store for WorkerStore {
             return Err(unavailable());
         }
         self.inner.commit(self.applied(changes)).await?;
+        self.commits.fetch_add(1, Ordering::SeqCst);
         self.let_others_run().await;
         // It took effect, and the answer is lost.
         if chance < 4 { Err(unavailable()) } else { Ok(()) }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -29,6 +29,7 @@ pub(super) struct Common {
     pub(super) calm: Arc<AtomicBool>,
     pub(super) fault: Option<Fault>,
     pub(super) seen: Arc<Mutex<HashMap<Key, Record>>>,
+    pub(super) commits: Arc<AtomicUsize>,
 }
 
 /// Time is the clock that the simulation moves. Signals may be late, or never come.
@@ -71,28 +72,15 @@ pub(super) fn keys() -> ServerKeys {
 impl Worker {
     /// A process that has just begun to lead. Each has a number of its own.
     pub(super) fn start(common: &Common, rng: &Rng, number: usize) -> Self {
-        let Common { store, receivers, clock, calm, fault, seen } = common.clone();
-        let (calm_store, fault_store) = (Arc::clone(&calm), fault);
-        let store = WorkerStore {
-            inner: store,
-            rng: rng.fork(),
-            calm: calm_store,
-            fault: fault_store,
-            seen,
-        };
+        let Common { store, receivers, clock, calm, fault, seen, commits } = common.clone();
+        let (inner, disturbs) = (store, Arc::clone(&calm));
+        let store = WorkerStore { inner, rng: rng.fork(), calm: disturbs, fault, seen, commits };
         let service = SubscriptionService::builder(store)
             .clock(clock.clone())
             .randomness(SeededRandomness::new(rng.number()))
             .build();
-        let (network_clock, network_rng) = (clock.clone(), rng.fork());
-        let network = Network {
-            receivers,
-            worker: number,
-            clock: network_clock,
-            rng: network_rng,
-            calm,
-            fault,
-        };
+        let (turned, rng) = (clock.clone(), rng.fork());
+        let network = Network { receivers, worker: number, clock: turned, rng, calm, fault };
         let webhooks = Webhooks::new(service, keys(), network).with_clock(clock.clone());
         let sender = Some(webhooks.sender());
         let (woken, stopped) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -1,6 +1,6 @@
 //! A run: records live, workers send, receivers come and go.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -52,6 +52,9 @@ pub struct WebhookSimulation {
     started: usize,
     standings: BTreeMap<EndpointId, Standing>,
     hosts: usize,
+    checked_commits: usize,
+    /// The states that endpoints and events were in.
+    met: BTreeSet<String>,
     /// The only invariant that is checked; all are if `None`.
     checked: Option<&'static str>,
     log: VecDeque<String>,
@@ -93,15 +96,19 @@ impl WebhookSimulation {
             started: 2,
             standings: BTreeMap::new(),
             hosts: 0,
+            checked_commits: 0,
+            met: BTreeSet::new(),
             checked: None,
             log: VecDeque::new(),
         }
     }
 
-    /// Takes so many steps, comes to rest and compares the receivers with the store.
-    pub async fn run(mut self, steps: u64) -> Result<(), Failure> {
+    /// Takes so many steps, comes to rest and compares the receivers with the store; the states that endpoints and
+    /// events were in.
+    pub async fn run(mut self, steps: u64) -> Result<BTreeSet<String>, Failure> {
         let result = self.live_on(steps).await;
-        result.map_err(|broken| Failure { broken, seed: self.seed, log: self.log })
+        let met = std::mem::take(&mut self.met);
+        result.map(|()| met).map_err(|broken| Failure { broken, seed: self.seed, log: self.log })
     }
 
     async fn live_on(&mut self, steps: u64) -> Result<(), Broken> {
@@ -282,7 +289,8 @@ impl WebhookSimulation {
             if events.is_empty() {
                 return;
             }
-            lock(&self.common.receivers).feed.extend(events);
+            let mut shared = lock(&self.common.receivers);
+            events.into_iter().for_each(|event| shared.add(event));
         }
     }
 
@@ -306,6 +314,8 @@ impl WebhookSimulation {
             let id = EndpointId::from(document.owner.unwrap());
             let standing = self.standings.entry(id).or_default();
             standing.delivery = serde_json::from_str(&document.body).unwrap();
+            let stall = standing.delivery.stall.as_ref();
+            self.met.extend(stall.map(|stall| format!("stalled: {}", stall.reason)));
             standing.parked.clear();
             standing.given_up.clear();
         }
@@ -314,6 +324,7 @@ impl WebhookSimulation {
             let Some(standing) = self.standings.get_mut(&id) else { continue };
             let (_, sequence) = document.key.id.as_str().split_once('/').unwrap();
             let sequence = sequence.parse().unwrap();
+            self.met.insert(document.label.as_ref().unwrap().to_string());
             if document.label.as_ref().unwrap().as_str() == "given_up" {
                 standing.given_up.insert(sequence);
                 standing.once_given_up.insert(sequence);
@@ -323,15 +334,30 @@ impl WebhookSimulation {
         }
     }
 
+    /// Notes why endpoints are disabled.
+    async fn read_endpoints(&mut self) {
+        for document in self.documents("webhook_endpoint").await {
+            let body: Value = serde_json::from_str(&document.body).unwrap();
+            let reason = body["disabled"]["reason"].as_str();
+            self.met.extend(reason.map(|reason| format!("disabled: {reason}")));
+        }
+    }
+
     fn is_checked(&self, name: &str) -> bool {
         self.checked.is_none_or(|only| only == name)
     }
 
     async fn check(&mut self) -> Result<(), Broken> {
-        self.read_standings().await;
-        let mut shared = lock(&self.common.receivers);
-        let mut broken = std::mem::take(&mut shared.broken);
-        for receiver in shared.by_host.values() {
+        let mut broken = std::mem::take(&mut lock(&self.common.receivers).broken);
+        let commits = self.common.commits.load(Ordering::SeqCst);
+        let is_changed = std::mem::replace(&mut self.checked_commits, commits) != commits;
+        if is_changed {
+            self.read_standings().await;
+            self.read_endpoints().await;
+        }
+        let shared = lock(&self.common.receivers);
+        let changed = shared.by_host.values().filter(|_| is_changed);
+        for receiver in changed {
             let Some(standing) = self.standings.get(&receiver.endpoint) else { continue };
             broken.extend(nothing_is_lost(&shared, receiver, standing).err());
             broken.extend(limits_hold(receiver, standing).err());
