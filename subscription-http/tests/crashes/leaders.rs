@@ -94,6 +94,13 @@ fn idle_instances_read_little_and_write_nothing() {
     let folder = folder();
     let instances: Vec<_> = (0..2).map(|_| Running::start(&folder, &cluster.url(), &[])).collect();
     until("one leads", || leaders(&instances) == 1);
+    for (path, body) in [
+        ("/subscription-plans", r#"{"name":"P","slug":"p","price":1,"billing_cycle":"daily"}"#),
+        // It wants no event that there is.
+        ("/webhook-endpoints", r#"{"url":"http://127.0.0.1:9/","types":["payment.*"]}"#),
+    ] {
+        instances[0].connect().sure(&Request::post(path, body)).expect(201);
+    }
     let (mut length, mut rests_since) = (cluster.log_len(), Instant::now());
     let run = |line: &&str| line.contains("LOG:  execute ") || line.contains("LOG:  statement: ");
     until("the start is over", || {
