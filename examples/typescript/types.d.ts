@@ -1841,6 +1841,36 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
+        /** @description A customer that is bound to a user, or a subscription, invoice or order that belongs to a subscription here. */
+        ListedProviderLink: {
+            id: string;
+            /** @description The name of the payment provider here. */
+            source: string;
+            /** @description The object at the provider. */
+            object: {
+                /** @enum {string} */
+                kind: "customer" | "subscription" | "invoice" | "order";
+                id: components["schemas"]["ProviderObjectId"];
+            };
+            /** @description The customer of a subscription, invoice or order. */
+            customer: string | null;
+            /**
+             * Format: uuid
+             * @description The user whom a customer is bound to.
+             */
+            user_id: string | null;
+            /**
+             * Format: uuid
+             * @description The subscription here that a subscription, invoice or order belongs to.
+             */
+            subscription_id: string | null;
+        };
+        /** @description A page of links of payment providers. */
+        ProviderLinkPage: {
+            data: components["schemas"]["ListedProviderLink"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
         /** @description The state of an object that is not followed yet, and the reason. */
         ProviderStanding: {
             state: components["schemas"]["ProviderEventState"];
@@ -2289,7 +2319,7 @@ export interface components {
         source: string;
         /** @description The id of an event of a payment provider here. */
         event_id: string;
-        /** @description Only events of this payment provider. */
+        /** @description Only those of this payment provider. */
         "provider-source": string;
         /** @description Only events in this state. */
         "provider-state": components["schemas"]["ProviderEventState"];
@@ -2297,6 +2327,10 @@ export interface components {
         "provider-reason": components["schemas"]["ProviderReason"];
         /** @description Only events about the subscription, invoice or order with this id at the provider. */
         "provider-object": components["schemas"]["ProviderObjectId"];
+        /** @description Only links of objects that belong to this subscription here. */
+        "link-subscription-id": components["schemas"]["Uuid"];
+        /** @description Only links of customers who are bound to this user. */
+        "link-user-id": components["schemas"]["Uuid"];
         /** @description Only users with one of these ids. */
         "user-ids": components["schemas"]["Uuid"][];
         /** @description Only subscriptions of this user. */

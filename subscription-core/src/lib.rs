@@ -80,6 +80,13 @@
 //!
 //! The example `embed_auth` shows a host service that does all of it.
 //!
+//! # Webhooks
+//!
+//! `webhooks::Webhooks` (feature `webhooks`) sends events to the endpoints of receivers, signed and in order for each
+//! record. It has no HTTP client and no timer: bring a `webhooks::Deliver` and a `webhooks::Wake`, or run
+//! `subscription-http`, which has both. A receiver in Rust calls `webhooks::verify`; the example `webhook_receiver`
+//! shows one.
+//!
 //! # Time
 //!
 //! The service takes the time from a [`Clock`] and random bytes from a [`Randomness`]. With a
@@ -112,6 +119,8 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `auth` (default) | `Authentication`: accounts, sessions, tokens, clients; compiles aws-lc |
+//! | `stripe`, `lemon-squeezy` | `providers::Providers`: subscriptions that a payment provider bills, followed here |
+//! | `webhooks` | `webhooks::Webhooks`: events sent to receivers; `verify` for receivers |
 //! | `sqlite` | `store::SqliteStore`: one file, one process; needs tokio, compiles SQLite |
 //! | `postgres` | `store::PostgresStore`: a database server, many processes; needs tokio |
 //! | `conformance` | `store_conformance!`, the suite that every store must pass; needs tokio |

@@ -287,7 +287,9 @@ impl Lane {
             let attempt = probes.saturating_add(2);
             return Some(Turn { attempt, is_probe: true, ..Turn::first(event) });
         }
-        self.parked.take_oldest(now).map(|it| Turn::parked(it, true))
+        // If the places are full, parked events are tried when they are due.
+        let oldest = (reason == StallReason::Failing).then(|| self.parked.take_oldest(now));
+        oldest.flatten().map(|it| Turn::parked(it, true))
     }
 
     /// Notes that a try did not begin.
@@ -422,9 +424,9 @@ impl Lane {
     /// When the next try or deletion is due, apart from events that can be tried at once.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         let stall = self.stall().filter(|_| self.is_enabled());
-        let has_head = self.window.oldest().is_some() || self.parked.open() > 0;
-        let probe = stall.filter(|_| has_head).map(|stall| stall.next_at);
         let waits = stall.is_some_and(|stall| stall.reason == StallReason::Failing);
+        let has_head = self.window.is_ready() || (waits && self.parked.open() > 0);
+        let probe = stall.filter(|_| has_head).map(|stall| stall.next_at);
         let parked = self.parked.due_at().filter(|_| self.is_enabled() && !waits);
         probe.into_iter().chain(parked).chain(self.parked.expires_at()).min()
     }

@@ -7,14 +7,16 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::accounts::User;
 use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
+use crate::plans::Plan;
 use crate::service::SubscriptionService;
-use crate::store::{StoreError, StoreExt as _};
+use crate::store::{PageLimit, PlanOrder, PlanQuery, Position, SortKey, StoreError, StoreExt as _};
 use crate::values::clock::Timestamp;
-use crate::values::id::UserId;
+use crate::values::id::{PlanId, UserId};
 use crate::values::version::Version;
 
 /// The longest record that is sent, in bytes of JSON.
@@ -41,7 +43,7 @@ pub(super) async fn body(
     body.extend_from_slice(b",\"object\":");
     let start = body.len();
     match &recorded.event.subject {
-        Subject::Plan(id) => object(&mut body, service.plan_by_id(*id).await)?,
+        Subject::Plan(id) => object(&mut body, plan(service, *id, recorded.event.version).await)?,
         Subject::Subscription(id) => object(&mut body, service.subscription(*id).await)?,
         Subject::Payment(id) => object(&mut body, service.payment(*id).await)?,
         Subject::User(id) => {
@@ -61,6 +63,26 @@ pub(super) async fn body(
     }
     body.extend_from_slice(b"}}");
     Ok(body)
+}
+
+/// The plan at this version or a later one. A cache may still have the one before, if another process changed it.
+async fn plan(
+    service: &SubscriptionService,
+    id: PlanId,
+    version: Version,
+) -> Result<Arc<Plan>, Error> {
+    let cached = service.plan_by_id(id).await?;
+    if cached.version >= version {
+        return Ok(cached);
+    }
+    // Lists are not cached: the first plan after the place before its own.
+    let before = Uuid::from_u128(id.uuid().as_u128().saturating_sub(1));
+    let query = PlanQuery::default()
+        .with_order(PlanOrder::CreatedAt)
+        .with_after(Position { key: SortKey::CreatedAt, id: before })
+        .with_limit(PageLimit::new(1).unwrap_or_default());
+    let found = service.plans(query).await?.items.into_iter().find(|plan| plan.id == id);
+    found.ok_or_else(|| Error::NotFound { record: "plan", name: id.to_string() })
 }
 
 /// The body of a delivery that only tests the endpoint.

@@ -188,6 +188,11 @@ impl Window {
         }
     }
 
+    /// True if an event can be sent as soon as fewer are in flight.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The oldest event that has not ended.
     pub fn oldest(&self) -> Option<&Arc<RecordedEvent>> {
         self.slots.get(self.ended)?.event.as_ref()

@@ -15,6 +15,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use subscription_core::webhooks::{AddressRules, Deliver, DeliveryRequest, Outcome};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 
 use super::guard::{BlockedAddress, ConnectTimedOut, Guard, InTime, ResolveName, SystemNames};
 use super::{IDLE_TIMEOUT, time_to_wait, tls};
@@ -81,14 +83,17 @@ pub struct HttpDeliver {
     plain: GuardedClient,
     rules: Arc<AddressRules>,
     timeout: Duration,
+    runtime: Option<Handle>,
 }
 
 impl HttpDeliver {
-    /// Fails if a root certificate is invalid.
+    /// Fails if a root certificate is invalid. Tries run on the runtime that calls this: a connection that is used
+    /// again must not end with the runtime of another caller.
     pub fn new(settings: &DeliverSettings) -> Result<Self, rustls::Error> {
         let (tls, rules) = (tls(&settings.roots)?, Arc::new(settings.addresses.clone()));
         let client = |plain| client(settings, tls.clone(), Arc::clone(&rules), plain);
-        Ok(Self { secure: client(false), plain: client(true), rules, timeout: settings.timeout })
+        let (secure, plain, timeout) = (client(false), client(true), settings.timeout);
+        Ok(Self { secure, plain, rules, timeout, runtime: Handle::try_current().ok() })
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Outcome {
@@ -145,10 +150,12 @@ impl Deliver for HttpDeliver {
         if self.rules.check(&request.url).is_err() {
             return Outcome::Blocked;
         }
-        match to_http(request) {
-            Some(request) => self.send(request).await,
-            None => Outcome::Blocked,
-        }
+        let Some(request) = to_http(request) else { return Outcome::Blocked };
+        let Some(runtime) = &self.runtime else { return self.send(request).await };
+        let (client, mut tries) = (self.clone(), JoinSet::new());
+        // Dropping the set ends the try.
+        tries.spawn_on(async move { client.send(request).await }, runtime);
+        tries.join_next().await.and_then(Result::ok).unwrap_or(Outcome::Unreachable)
     }
 }
 

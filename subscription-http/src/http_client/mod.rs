@@ -29,8 +29,8 @@ use url::{Host, Url, form_urlencoded};
 pub use self::deliver::{DeliverSettings, HttpDeliver};
 pub use self::guard::{ResolveName, SystemNames};
 
-/// The most idle connections to a provider.
-const IDLE_MAX: usize = 4;
+/// The most idle connections to a provider: as many as read from one at once.
+const IDLE_MAX: usize = 128;
 
 /// How long a connection may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

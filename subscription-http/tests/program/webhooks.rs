@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
 use serde_json::json;
+use test_support::receiver::{Receiver, Reply};
 
 use crate::provider_shop::until;
 use crate::running::{command_in, folder, run};
@@ -111,6 +112,43 @@ fn an_import_disables_endpoints_unless_it_takes_all_as_it_is() {
         assert_eq!(hooks.receiver.connections(), usize::from(as_is));
         receiver = hooks.receiver;
     }
+}
+
+#[test]
+fn old_events_are_kept_until_they_are_sent_to_the_enabled_endpoints() {
+    const PLANS: usize = 10;
+    let folder = folder();
+    let begin = || {
+        start(&folder, "", |command| {
+            command.args(["--clock", "manual", "--keep-events", "P1D"]);
+        })
+    };
+    let mut hooks = Hooks { folder: folder.clone(), running: begin(), receiver: Receiver::start() };
+    let (id, _) = hooks.endpoint("/hooks");
+    hooks.receiver.replies("/hooks", Reply::Status(500));
+    (0..PLANS).for_each(|nth| hooks.plan(&format!("plan-{nth}")));
+    let kept = |hooks: &Hooks| hooks.get("/events?type=plan.*")["data"].as_array().unwrap().len();
+    let shown = |hooks: &Hooks| hooks.get(&format!("/webhook-endpoints/{id}"));
+    until("it is stalled", || !shown(&hooks)["stalled_since"].is_null());
+    let advanced = hooks.send("POST", "/clock/advance", &json!({ "by": "P2D" }));
+    assert_eq!(advanced.status, 200, "{advanced:?}");
+
+    // Upkeep is done at the start. Events that are set aside are stored with the endpoint.
+    stop(hooks.running);
+    hooks.running = begin();
+    hooks.running.log_line("events before this time are deleted");
+
+    let parked = usize::try_from(shown(&hooks)["parked"].as_u64().unwrap()).unwrap();
+    assert!((1..PLANS).contains(&parked), "{parked}");
+    assert_eq!(kept(&hooks), PLANS - parked);
+
+    hooks.receiver.replies("/hooks", Reply::Status(200));
+    let ping = hooks.send("POST", &format!("/webhook-endpoints/{id}/ping"), &json!(null));
+    assert_eq!(ping.status, 200, "{ping:?}");
+    until("all are sent", || shown(&hooks)["behind"] == 0);
+    stop(hooks.running);
+    hooks.running = begin();
+    until("they are deleted", || kept(&hooks) == 0);
 }
 
 #[test]

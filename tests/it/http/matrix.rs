@@ -86,6 +86,7 @@ pub(super) const ROWS: &[Row] = &[
     ("GET /provider-events", Client(Scope::ProvidersRead), 200),
     ("GET /provider-events/{event_id}", Client(Scope::ProvidersRead), 200),
     ("POST /provider-events/{event_id}/replay", Client(Scope::ProvidersWrite), 200),
+    ("GET /provider-links", Client(Scope::ProvidersRead), 200),
     ("POST /provider-links", Client(Scope::ProvidersWrite), 201),
     ("POST /provider-syncs", Client(Scope::ProvidersWrite), 202),
     ("POST /webhook-endpoints", Client(Scope::WebhooksWrite), 201),

@@ -1,3 +1,10 @@
-//! The pure rules of webhooks: signatures, retries, the order of events, addresses.
+//! Webhooks: the pure rules (signatures, retries, the order of events, addresses), the calls that manage endpoints, and
+//! sending.
 
+mod addresses;
+mod breaker;
 pub(crate) mod managed;
+mod schedule;
+mod sending;
+mod signatures;
+mod window;

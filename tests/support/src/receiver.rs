@@ -1,6 +1,6 @@
 //! A receiver of webhooks on a local port: it counts connections, records deliveries, and answers as a test says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -156,6 +156,13 @@ impl Receiver {
     pub fn received(&self, path: &str) -> Vec<Received> {
         let seen = self.seen.borrow();
         seen.received.iter().filter(|received| received.path == path).cloned().collect()
+    }
+
+    /// The number of events that came to a path, without repetitions.
+    pub fn distinct(&self, path: &str) -> usize {
+        let seen = self.seen.borrow();
+        let of_path = seen.received.iter().filter(|received| received.path == path);
+        of_path.map(|received| received.header("webhook-id")).collect::<BTreeSet<_>>().len()
     }
 
     /// Waits until it is so.

@@ -147,6 +147,8 @@ impl Sender {
                 }
                 let next = route.held.take().or_else(|| route.lane.next(route.busy, now));
                 let (Some(turn), Some(signing)) = (next, route.lane.signing().cloned()) else {
+                    // With nothing in flight and nothing to send, it is read again before the next try.
+                    route.is_checked &= route.busy > 0;
                     continue;
                 };
                 let epoch = route.epoch;

@@ -169,7 +169,6 @@ impl Sender {
         }
         let Some(route) = self.routes.get_mut(&id) else { return Ok(()) };
         route.busy -= 1;
-        route.is_checked &= route.busy > 0;
         if route.epoch != epoch {
             return Ok(());
         }

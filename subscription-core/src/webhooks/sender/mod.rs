@@ -57,7 +57,7 @@ struct Route {
     busy: usize,
     /// An event that waits for a read of the endpoint.
     held: Option<Turn>,
-    /// When the endpoint was known to be unchanged, and whether something was in flight ever since.
+    /// When the endpoint was known to be unchanged, and whether something was sent or in flight ever since.
     checked_at: Timestamp,
     is_checked: bool,
     /// The last waking since which the feed was read to its end.
