@@ -7,7 +7,7 @@ use subscription_core::auth::Scope::{UsersRead, WebhooksRead, WebhooksWrite};
 use subscription_core::events::{Actor, Subject};
 use subscription_core::webhooks::{
     EndpointChanges, EndpointId, EndpointWithSecret, ListedParked, NewEndpoint, ParkedState,
-    Resend, Rewind, Rotation, ShownAttempt, ShownEndpoint, Webhooks,
+    Resend, Rewind, Rotation, Secret, ShownAttempt, ShownEndpoint, Webhooks,
 };
 
 use super::events::{ShownEvent, shown};
@@ -117,7 +117,7 @@ struct SecretBody<'a> {
 
 impl<'a> From<&'a EndpointWithSecret> for SecretBody<'a> {
     fn from(created: &'a EndpointWithSecret) -> Self {
-        let secret = created.secret.as_ref().map(|secret| secret.expose());
+        let secret = created.secret.as_ref().map(Secret::expose);
         Self { endpoint: &created.endpoint, secret }
     }
 }

@@ -27,18 +27,15 @@ async fn a_change_is_made_to_the_version_that_was_read_and_wakes_the_sending_job
         world.webhooks.update_if(endpoint.id, Some(version.into()), changes.clone(), false)
     };
 
-    let changed = update(1).await.unwrap();
+    let shown = update(1).await.unwrap();
 
-    assert_eq!(
-        (&*changed.url, &*changed.description),
-        ("https://other.example/", "The other shop")
-    );
-    assert_eq!(changed.types[0].to_string(), "plan.*");
-    assert_eq!(changed.version, Version::from(2));
-    assert!(changed.updated_at > changed.created_at);
-    assert_eq!(world.webhooks.get(endpoint.id).await.unwrap(), changed);
+    assert_eq!((&*shown.url, &*shown.description), ("https://other.example/", "The other shop"));
+    assert_eq!(shown.types[0].to_string(), "plan.*");
+    assert_eq!(shown.version, Version::from(2));
+    assert!(shown.updated_at > shown.created_at);
+    assert_eq!(world.webhooks.get(endpoint.id).await.unwrap(), shown);
     let delivery = &world.documents("webhook_delivery").await[0];
-    assert_eq!((delivery.version, delivery.due_at), (2.into(), Some(changed.updated_at)));
+    assert_eq!((delivery.version, delivery.due_at), (2.into(), Some(shown.updated_at)));
     let stale = update(1).await.unwrap_err();
     assert!(matches!(stale, Error::Stale { current, .. } if current == 2.into()), "{stale}");
 }

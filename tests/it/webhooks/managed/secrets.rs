@@ -40,7 +40,7 @@ async fn no_document_has_a_secret_in_any_form() {
         test_support::logs::note(&text);
         let base64 = text.strip_prefix("whsec_").unwrap();
         let bytes = STANDARD.decode(base64).unwrap();
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         let list = serde_json::to_string(&bytes).unwrap();
         for collection in ["webhook_endpoint", "webhook_delivery"] {
             for document in world.documents(collection).await {
