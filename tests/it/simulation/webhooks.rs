@@ -39,9 +39,8 @@ async fn random_lives_are_sent_to_receivers_that_come_and_go() {
             Err(failure) => panic!("{failure}"),
         }
     }
-    if is_whole {
-        assert_eq!(met, STATES.map(str::to_owned).into());
-    }
+    let missing: Vec<_> = STATES.iter().filter(|state| !met.contains(**state)).collect();
+    assert!(!is_whole || missing.is_empty(), "never met: {missing:?}");
 }
 
 /// Each invariant is checked alone: the others may find the same fault.

@@ -31,6 +31,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) enum Mood {
     Well,
     Fails(u16),
+    /// It refuses every second event.
+    Picky,
     Slow,
     Vanished,
     Gone,
@@ -172,7 +174,7 @@ impl Network {
     }
 
     /// How a receiver answers, after the time that it takes.
-    async fn answer(&self, host: &str, subject: &str) -> Outcome {
+    async fn answer(&self, host: &str, sequence: u64, subject: &str) -> Outcome {
         let is_calm = || self.calm.load(Ordering::SeqCst);
         let turns = if is_calm() { 0 } else { self.rng.below(4) };
         for _ in 0..turns {
@@ -193,6 +195,7 @@ impl Network {
         match mood {
             Mood::Well | Mood::Slow if !is_refused => Outcome::answered(200),
             Mood::Well | Mood::Slow => Outcome::answered(422),
+            Mood::Picky => Outcome::answered(if sequence % 2 == 0 { 200 } else { 422 }),
             Mood::Fails(status) => Outcome::answered(status),
             Mood::Vanished => Outcome::Unreachable,
             Mood::Gone => Outcome::answered(410),
@@ -209,13 +212,14 @@ impl Deliver for Network {
         if self.fault == Some(Fault::TellsActors) {
             text.push_str("client:shop");
         }
-        let subject = body["data"]["id"].as_str().unwrap();
+        // A ping has no event.
         let Some(sequence) = body["sequence"].as_u64() else {
-            return self.answer(&host, subject).await;
+            return self.answer(&host, 0, "").await;
         };
+        let subject = body["data"]["id"].as_str().unwrap();
         self.begin(&host, sequence, &text);
         let _in_flight = InFlight(self, host.clone());
-        let outcome = self.answer(&host, subject).await;
+        let outcome = self.answer(&host, sequence, subject).await;
         let is_lost = !self.calm.load(Ordering::SeqCst) && self.rng.percent(2);
         let mut shared = lock(&self.receivers);
         let receiver = shared.by_host.get_mut(&host).unwrap();

@@ -15,7 +15,7 @@ use subscription_core::webhooks::{
     EndpointChanges, EndpointId, FirstEvent, NewEndpoint, Resend, Rewind,
 };
 use subscription_core::{
-    Clock as _, ManualClock, MemoryStore, SeededRandomness, Store, SubscriptionService,
+    Clock as _, ManualClock, MemoryStore, SeededRandomness, Store, SubscriptionService, Timestamp,
 };
 
 use super::broken::Fault;
@@ -33,8 +33,8 @@ use crate::simulation::world::Failure;
 const START: &str = "2025-06-01T10:00:00.000000Z";
 const LOG_MAX: usize = 40;
 const ENDPOINTS_MAX: usize = 4;
-/// The plans of a burst: with several bursts, more than a window holds.
-const BURST: usize = 70;
+/// The plans of a burst: more than a window holds.
+const BURST: usize = 210;
 /// The runs within which everything is sent once nothing fails any more.
 const RUNS_MAX: usize = 3_000;
 /// The polls after which a run must have ended.
@@ -52,6 +52,8 @@ pub struct WebhookSimulation {
     started: usize,
     standings: BTreeMap<EndpointId, Standing>,
     hosts: usize,
+    /// When something is due, by the last run that ended.
+    next_at: Option<Timestamp>,
     checked_commits: usize,
     /// The states that endpoints and events were in.
     met: BTreeSet<String>,
@@ -81,8 +83,15 @@ impl WebhookSimulation {
             .build();
         let life = Life::new(&service, Arc::clone(&store));
         let receivers = Arc::new(Mutex::new(Receivers::default()));
-        let common =
-            Common { store, receivers, clock, calm: Arc::default(), fault, seen: Arc::default() };
+        let common = Common {
+            store,
+            receivers,
+            clock,
+            calm: Arc::default(),
+            fault,
+            seen: Arc::default(),
+            commits: Arc::default(),
+        };
         let quiet = Common { calm: Arc::new(true.into()), fault: None, ..common.clone() };
         let manager = Worker::start(&quiet, &rng, usize::MAX);
         let workers = (0..2).map(|number| Worker::start(&common, &rng, number)).collect();
@@ -96,6 +105,7 @@ impl WebhookSimulation {
             started: 2,
             standings: BTreeMap::new(),
             hosts: 0,
+            next_at: None,
             checked_commits: 0,
             met: BTreeSet::new(),
             checked: None,
@@ -131,12 +141,14 @@ impl WebhookSimulation {
     async fn step(&mut self) {
         match self.rng.below(1_000) {
             0..150 => self.life.step(&self.rng).await,
-            150..156 => {
-                for _ in 0..BURST {
-                    self.life.plan().await;
-                }
+            150..152 => self.burst().await,
+            152..210 => self.pass_time(),
+            210..230 => {
+                // The next try of an event or an endpoint is due.
+                let next_at = self.next_at.unwrap_or(self.common.clock.now());
+                self.common.clock.set(next_at.max(self.common.clock.now()));
+                self.note("leap", next_at);
             }
-            156..230 => self.pass_time(),
             230..260 => self.change_mood(),
             260..272 => self.crash(),
             272..278 => {
@@ -151,12 +163,24 @@ impl WebhookSimulation {
         self.read_feed().await;
     }
 
+    /// Many events at once, of which some receiver may refuse every second one.
+    async fn burst(&mut self) {
+        for _ in 0..BURST {
+            self.life.plan().await;
+        }
+        let mut shared = lock(&self.common.receivers);
+        let picky = self.rng.pick(shared.by_host.values_mut().filter(|it| it.deleted_at.is_none()));
+        if let Some(receiver) = picky.filter(|_| self.rng.percent(70)) {
+            receiver.mood = Mood::Picky;
+        }
+    }
+
     fn pass_time(&mut self) {
         let span = match self.rng.below(20) {
             0..12 => Duration::from_millis(self.rng.below(1_500)),
             12..17 => Duration::from_secs(self.rng.below(30)),
             17..19 => Duration::from_mins(self.rng.below(120)),
-            _ => Duration::from_hours(self.rng.below(30)),
+            _ => Duration::from_hours(self.rng.below(140)),
         };
         self.common.clock.advance(span);
         self.note("time", span);
@@ -165,7 +189,8 @@ impl WebhookSimulation {
     fn change_mood(&mut self) {
         let mood = match self.rng.below(10) {
             0..5 => Mood::Well,
-            5..7 => Mood::Fails(500),
+            5 => Mood::Picky,
+            6 => Mood::Fails(500),
             7 => Mood::Slow,
             8 => Mood::Vanished,
             _ => self.rng.maybe(20, |_| Mood::Gone).unwrap_or(Mood::Fails(429)),
@@ -273,6 +298,7 @@ impl WebhookSimulation {
         }
         for _ in 0..=self.rng.below(8) {
             if let Some(result) = self.workers[nth].poll() {
+                self.next_at = result.as_ref().ok().copied().flatten();
                 self.note("ran", (nth, result));
                 break;
             }
@@ -411,7 +437,7 @@ impl WebhookSimulation {
     }
 
     /// Runs a worker until nothing is due, while time passes.
-    fn run_to_the_end(&mut self, worker: usize) -> Option<subscription_core::Timestamp> {
+    fn run_to_the_end(&mut self, worker: usize) -> Option<Timestamp> {
         for _ in 0..POLLS_MAX {
             if let Some(result) = self.workers[worker].poll() {
                 self.note("rests", &result);
