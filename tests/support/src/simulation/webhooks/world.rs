@@ -81,8 +81,15 @@ impl WebhookSimulation {
             .build();
         let life = Life::new(&service, Arc::clone(&store));
         let receivers = Arc::new(Mutex::new(Receivers::default()));
-        let common =
-            Common { store, receivers, clock, calm: Arc::default(), fault, seen: Arc::default() };
+        let common = Common {
+            store,
+            receivers,
+            clock,
+            calm: Arc::default(),
+            fault,
+            seen: Arc::default(),
+            commits: Arc::default(),
+        };
         let quiet = Common { calm: Arc::new(true.into()), fault: None, ..common.clone() };
         let manager = Worker::start(&quiet, &rng, usize::MAX);
         let workers = (0..2).map(|number| Worker::start(&common, &rng, number)).collect();
