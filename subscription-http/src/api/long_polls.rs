@@ -52,7 +52,7 @@ impl EventListener {
     /// Returns once the signal was given since the last return.
     pub async fn wait(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -190,9 +190,9 @@ async fn discard(mut body: Incoming) {
 
 /// The outcome of a try without an answer.
 fn outcome(error: &hyper_util::client::legacy::Error) -> Outcome {
-    if causes(error).any(|cause| cause.is::<BlockedAddress>()) {
+    if causes(error).any(<dyn Error>::is::<BlockedAddress>) {
         Outcome::Blocked
-    } else if causes(error).any(|cause| cause.is::<ConnectTimedOut>()) {
+    } else if causes(error).any(<dyn Error>::is::<ConnectTimedOut>) {
         Outcome::TimedOut
     } else {
         Outcome::Unreachable
