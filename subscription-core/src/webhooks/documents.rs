@@ -5,11 +5,14 @@ use std::collections::VecDeque;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use uuid::Uuid;
+
 use super::outcome::Outcome;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{
-    Collection, Document, DocumentId, DocumentKey, Label, Store, StoreError, StoreExt as _,
+    Collection, Document, DocumentId, DocumentKey, Idempotency, Label, Store, StoreError,
+    StoreExt as _,
 };
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
@@ -19,6 +22,7 @@ use crate::values::version::Version;
 pub(super) const ENDPOINTS: Collection = Collection::named("webhook_endpoint");
 pub(super) const DELIVERIES: Collection = Collection::named("webhook_delivery");
 pub(super) const PARKED: Collection = Collection::named("webhook_parked");
+pub(super) const REQUESTS: Collection = Collection::named("webhook_request");
 
 id_types! {
     /// The id of an [`Endpoint`].
@@ -45,16 +49,37 @@ pub struct Endpoint {
     pub created_at: Timestamp,
     /// When it was changed last.
     pub updated_at: Timestamp,
-    /// The request under an idempotency key that created it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) request: Option<CreationRequest>,
 }
 
-/// The request that created an endpoint under an idempotency key.
+/// The request that created an endpoint under an idempotency key. It is deleted with the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CreationRequest {
+    pub(super) endpoint: EndpointId,
     /// A hash of the input.
     pub(super) fingerprint: [u8; 32],
+}
+
+/// The namespace of the ids of requests.
+const REQUESTS_NAMESPACE: Uuid = Uuid::from_u128(0x7c1d_2f3a_90b6_5e4d_8a17_55d0_3ee9_46c2);
+
+impl CreationRequest {
+    pub(super) fn key(idempotency: &Idempotency) -> Result<DocumentKey, Error> {
+        let Idempotency { client, key: token } = idempotency;
+        let name = format!("{client} {}", token.as_str());
+        let id = Uuid::new_v5(&REQUESTS_NAMESPACE, name.as_bytes());
+        key(REQUESTS, &id.to_string())
+    }
+
+    pub(super) fn document(&self, key: DocumentKey) -> Result<Document, Error> {
+        Ok(Document {
+            key,
+            version: Version::FIRST,
+            owner: Some(self.endpoint.uuid()),
+            label: None,
+            due_at: None,
+            body: body(self)?,
+        })
+    }
 }
 
 /// Why and since when an endpoint is disabled.
@@ -116,7 +141,7 @@ impl Endpoint {
     }
 
     pub(super) fn key(id: EndpointId) -> Result<DocumentKey, Error> {
-        key(ENDPOINTS, id.to_string())
+        key(ENDPOINTS, &id.to_string())
     }
 
     /// The document of the endpoint after the one that was read.
@@ -199,7 +224,7 @@ impl Delivery {
     pub const RECENT_MAX: usize = 20;
 
     pub(super) fn key(endpoint: EndpointId) -> Result<DocumentKey, Error> {
-        key(DELIVERIES, endpoint.to_string())
+        key(DELIVERIES, &endpoint.to_string())
     }
 
     /// The document after the one that was read. It is due at the next try of a stalled endpoint, or now if a caller
@@ -252,7 +277,7 @@ named_enum! {
 
 impl Parked {
     pub(super) fn key(endpoint: EndpointId, sequence: u64) -> Result<DocumentKey, Error> {
-        key(PARKED, format!("{endpoint}/{sequence:020}"))
+        key(PARKED, &format!("{endpoint}/{sequence:020}"))
     }
 
     /// The document after the one that was read. It is due at the next try, or at its deletion if it was given up.
@@ -294,7 +319,7 @@ impl<T: DeserializeOwned> Stored<T> {
     }
 }
 
-fn key(collection: Collection, id: String) -> Result<DocumentKey, Error> {
+fn key(collection: Collection, id: &str) -> Result<DocumentKey, Error> {
     let id: Result<DocumentId, _> = id.parse();
     Ok(DocumentKey { collection, id: id.map_err(|error| StoreError::Damaged(error.into()))? })
 }

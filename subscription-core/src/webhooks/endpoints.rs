@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::documents::{
     CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, PARKED, Parked,
-    ParkedState, PreviousSecret, SecretState, Stored,
+    ParkedState, PreviousSecret, REQUESTS, SecretState, Stored,
 };
 use super::facade::Webhooks;
 use super::input::{EndpointChanges, FirstEvent, NewEndpoint};
@@ -18,14 +16,11 @@ use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
 use crate::events::TypePattern;
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
-    Idempotency, Key, Record, StoreError,
+    Idempotency, Key, Record, StoreExt as _,
 };
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::version::Version;
-
-/// The namespace of the ids of endpoints that are created under an idempotency key.
-const NAMESPACE: Uuid = Uuid::from_u128(0x7c1d_2f3a_90b6_5e4d_8a17_55d0_3ee9_46c2);
 
 /// An endpoint that was created, or its secret rotated.
 #[derive(Debug, Clone)]
@@ -75,39 +70,34 @@ impl Webhooks {
             Some(queue) => Some(queue.turn().await),
             None => None,
         };
-        let (id, request) = match &idempotency {
-            None => (EndpointId::new(now, self.service.randomness())?, None),
-            Some(Idempotency { client, key }) => {
-                let name = format!("{client} {}", key.as_str());
-                let id = Uuid::new_v5(&NAMESPACE, name.as_bytes());
-                (id.into(), Some(CreationRequest { fingerprint: new.fingerprint() }))
-            }
-        };
-        if request.is_some() && self.stored_endpoint(id).await?.is_some() {
-            return self.replay(id, request).await;
+        let fingerprint = new.fingerprint();
+        let request = idempotency.as_ref().map(CreationRequest::key).transpose()?;
+        if let Some(replayed) = self.replay(request.as_ref(), fingerprint).await? {
+            return Ok(replayed);
         }
         if stored_endpoints(self.store()).await?.len() >= Self::ENDPOINTS_MAX {
             return Err(Conflict::EndpointLimit.into());
         }
-        let (mut endpoint, secret) = self.new_endpoint(id, &new, now)?;
-        endpoint.request.clone_from(&request);
+        let id = EndpointId::new(now, self.service.randomness())?;
+        let (endpoint, secret) = self.new_endpoint(id, &new, now)?;
         let delivery = Delivery { cursor: self.first(new.from).await?, ..Delivery::default() };
-        let writes =
+        let mut writes =
             vec![endpoint.document(Version::NEW)?, delivery.document(id, Version::NEW, Some(now))?];
-        match self.write(writes, Vec::new()).await {
-            // Another process created it under the same key.
-            Err(Error::Store(StoreError::Conflict(_))) => self.replay(id, request).await,
-            done => {
-                done?;
-                let version = Version::FIRST;
-                let loaded = Loaded {
-                    endpoint: Stored { version, due_at: None, body: endpoint },
-                    delivery: Stored { version, due_at: Some(now), body: delivery },
-                };
-                let endpoint = self.show(loaded).await?;
-                Ok(EndpointWithSecret { endpoint, secret: Some(secret), replayed: false })
-            }
+        if let Some(key) = &request {
+            let made = CreationRequest { endpoint: id, fingerprint };
+            writes.push(made.document(key.clone())?);
         }
+        if let Err(error) = self.write(writes, Vec::new()).await {
+            // Another process may have created one under the same key.
+            return self.replay(request.as_ref(), fingerprint).await?.ok_or(error);
+        }
+        let version = Version::FIRST;
+        let loaded = Loaded {
+            endpoint: Stored { version, due_at: None, body: endpoint },
+            delivery: Stored { version, due_at: Some(now), body: delivery },
+        };
+        let endpoint = self.show(loaded).await?;
+        Ok(EndpointWithSecret { endpoint, secret: Some(secret), replayed: false })
     }
 
     fn new_endpoint(
@@ -131,24 +121,27 @@ impl Webhooks {
             secret: state,
             created_at: now,
             updated_at: now,
-            request: None,
         };
         Ok((endpoint, first))
     }
 
-    /// The endpoint that an earlier request with the same idempotency key created.
+    /// The endpoint that an earlier request with the same idempotency key created, if there was one.
     async fn replay(
         &self,
-        id: EndpointId,
-        request: Option<CreationRequest>,
-    ) -> Result<EndpointWithSecret, Error> {
-        let loaded = self.load(id).await?;
-        let endpoint = &loaded.endpoint.body;
-        if endpoint.request != request {
+        request: Option<&DocumentKey>,
+        fingerprint: [u8; 32],
+    ) -> Result<Option<EndpointWithSecret>, Error> {
+        let Some(request) = request else { return Ok(None) };
+        let made: Option<Stored<CreationRequest>> = Stored::load(self.store(), request).await?;
+        let Some(Stored { body: made, .. }) = made else { return Ok(None) };
+        if made.fingerprint != fingerprint {
             return Err(Error::KeyReused);
         }
+        let loaded = self.load(made.endpoint).await?;
+        let endpoint = &loaded.endpoint.body;
         let secret = self.current_secret(endpoint).filter(|_| endpoint.secret.generation == 1);
-        Ok(EndpointWithSecret { endpoint: self.show(loaded).await?, secret, replayed: true })
+        let endpoint = self.show(loaded).await?;
+        Ok(Some(EndpointWithSecret { endpoint, secret, replayed: true }))
     }
 
     /// The cursor of a new endpoint.
@@ -209,6 +202,10 @@ impl Webhooks {
             }
             let mut deletes =
                 vec![delete(key.clone(), current), delete(Delivery::key(id)?, delivery.version)];
+            let requests = DocumentQuery::new(REQUESTS, DocumentFilter::Owner(id.uuid()));
+            for request in self.store().list_as::<Document>(requests).await?.items {
+                deletes.push(delete(request.key.clone(), request.version));
+            }
             // Whoever sets an event aside writes the delivery too, so that none is missing here.
             for parked in self.parked_of(id).await? {
                 let sequence = parked.body.event.sequence;

@@ -97,7 +97,11 @@ fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Err
     write!(body, r#"{{"type":"{name}","timestamp":"{at}","sequence":{sequence},"data":{{"id":"#)?;
     match &event.subject {
         Subject::Client(id) => serde_json::to_writer(&mut *body, id)?,
-        subject => serde_json::to_writer(&mut *body, &subject.uuid())?,
+        subject @ (Subject::Plan(_)
+        | Subject::Subscription(_)
+        | Subject::Payment(_)
+        | Subject::User(_)
+        | Subject::Session(_)) => serde_json::to_writer(&mut *body, &subject.uuid())?,
     }
     write!(body, r#","kind":"{}","version":{version},"change":"#, event.subject.kind())?;
     let mut change = serde_json::to_value(&event.change)?;

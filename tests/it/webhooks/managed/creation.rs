@@ -119,7 +119,9 @@ async fn a_repeated_creation_has_no_secret_once_it_was_rotated_and_creates_anew_
     assert!(again.replayed && again.secret.is_none());
     world.webhooks.delete_if(id, None).await.unwrap();
     let anew = create().await.unwrap();
-    assert!(!anew.replayed && anew.endpoint.id == id);
+    // A sender that has read the old one must not take the new one for it.
+    assert!(!anew.replayed && anew.endpoint.id != id);
+    assert_eq!(world.documents("webhook_request").await.len(), 1);
     assert_ne!(anew.secret.unwrap().expose(), first.secret.unwrap().expose());
 }
 
