@@ -15,15 +15,13 @@ use test_support::simulation::webhooks::world::WebhookSimulation;
 /// How many runs look for a fault. The first that finds it is the last.
 const RUNS_MAX: u64 = 60;
 
-/// The states that random lives come to.
-const STATES: [&str; 8] = [
+/// The states that random lives come to. The tests of sending have those that take too many events or too much time.
+const STATES: [&str; 6] = [
     "behind",
     "disabled: by_caller",
     "disabled: failing",
     "disabled: gone",
-    "given_up",
     "stalled: failing",
-    "stalled: parked_full",
     "waiting",
 ];
 
@@ -34,7 +32,7 @@ async fn random_lives_are_sent_to_receivers_that_come_and_go() {
     let seeds = seeds(50);
     let is_whole = seeds.len() > 50 && steps(0) == 0;
     for seed in seeds {
-        match WebhookSimulation::new(seed).run(steps(500)).await {
+        match WebhookSimulation::new(seed).run(steps(400)).await {
             Ok(states) => met.extend(states),
             Err(failure) => panic!("{failure}"),
         }

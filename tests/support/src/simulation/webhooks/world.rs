@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,6 +36,9 @@ const LOG_MAX: usize = 40;
 const ENDPOINTS_MAX: usize = 4;
 /// The plans of a burst: more than a window holds.
 const BURST: usize = 210;
+/// The steps that move the clock to what is due next, and those that change receivers, workers or endpoints.
+const LEAP: u32 = 210;
+const CHANGES: Range<u32> = 230..310;
 /// The runs within which everything is sent once nothing fails any more.
 const RUNS_MAX: usize = 3_000;
 /// The polls after which a run must have ended.
@@ -139,11 +143,16 @@ impl WebhookSimulation {
     }
 
     async fn step(&mut self) {
-        match self.rng.below(1_000) {
+        let mut roll = self.rng.below(1_000);
+        // In every third run little changes but the time, so that events are tried until they are given up.
+        if self.seed.is_multiple_of(3) && CHANGES.contains(&roll) && self.rng.percent(90) {
+            roll = LEAP;
+        }
+        match roll {
             0..150 => self.life.step(&self.rng).await,
             150..152 => self.burst().await,
-            152..210 => self.pass_time(),
-            210..230 => {
+            152..LEAP => self.pass_time(),
+            LEAP..230 => {
                 // The next try of an event or an endpoint is due.
                 let next_at = self.next_at.unwrap_or(self.common.clock.now());
                 self.common.clock.set(next_at.max(self.common.clock.now()));
