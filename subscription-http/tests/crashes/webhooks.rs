@@ -193,10 +193,10 @@ impl Sending {
             assert!(repeated <= REPEATED_MAX * usize::try_from(kills).unwrap(), "{repeated}");
             check(&received, &secret);
         }
-        instances.into_iter().for_each(|running| {
+        for running in instances {
             let log = running.stop();
             assert!(!log.contains("\"ERROR\""), "{log}");
-        });
+        }
     }
 }
 

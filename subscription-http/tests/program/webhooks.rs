@@ -1,7 +1,5 @@
 //! Webhooks in the binary: their settings, and their endpoints after an import.
 
-#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
-
 use serde_json::json;
 use test_support::receiver::{Receiver, Reply};
 

@@ -1,8 +1,8 @@
 //! Documents that an import changes, leaves out or adds.
 
+use subscription_core::Version;
 use subscription_core::store::transfer::{ImportOptions, TransferError};
 use subscription_core::store::{Collection, Document, DocumentKey, Record, StoreExt as _};
-use subscription_core::{Store, Version};
 use test_support::trials;
 use test_support::trials::Trial;
 

@@ -16,7 +16,7 @@ async fn a_delivery_has_the_headers_of_standard_webhooks_and_the_body_that_was_s
     let outcome = send(&local(), &receiver.url("/hooks?key=1")).await;
 
     assert_eq!(outcome, Outcome::answered(200));
-    let [received] = &receiver.received("/hooks?key=1")[..] else { panic!("one delivery") };
+    let [delivery] = &receiver.received("/hooks?key=1")[..] else { panic!("one delivery") };
     let agent = concat!("subscription-http/", env!("CARGO_PKG_VERSION"));
     for (name, value) in [
         ("webhook-id", "msg_1"),
@@ -26,10 +26,10 @@ async fn a_delivery_has_the_headers_of_standard_webhooks_and_the_body_that_was_s
         ("user-agent", agent),
         ("host", &receiver.address.to_string()),
     ] {
-        assert_eq!(received.header(name), value, "{name}");
+        assert_eq!(delivery.header(name), value, "{name}");
     }
-    assert_eq!(received.headers.len(), 7, "{received:?}");
-    assert_eq!(received.body, br#"{"type":"webhook.ping"}"#);
+    assert_eq!(delivery.headers.len(), 7, "{delivery:?}");
+    assert_eq!(delivery.body, br#"{"type":"webhook.ping"}"#);
 }
 
 #[tokio::test]

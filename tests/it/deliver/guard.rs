@@ -70,7 +70,7 @@ const BLOCKED: [&str; 56] = [
 async fn w1_a_name_of_a_blocked_address_is_refused() {
     for address in BLOCKED {
         let names = Names::of([&[address]]);
-        let client = over(DeliverSettings::default().with_names(names));
+        let client = over(&DeliverSettings::default().with_names(names));
 
         for url in ["https://receiver.example.com/", "http://receiver.example.com/"] {
             assert_eq!(send(&client, url).await, Outcome::Blocked, "{url}: {address}");
@@ -89,8 +89,8 @@ async fn w2_a_name_that_changes_to_a_blocked_address_is_not_connected_to() {
 
     // Two clients share the names, not the connections.
     let outcomes = [
-        send(&over(settings.clone()), &format!("http://receiver.example.com:{port}/")).await,
-        send(&over(settings), &format!("http://receiver.example.com:{port}/")).await,
+        send(&over(&settings), &format!("http://receiver.example.com:{port}/")).await,
+        send(&over(&settings), &format!("http://receiver.example.com:{port}/")).await,
     ];
 
     assert_eq!(outcomes, [Outcome::answered(200), Outcome::Blocked]);
@@ -104,7 +104,7 @@ async fn w2_a_name_with_one_blocked_address_is_not_connected_to_at_all() {
     let private = Receiver::here([127, 0, 0, 2].into(), port).await;
     for mixed in [["127.0.0.1", "127.0.0.2"], ["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "::1"]] {
         let settings = DeliverSettings::default().with_addresses(rules(&["127.0.0.1/32"], &[]));
-        let client = over(settings.with_names(Names::of([&mixed])));
+        let client = over(&settings.with_names(Names::of([&mixed])));
 
         let outcome = send(&client, &format!("http://receiver.example.com:{port}/")).await;
 
@@ -117,7 +117,7 @@ async fn w2_a_name_with_one_blocked_address_is_not_connected_to_at_all() {
 async fn w3_blocked_addresses_in_a_url_are_refused_however_they_are_written() {
     let receiver = receiver().await;
     let port = receiver.address.port();
-    let client = over(DeliverSettings::default());
+    let client = over(&DeliverSettings::default());
     for host in [
         "127.0.0.1",
         "2130706433",
@@ -158,14 +158,14 @@ async fn without_tls_only_allowed_addresses_are_sent_to_and_this_machine_in_deve
         (rules(&[], &[]).with_loopback(true), Outcome::answered(200)),
     ] {
         let shown = format!("{rules:?}");
-        let client = over(names(DeliverSettings::default().with_addresses(rules)));
+        let client = over(&names(DeliverSettings::default().with_addresses(rules)));
 
         assert_eq!(send(&client, &url).await, outcome, "{shown}");
     }
     assert_eq!(receiver.connections(), 2);
 
     // A public address is no exception.
-    let client = over(DeliverSettings::default().with_names(Names::of([&["192.0.1.1"]])));
+    let client = over(&DeliverSettings::default().with_names(Names::of([&["192.0.1.1"]])));
     assert_eq!(send(&client, "http://receiver.example.com/").await, Outcome::Blocked);
     assert_eq!(send(&client, "http://192.0.1.1/").await, Outcome::Blocked);
 }

@@ -44,11 +44,11 @@ fn rules(allow: &[&str], deny: &[&str]) -> AddressRules {
 
 /// A client that may send to this machine.
 fn local() -> HttpDeliver {
-    over(DeliverSettings::default().with_addresses(rules(&["127.0.0.1/32"], &[])))
+    over(&DeliverSettings::default().with_addresses(rules(&["127.0.0.1/32"], &[])))
 }
 
-fn over(settings: DeliverSettings) -> HttpDeliver {
-    HttpDeliver::new(&settings).unwrap()
+fn over(settings: &DeliverSettings) -> HttpDeliver {
+    HttpDeliver::new(settings).unwrap()
 }
 
 async fn send(client: &HttpDeliver, url: &str) -> Outcome {

@@ -19,7 +19,7 @@ fn settings() -> DeliverSettings {
 
 #[tokio::test]
 async fn w5_a_late_answer_counts_and_none_does_after_the_time_of_a_try() {
-    let (receiver, client) = (receiver().await, over(settings()));
+    let (receiver, client) = (receiver().await, over(&settings()));
     let after = |span, reply| Reply::After(span, Box::new(reply));
     receiver.replies("/late", after(IN_ALL / 2, Reply::Status(200)));
     receiver.replies("/too-late", after(IN_ALL * 2, Reply::Status(200)));
@@ -52,7 +52,7 @@ async fn w5_a_late_answer_counts_and_none_does_after_the_time_of_a_try() {
 async fn connecting_has_a_time_of_its_own_with_the_handshake_of_tls() {
     // It waits for the end of a head that never comes.
     let receiver = receiver().await;
-    let client = over(settings().with_timeout(Duration::from_mins(10)));
+    let client = over(&settings().with_timeout(Duration::from_mins(10)));
 
     let outcome = send(&client, &format!("https://{}/", receiver.address)).await;
 

@@ -45,7 +45,7 @@ async fn only_a_certificate_that_is_trusted_for_the_name_is_believed() {
     let client = |roots: &[&[u8]]| {
         let roots = roots.iter().map(|root| root.to_vec()).collect();
         let settings = DeliverSettings::default().with_addresses(rules(&["127.0.0.1/32"], &[]));
-        over(settings.with_names(Names::of([&["127.0.0.1"]])).with_roots(roots))
+        over(&settings.with_names(Names::of([&["127.0.0.1"]])).with_roots(roots))
     };
     let url = |host: &str| format!("https://{host}:{}/", address.port());
 
