@@ -60,7 +60,7 @@ async fn main() {
 
     println!("| store | events | per second | goal | commit to first byte, p50 ms | goal |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    let memory = measure("memory", || MemoryStore::default(), events, 5_000.0).await;
+    let memory = measure("memory", MemoryStore::default, events, 5_000.0).await;
     let goal = memory * 0.8;
     let file = SqliteOptions::file(folder.join("events.db")).open().await.unwrap();
     let file = Arc::new(file);
@@ -313,24 +313,27 @@ struct Receiver {
     received: Arc<Received>,
 }
 
+/// When each event was committed, and when each was received.
+type Watched = (HashMap<u64, Instant>, Vec<(u64, Instant)>);
+
 #[derive(Default)]
 struct Received {
     count: AtomicU64,
     last: Mutex<Option<Instant>>,
     /// When each event was committed, and how long its deliveries took; `None` if nobody watches.
-    watched: Mutex<Option<(HashMap<u64, Instant>, Vec<(u64, Instant)>)>>,
+    watched: Mutex<Option<Watched>>,
 }
 
 impl Receiver {
     fn start() -> Self {
         let received = Arc::new(Received::default());
-        let (address, of) = (mpsc::channel(), Arc::clone(&received));
-        let (sender, receiver) = address;
+        let (tell, told) = mpsc::channel();
+        let of = Arc::clone(&received);
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                sender.send(listener.local_addr().unwrap()).unwrap();
+                tell.send(listener.local_addr().unwrap()).unwrap();
                 loop {
                     let (stream, _) = listener.accept().await.unwrap();
                     stream.set_nodelay(true).unwrap();
@@ -343,7 +346,7 @@ impl Receiver {
                 }
             });
         });
-        Self { address: receiver.recv().unwrap(), received }
+        Self { address: told.recv().unwrap(), received }
     }
 
     fn url(&self, path: &str) -> String {

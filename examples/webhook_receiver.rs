@@ -57,7 +57,7 @@ fn receive(secret: &Secret, headers: &HeaderMap, body: &[u8], records: &mut Reco
         return StatusCode::BAD_REQUEST;
     };
     // A record that was changed since the event has a higher version than the event.
-    let version = data.object["version"].as_u64().unwrap_or(data.version);
+    let version = data.object.get("version").and_then(Value::as_u64).unwrap_or(data.version);
     if version > records.get(&data.id).map_or(0, |(stored, _)| *stored) {
         println!("{event_type}: version {version} is stored");
         records.insert(data.id, (version, data.object));

@@ -373,7 +373,7 @@ impl Model {
     }
 
     fn end(&mut self, window: &mut Window, sequence: u64, end: End) -> Result<(), TestCaseError> {
-        let record = self.waiting[&sequence];
+        let record = *self.waiting.get(&sequence).unwrap();
         self.in_flight.remove(&sequence);
         if end != End::Again {
             self.waiting.remove(&sequence);
@@ -389,7 +389,8 @@ impl Model {
     }
 
     fn sound(&mut self, window: &Window) -> Result<(), TestCaseError> {
-        let records: BTreeSet<_> = self.in_flight.iter().map(|it| self.waiting[it]).collect();
+        let records: BTreeSet<_> =
+            self.in_flight.iter().map(|it| *self.waiting.get(it).unwrap()).collect();
         prop_assert_eq!(records.len(), self.in_flight.len(), "two of one record are in flight");
         prop_assert!(self.in_flight.len() <= 8);
         prop_assert_eq!(window.in_flight(), self.in_flight.len());

@@ -12,6 +12,7 @@ use crate::webhooks::lane::{Commit, Documents, Lane, Tried, Turn};
 use crate::webhooks::schedule::PerMille;
 
 /// The end of something that was under way.
+#[expect(clippy::large_enum_variant, reason = "most ends are tries, which are among the largest")]
 pub(super) enum Done {
     LoadedAll(Result<Vec<Documents>, Error>),
     Due(Result<Vec<(EndpointId, Version)>, Error>),

@@ -49,6 +49,7 @@ pub struct Sender {
 }
 
 /// An endpoint, and the work on it that is under way.
+#[expect(clippy::struct_excessive_bools, reason = "each is a part of the work, under way or not")]
 #[derive(Debug)]
 struct Route {
     lane: Lane,

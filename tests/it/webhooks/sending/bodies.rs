@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use subscription_core::accounts::{IdentityKey, User};
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::store::{CacheInvalidator, CachedStore, ChangeSet, Record};
+use subscription_core::store::{CacheInvalidator, CachedStore, ChangeSet, PageLimit, Record};
 use subscription_core::webhooks::{
     EndpointChanges, FirstEvent, NewEndpoint, SignatureHeaders, TOLERANCE, Webhooks, verify,
 };
@@ -44,7 +44,7 @@ async fn a_delivery_has_the_event_and_its_record_as_it_is_then_and_is_signed() {
     assert_eq!(sent.len(), 2);
     let request = &sent[0].request;
     assert_eq!(request.url.as_str(), "https://a.example/in?key=1");
-    let events = world.service.events(0, Default::default()).await.unwrap();
+    let events = world.service.events(0, PageLimit::default()).await.unwrap();
     assert_eq!(*request.id, events[0].event.id.to_string());
     let timestamp = request.timestamp.to_string();
     let headers =

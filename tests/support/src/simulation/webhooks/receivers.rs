@@ -195,7 +195,7 @@ impl Network {
         match mood {
             Mood::Well | Mood::Slow if !is_refused => Outcome::answered(200),
             Mood::Well | Mood::Slow => Outcome::answered(422),
-            Mood::Picky => Outcome::answered(if sequence % 2 == 0 { 200 } else { 422 }),
+            Mood::Picky => Outcome::answered(if sequence.is_multiple_of(2) { 200 } else { 422 }),
             Mood::Fails(status) => Outcome::answered(status),
             Mood::Vanished => Outcome::Unreachable,
             Mood::Gone => Outcome::answered(410),

@@ -1,5 +1,7 @@
 //! A run: records live, workers send, receivers come and go.
 
+#![expect(clippy::future_not_send, reason = "a run stays on one thread")]
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::ops::Range;
@@ -325,7 +327,9 @@ impl WebhookSimulation {
                 return;
             }
             let mut shared = lock(&self.common.receivers);
-            events.into_iter().for_each(|event| shared.add(event));
+            for event in events {
+                shared.add(event);
+            }
         }
     }
 
