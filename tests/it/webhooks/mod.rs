@@ -4,6 +4,7 @@
 mod addresses;
 mod breaker;
 pub(crate) mod managed;
+mod promise;
 mod schedule;
 mod sending;
 mod signatures;
