@@ -33,7 +33,7 @@ use subscription_core::auth::{
 use subscription_core::providers::{
     EventFilter, EventState, HttpProviderApi, ProviderKind, Providers, Source,
 };
-use subscription_core::store::{PageLimit, SqliteOptions};
+use subscription_core::store::{CacheInvalidator, CachedStore, PageLimit, SqliteOptions};
 use subscription_core::{Clock as _, NewPlan, SubscriptionService, SystemClock};
 use subscription_http::{
     Api, FetchSettings, HttpFetch, Limits, ProviderMetrics, ProviderSignal, Server,
@@ -57,6 +57,7 @@ async fn main() {
     std::fs::remove_dir_all(&folder).ok();
     std::fs::create_dir_all(&folder).unwrap();
     let store = SqliteOptions::file(folder.join("events.db")).open().await.unwrap();
+    let store = CachedStore::new(store, CacheInvalidator::LAG);
     let service = SubscriptionService::new(Arc::new(store));
     let plan = br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly","variants":["price_1"]}"#;
     service.create_plan(NewPlan::from_json(plan).unwrap()).await.unwrap();

@@ -721,6 +721,158 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/webhook-endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List endpoints
+         * @description A page of endpoints with the state of their deliveries.
+         */
+        get: operations["listWebhookEndpoints"];
+        put?: never;
+        /**
+         * Create an endpoint
+         * @description The answer has the secret that signs deliveries; keep it. There are 100 endpoints at most. An `Idempotency-Key` counts for as long as the endpoint exists: the same request again shows the endpoint as it is now, with the same secret, or with none if it was rotated.
+         */
+        post: operations["createWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhook-endpoints/{endpoint_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an endpoint
+         * @description With its last 20 tries. The `ETag` is the version of the endpoint, not of its deliveries, so that `If-None-Match` is ignored.
+         */
+        get: operations["getWebhookEndpoint"];
+        /**
+         * Change an endpoint
+         * @description Changes the fields that the body carries. An endpoint that is enabled, or gets another URL, is no longer stalled, and continues at its cursor.
+         */
+        put: operations["updateWebhookEndpoint"];
+        post?: never;
+        /**
+         * Delete an endpoint
+         * @description Deletes it with all events that are set aside. No try begins more than two seconds later.
+         */
+        delete: operations["deleteWebhookEndpoint"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhook-endpoints/{endpoint_id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the secret of an endpoint
+         * @description The answer has the new secret; keep it. During the overlap both sign. With 0 hours the old one ends at once, also during an overlap.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhook-endpoints/{endpoint_id}/ping": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a ping to an endpoint
+         * @description Sends one `webhook.ping`, which is in no feed, also to an endpoint that is disabled. A success ends a stall. Pings, rewinds and resends together are limited to 30 a minute for an endpoint.
+         */
+        post: operations["pingWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhook-endpoints/{endpoint_id}/rewind": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send events again, or skip some
+         * @description Sets the cursor, backwards or forwards. Events after it that are set aside are sent with the others.
+         */
+        post: operations["rewindWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhook-endpoints/{endpoint_id}/resend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send events that are set aside at once
+         * @description An event that is set aside or was given up is due now, with ten new tries. The events of one record keep their order.
+         */
+        post: operations["resendWebhookEvents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhook-endpoints/{endpoint_id}/parked": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events that are set aside
+         * @description A page in the order of the feed: events that failed, those of the same records behind them, and those that were given up.
+         */
+        get: operations["listParkedEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/.well-known/jwks.json": {
         parameters: {
             query?: never;
@@ -1841,6 +1993,36 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
+        /** @description A customer that is bound to a user, or a subscription, invoice or order that belongs to a subscription here. */
+        ListedProviderLink: {
+            id: string;
+            /** @description The name of the payment provider here. */
+            source: string;
+            /** @description The object at the provider. */
+            object: {
+                /** @enum {string} */
+                kind: "customer" | "subscription" | "invoice" | "order";
+                id: components["schemas"]["ProviderObjectId"];
+            };
+            /** @description The customer of a subscription, invoice or order. */
+            customer: string | null;
+            /**
+             * Format: uuid
+             * @description The user whom a customer is bound to.
+             */
+            user_id: string | null;
+            /**
+             * Format: uuid
+             * @description The subscription here that a subscription, invoice or order belongs to.
+             */
+            subscription_id: string | null;
+        };
+        /** @description A page of links of payment providers. */
+        ProviderLinkPage: {
+            data: components["schemas"]["ListedProviderLink"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
         /** @description The state of an object that is not followed yet, and the reason. */
         ProviderStanding: {
             state: components["schemas"]["ProviderEventState"];
@@ -1933,6 +2115,195 @@ export interface components {
              */
             user_id?: string;
         };
+        /**
+         * Format: uri
+         * @description An `https` URL without a user, a password or a fragment. Private and reserved addresses are refused, unless `[webhooks] allow` has them.
+         * @example https://shop.example/webhooks
+         */
+        EndpointUrl: string;
+        /**
+         * @description The types of events: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. `user.*` needs the scope `users:read`. Events of sessions and clients are never sent.
+         * @example [
+         *       "subscription.*",
+         *       "payment.status_changed.failed"
+         *     ]
+         */
+        EndpointTypes: string[];
+        /** @description A text for people, on one line. */
+        EndpointDescription: string;
+        /**
+         * @description An endpoint to be made.
+         * @example {
+         *       "url": "https://shop.example/webhooks",
+         *       "types": [
+         *         "subscription.*"
+         *       ],
+         *       "description": "The shop"
+         *     }
+         */
+        NewWebhookEndpoint: {
+            url: components["schemas"]["EndpointUrl"];
+            /** @description The types of events that it is sent. Default: `["*"]`. */
+            types?: components["schemas"]["EndpointTypes"];
+            /** @description A text for people, on one line. Default: `""`. */
+            description?: components["schemas"]["EndpointDescription"];
+            /** @description The first event that it is sent: the next one that is written (`now`), the oldest one that is kept (`start`), or the one after this sequence. If nothing is sent: `now`. */
+            from?: string | number;
+        };
+        /**
+         * @description The fields to change.
+         * @example {
+         *       "enabled": true
+         *     }
+         */
+        WebhookEndpointChanges: {
+            url?: components["schemas"]["EndpointUrl"];
+            types?: components["schemas"]["EndpointTypes"];
+            description?: components["schemas"]["EndpointDescription"];
+            /** @description True: it is sent events, from where it stopped. False: it is sent nothing. */
+            enabled?: boolean;
+        };
+        /** @description An endpoint that events are sent to, and the state of its deliveries. */
+        WebhookEndpoint: {
+            id: components["schemas"]["Uuid"];
+            url: components["schemas"]["EndpointUrl"];
+            description: components["schemas"]["EndpointDescription"];
+            types: components["schemas"]["EndpointTypes"];
+            /** @description It is sent events. */
+            enabled: boolean;
+            disabled_reason: components["schemas"]["NullableDisabledReason"];
+            /** @description Since when it is sent nothing. */
+            disabled_at: components["schemas"]["NullableTimestamp"];
+            /** @description Until when the secret before the last rotation signs too. */
+            previous_secret_until: components["schemas"]["NullableTimestamp"];
+            /** @description Every event up to here was delivered, set aside or not wanted. */
+            cursor: components["schemas"]["Sequence"];
+            /** @description How far the newest event is from the cursor. */
+            behind: components["schemas"]["Sequence"];
+            /** @description Since when it fails as a whole: only its oldest event is tried. */
+            stalled_since: components["schemas"]["NullableTimestamp"];
+            stall_reason: components["schemas"]["NullableStallReason"];
+            /** @description When an event that failed is tried next. */
+            next_attempt_at: components["schemas"]["NullableTimestamp"];
+            /** @description The number of events that are set aside and will be tried, 100 at most. */
+            parked: number;
+            /** @description The number of events that were tried ten times and are listed for 30 days, 100 at most. */
+            given_up: number;
+            /** @description The first failure since the last success. After five days the endpoint is disabled. */
+            failing_since: components["schemas"]["NullableTimestamp"];
+            last_success_at: components["schemas"]["NullableTimestamp"];
+            /** @description The sequence up to which events were deleted before they were delivered. */
+            missed_up_to: number | null;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+            version: components["schemas"]["Version"];
+            /** @description The last tries, newest first; in lists it is left out. */
+            recent?: components["schemas"]["WebhookAttempt"][];
+            /** @description The secret that signs deliveries. It is there only when the endpoint is made or its secret rotated; null if the making is repeated after a rotation. */
+            secret?: string | null;
+        };
+        /** @description A page of endpoints. */
+        WebhookEndpointPage: {
+            data: components["schemas"]["WebhookEndpoint"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        /** @description A try to deliver an event. */
+        WebhookAttempt: {
+            /** @description When it ended. */
+            at: components["schemas"]["Timestamp"];
+            sequence: components["schemas"]["Sequence"];
+            /** @description The type of the event. */
+            type: string;
+            /** @description The number of tries of the event, with this one. */
+            attempt: number;
+            outcome: components["schemas"]["WebhookOutcome"];
+            /** @description The status of the answer. */
+            status: number | null;
+            /** @description How long it took, in milliseconds. */
+            duration_ms: number;
+        } | null;
+        /**
+         * @description `delivered`: a status from 200 to 299. `refused`: another one. `blocked`: the URL or its address is not allowed.
+         * @enum {string}
+         */
+        WebhookOutcome: "delivered" | "refused" | "timed_out" | "unreachable" | "blocked";
+        /**
+         * @description Why it is sent nothing: a caller disabled it, it answered 410, it accepted nothing for five days, the server key of its secret is missing, or it came with an import.
+         * @enum {string|null}
+         */
+        NullableDisabledReason: "by_caller" | "gone" | "failing" | "key_missing" | "imported" | null;
+        /**
+         * @description Why it is stalled: tries failed one after the other, or as many events are set aside as there may be.
+         * @enum {string|null}
+         */
+        NullableStallReason: "failing" | "parked_full" | null;
+        /**
+         * @description `waiting`: it is tried again. `behind`: an earlier event of its record comes first. `given_up`: it was tried ten times.
+         * @enum {string}
+         */
+        ParkedEventState: "waiting" | "behind" | "given_up";
+        /** @description An event that is set aside. */
+        ParkedEvent: {
+            sequence: components["schemas"]["Sequence"];
+            state: components["schemas"]["ParkedEventState"];
+            /** @description The number of tries. */
+            attempts: number;
+            first_failed_at: components["schemas"]["NullableTimestamp"];
+            next_attempt_at: components["schemas"]["NullableTimestamp"];
+            /** @description The last try. */
+            last: components["schemas"]["WebhookAttempt"];
+            /** @description The event, as in the feed; null for an event of a user if the client lacks `users:read`. */
+            event: Record<string, never> | null;
+        };
+        /** @description A page of the events that are set aside. */
+        ParkedEventPage: {
+            data: components["schemas"]["ParkedEvent"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        /**
+         * @description How a secret is replaced. The body may be left out.
+         * @example {
+         *       "overlap_hours": 24
+         *     }
+         */
+        SecretRotation: {
+            /** @description How long the secret before signs beside the new one. If nothing is sent: 24. */
+            overlap_hours?: number;
+        };
+        /** @description The outcome of a ping. */
+        WebhookPing: {
+            outcome: components["schemas"]["WebhookOutcome"];
+            /** @description The status of the answer. */
+            status: number | null;
+            /** @description How long it took, in milliseconds. */
+            duration_ms: number;
+        };
+        /**
+         * @description One of `to` and `since`.
+         * @example {
+         *       "to": 0
+         *     }
+         */
+        WebhookRewind: {
+            /** @description The event after this sequence is sent next. */
+            to?: components["schemas"]["Sequence"];
+            /** @description The first event that happened then or later is sent next. */
+            since?: components["schemas"]["TimestampInput"];
+        };
+        /**
+         * @description One of `sequence` and `all`.
+         * @example {
+         *       "all": true
+         *     }
+         */
+        WebhookResend: {
+            /** @description The event that is set aside. */
+            sequence?: components["schemas"]["Sequence"];
+            /** @description True: all events that are set aside. */
+            all?: boolean;
+        };
         /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
         KeySet: {
             keys: {
@@ -1996,7 +2367,7 @@ export interface components {
              * @description What went wrong, for machines; it does not change.
              * @enum {string}
              */
-            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "customer_conflict" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
+            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`, to be told to those who run the service. */
             request_id: string;
             /** @description With `validation_failed`: all that is wrong with the body, at once. */
@@ -2289,7 +2660,9 @@ export interface components {
         source: string;
         /** @description The id of an event of a payment provider here. */
         event_id: string;
-        /** @description Only events of this payment provider. */
+        /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+        endpoint_id: string;
+        /** @description Only those of this payment provider. */
         "provider-source": string;
         /** @description Only events in this state. */
         "provider-state": components["schemas"]["ProviderEventState"];
@@ -2297,6 +2670,10 @@ export interface components {
         "provider-reason": components["schemas"]["ProviderReason"];
         /** @description Only events about the subscription, invoice or order with this id at the provider. */
         "provider-object": components["schemas"]["ProviderObjectId"];
+        /** @description Only links of objects that belong to this subscription here. */
+        "link-subscription-id": components["schemas"]["Uuid"];
+        /** @description Only links of customers who are bound to this user. */
+        "link-user-id": components["schemas"]["Uuid"];
         /** @description Only users with one of these ids. */
         "user-ids": components["schemas"]["Uuid"][];
         /** @description Only subscriptions of this user. */
@@ -3583,6 +3960,294 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EventPage"];
+                };
+            };
+        };
+    };
+    listWebhookEndpoints: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of endpoints. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointPage"];
+                };
+            };
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewWebhookEndpoint"];
+            };
+        };
+        responses: {
+            /** @description The endpoint was made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The endpoint. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookEndpointChanges"];
+            };
+        };
+        responses: {
+            /** @description The endpoint as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The endpoint is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SecretRotation"];
+            };
+        };
+        responses: {
+            /** @description The endpoint with its new secret. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+        };
+    };
+    pingWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The outcome. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookPing"];
+                };
+            };
+        };
+    };
+    rewindWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookRewind"];
+            };
+        };
+        responses: {
+            /** @description The endpoint as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+        };
+    };
+    resendWebhookEvents: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookResend"];
+            };
+        };
+        responses: {
+            /** @description The events are due. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+        };
+    };
+    listParkedEvents: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                endpoint_id: components["parameters"]["endpoint_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ParkedEventPage"];
                 };
             };
         };

@@ -44,6 +44,15 @@ pub enum Error {
     /// The position after which a page should begin belongs to another list.
     #[error("the position is not one of this list")]
     WrongPosition,
+    /// Events are deleted that the caller has not read.
+    #[error(
+        "events after this sequence are deleted; the first kept one is {first_kept}: read the records anew, and go on \
+         from the newest event"
+    )]
+    EventsForgotten {
+        /// The first event that is kept.
+        first_kept: u64,
+    },
     /// The idempotency key was used before for another request.
     #[error("this idempotency key was used for another request")]
     KeyReused,
@@ -228,6 +237,20 @@ pub enum Conflict {
     /// The customer of a payment provider is bound to another user.
     #[error("the customer is bound to another user")]
     CustomerConflict,
+    /// There are as many endpoints of webhooks as there may be.
+    #[error("there are as many endpoints as there may be")]
+    EndpointLimit,
+    /// The secret of an endpoint was rotated, and the one before still signs.
+    #[error(
+        "the secret was rotated, and the one before it still signs: wait, or rotate with 0 hours"
+    )]
+    RotationInProgress,
+    /// The server key from which the secret of an endpoint is derived is missing, or is another one.
+    #[error("the server key of the secret is missing: rotate the secret")]
+    KeyMissing,
+    /// As many events of an endpoint are set aside as there may be.
+    #[error("as many events are set aside as there may be")]
+    ParkedFull,
     /// The same request is in progress elsewhere and did not finish in time.
     #[error("a request with this idempotency key is under way")]
     RequestInProgress,
@@ -252,6 +275,8 @@ pub enum ErrorKind {
     Conflict,
     /// Read the record again, then decide again.
     Stale,
+    /// Begin anew: events that the request needs are deleted.
+    Gone,
     /// Try again later.
     Unavailable,
     /// Report it to the operator.
@@ -267,6 +292,7 @@ impl Error {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
             Self::Stale { .. } => ErrorKind::Stale,
+            Self::EventsForgotten { .. } => ErrorKind::Gone,
             Self::Unauthenticated(_) => ErrorKind::Unauthenticated,
             Self::Forbidden(_) => ErrorKind::Forbidden,
             Self::Busy(_)
@@ -289,6 +315,7 @@ impl Error {
             Self::NotFound { .. } => "not_found",
             Self::Conflict(conflict) => conflict.code(),
             Self::Stale { .. } => "precondition_failed",
+            Self::EventsForgotten { .. } => "events_forgotten",
             Self::Busy(_) | Self::Part(DependencyFailed::Randomness(_)) => "overloaded",
             Self::Unauthenticated(unauthenticated) => unauthenticated.code(),
             Self::Forbidden(forbidden) => forbidden.code(),
@@ -361,6 +388,10 @@ impl Conflict {
             Self::PaymentOpen => "payment_open",
             Self::ChangeScheduled => "change_scheduled",
             Self::CustomerConflict => "customer_conflict",
+            Self::EndpointLimit => "endpoint_limit",
+            Self::RotationInProgress => "rotation_in_progress",
+            Self::KeyMissing => "key_missing",
+            Self::ParkedFull => "parked_full",
             Self::RequestInProgress => "idempotency_in_progress",
         }
     }

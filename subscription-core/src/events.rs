@@ -292,6 +292,11 @@ impl TypePattern {
             && self.status.is_none_or(|status| change.new_status() == Some(status))
     }
 
+    /// The kind of record that it is about; `None` for plans, subscriptions and payments together.
+    pub const fn kind(&self) -> Option<&'static str> {
+        self.kind
+    }
+
     /// True if it admits events of users, sessions or clients.
     pub fn is_of_accounts(&self) -> bool {
         self.kind.is_some_and(is_account)
@@ -350,13 +355,15 @@ impl FromStr for TypePattern {
     }
 }
 
-impl fmt::Display for TypePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(kind) = self.kind else { return f.write_str("*") };
-        write!(f, "{kind}.{}", self.change.unwrap_or("*"))?;
-        self.status.map_or(Ok(()), |status| write!(f, ".{status}"))
+impl TypePattern {
+    fn text(&self) -> String {
+        let Some(kind) = self.kind else { return "*".to_owned() };
+        let status = self.status.map_or(String::new(), |status| format!(".{status}"));
+        format!("{kind}.{}{status}", self.change.unwrap_or("*"))
     }
 }
+
+written_as_text!(TypePattern, |pattern| &pattern.text());
 
 /// The names of the fields that differ between two versions of a record, in the order of its JSON.
 /// `version` and `updated_at`, which always differ, are left out.
@@ -428,7 +435,7 @@ impl Payment {
 }
 
 /// An event with its sequence in the feed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedEvent {
     /// The sequence. It rises from event to event, in the order of the feed; gaps have no meaning.
     pub sequence: u64,

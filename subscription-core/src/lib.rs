@@ -80,6 +80,13 @@
 //!
 //! The example `embed_auth` shows a host service that does all of it.
 //!
+//! # Webhooks
+//!
+//! `webhooks::Webhooks` (feature `webhooks`) sends events to the endpoints of receivers, signed and in order for each
+//! record. It has no HTTP client and no timer: bring a `webhooks::Deliver` and a `webhooks::Wake`, or run
+//! `subscription-http`, which has both. A receiver in Rust calls `webhooks::verify`; the example `webhook_receiver`
+//! shows one.
+//!
 //! # Time
 //!
 //! The service takes the time from a [`Clock`] and random bytes from a [`Randomness`]. With a
@@ -112,6 +119,8 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `auth` (default) | `Authentication`: accounts, sessions, tokens, clients; compiles aws-lc |
+//! | `stripe`, `lemon-squeezy` | `providers::Providers`: subscriptions that a payment provider bills, followed here |
+//! | `webhooks` | `webhooks::Webhooks`: events sent to receivers; `verify` for receivers |
 //! | `sqlite` | `store::SqliteStore`: one file, one process; needs tokio, compiles SQLite |
 //! | `postgres` | `store::PostgresStore`: a database server, many processes; needs tokio |
 //! | `conformance` | `store_conformance!`, the suite that every store must pass; needs tokio |
@@ -122,18 +131,20 @@ pub mod auth;
 pub mod billing;
 mod error;
 pub mod events;
-#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe"))]
+#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
 #[cfg(any(feature = "lemon-squeezy", feature = "stripe"))]
 pub mod providers;
-#[cfg(feature = "auth")]
+#[cfg(any(feature = "auth", feature = "webhooks"))]
 mod server_keys;
 mod service;
 pub mod store;
 pub mod subscriptions;
 mod values;
+#[cfg(feature = "webhooks")]
+pub mod webhooks;
 
 #[cfg(feature = "auth")]
 pub use auth::Authentication;
@@ -145,7 +156,7 @@ pub use payments::{
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
 };
-#[cfg(feature = "auth")]
+#[cfg(any(feature = "auth", feature = "webhooks"))]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
     Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,

@@ -111,8 +111,17 @@ async fn old_events_are_deleted_a_thousand_at_a_time() {
     let moment = world.service.now();
     world.plan("new").await;
 
-    for deleted in [1_000, 100, 0, 0] {
-        assert_eq!(world.service.forget_events_before(moment).await.unwrap(), deleted);
+    for (up_to, deleted) in [
+        (Some(0), 0),
+        (Some(7), 7),
+        (Some(7), 0),
+        (None, 1_000),
+        (Some(1_050), 43),
+        (None, 50),
+        (None, 0),
+    ] {
+        let forgotten = world.service.forget_events_before(moment, up_to).await.unwrap();
+        assert_eq!(forgotten, deleted, "{up_to:?}");
     }
 
     let kept = world.service.event_page(&EventQuery::default()).await.unwrap();

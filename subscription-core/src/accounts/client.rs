@@ -38,6 +38,10 @@ named_enum! {
         ProvidersRead = "providers:read",
         /// Bind customers of payment providers to users, and follow their subscriptions again.
         ProvidersWrite = "providers:write",
+        /// Read the endpoints of webhooks, and the events that are set aside.
+        WebhooksRead = "webhooks:read",
+        /// Create, change and delete endpoints of webhooks, and send events to them again.
+        WebhooksWrite = "webhooks:write",
         /// Send the IP address of the user for whom the client acts.
         AssertIp = "assert-ip",
     }

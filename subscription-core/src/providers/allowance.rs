@@ -45,6 +45,12 @@ impl Allowance {
         Ok(())
     }
 
+    /// The moment to try again, if no read is left.
+    pub(super) fn used_up(&self, now: Timestamp) -> Option<Timestamp> {
+        let after = self.full_at(now).saturating_add(self.every);
+        (after > now.saturating_add(self.per)).then(|| after.saturating_sub(self.per))
+    }
+
     /// Takes one read also if none is left: those after it wait longer. For the later reads of work that has begun,
     /// which would otherwise be begun again, with its first read.
     pub fn overdraw(&self, now: Timestamp) {

@@ -1,5 +1,7 @@
 //! Bindings that callers make: a customer to a user, and a released subscription to its provider again.
 
+use std::collections::BTreeSet;
+
 use super::documents::{EVENTS, LINKS, Link, ProviderEvent, Stored};
 use super::facade::Providers;
 use super::object::{ObjectId, ObjectKind, ObjectRef};
@@ -44,7 +46,7 @@ impl Providers {
                 self.write(vec![binding(account, customer, user).document(before)?]).await
             })
             .await?;
-        self.wake_customer(source, customer).await
+        self.wake(source, &[customer.clone()].into()).await
     }
 
     /// Lets the provider manage a subscription again that was released from it; it is observed by the next
@@ -90,11 +92,11 @@ impl Providers {
         Ok(Stored { version, due_at: None, body })
     }
 
-    /// Makes the events of a customer due that wait for its user.
-    pub(super) async fn wake_customer(
+    /// Makes the events of customers due that wait for their users.
+    pub(super) async fn wake(
         &self,
         source: &Slug,
-        customer: &ObjectId,
+        customers: &BTreeSet<ObjectId>,
     ) -> Result<(), Error> {
         for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
             let Some(label) = Standing::waiting(reason).label() else { continue };
@@ -105,8 +107,9 @@ impl Providers {
                 let mut waiting = Vec::new();
                 for document in &page.items {
                     let ticket: Ticket = Stored::read(document)?;
+                    let customer = ticket.body.customer.as_ref();
                     if ticket.body.source == *source
-                        && ticket.body.customer.as_ref() == Some(customer)
+                        && customer.is_some_and(|customer| customers.contains(customer))
                     {
                         waiting.push(ticket);
                     }

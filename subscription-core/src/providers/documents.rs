@@ -10,7 +10,7 @@ use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
 use crate::store::{
-    Collection, Document, DocumentId, DocumentKey, Store, StoreError, StoreExt as _,
+    Collection, Document, DocumentId, DocumentKey, Label, Store, StoreError, StoreExt as _,
 };
 use crate::values::clock::Timestamp;
 use crate::values::id::{SubscriptionId, UserId};
@@ -142,6 +142,10 @@ pub(super) struct Link {
     pub(super) attach: bool,
 }
 
+pub(super) fn link_label(source: &Slug, kind: ObjectKind) -> Option<Label> {
+    format!("{source}:{kind}").parse().ok()
+}
+
 pub(super) fn link_uuid(source: &Slug, object: &ObjectRef) -> Uuid {
     id_of(source, &["link", object.kind.as_str(), object.id.as_str()])
 }
@@ -159,7 +163,7 @@ impl Link {
             key: Self::key(&self.source, &object)?,
             version: before.next(),
             owner: owner.or(self.subscription_id.map(SubscriptionId::uuid)),
-            label: format!("{}:{}", self.source, self.kind).parse().ok(),
+            label: link_label(&self.source, self.kind),
             due_at: None,
             body: body(self)?,
         })

@@ -152,6 +152,9 @@ pub struct FoundInvoice {
     pub periods: FoundPeriods,
     /// Its payments.
     pub payments: Vec<FoundPayment>,
+    /// When it was paid, if the list of its payments lacks a part of the money: that was paid outside of the
+    /// provider, or the list is older than the invoice.
+    pub unlisted_since: Option<Timestamp>,
 }
 
 /// The periods that an invoice pays for.

@@ -18,6 +18,7 @@ mod lemon_squeezy;
 #[cfg(not(feature = "lemon-squeezy"))]
 #[path = "absent.rs"]
 mod lemon_squeezy;
+mod links;
 mod mapping;
 mod money;
 mod now;
@@ -51,6 +52,7 @@ pub use finding::{
 };
 pub use http_api::HttpProviderApi;
 pub use intake::TakenIn;
+pub use links::{LinkFilter, ListedLink};
 #[doc(hidden)]
 pub use mapping::{email_of, intent_of, invoice_of, map, session, webhook};
 pub use now::ObservedNow;

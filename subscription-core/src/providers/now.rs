@@ -69,7 +69,7 @@ impl Providers {
         object: ObjectRef,
         ticket: Ticket,
     ) -> Result<(Standing, Option<SubscriptionId>), Error> {
-        let held = match self.observe_for(account, object, vec![ticket.clone()]).await? {
+        let held = match self.observe_for(account, object, vec![ticket.clone()], None).await? {
             Observed::Done(verdict) => return Ok((verdict.standing, verdict.subscription_id)),
             Observed::Lost => (Standing::PENDING, self.now()),
             Observed::Held(held) => (Standing::UNAVAILABLE, held.until),

@@ -4,6 +4,7 @@
 //! observations, the one that is committed later has also fetched later: old state never overwrites new state.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,14 +15,17 @@ use super::fetch::Stop;
 use super::finding::{Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription};
 use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::pace::{Held, Turn};
-use super::plans::Plans;
+use super::plans::{AllPlans, Plans};
+use super::runner::Round;
 use super::standing::{Reason, Standing};
 use super::users::Named;
 use crate::error::Error;
 use crate::payments::{ObservedPayment, ObservedPeriod, Payment, SettledDiffers};
-use crate::plans::BillingCycle;
+use crate::plans::{BillingCycle, Plan};
 use crate::service::Followed;
-use crate::store::{ChangeSet, Document, Record, StoreError, StoreExt as _, UniqueValue};
+use crate::store::{
+    ChangeSet, Document, Guard, Key, Record, StoreError, StoreExt as _, UniqueValue,
+};
 use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription};
 use crate::values::clock::Timestamp;
 use crate::values::id::{PaymentId, SubscriptionId};
@@ -30,6 +34,9 @@ use crate::values::version::Version;
 
 /// The largest number of tries that may lose to other writers.
 const TRIES_MAX: u32 = 5;
+
+/// How long after an invoice was paid its payment may be missing in the list of payments.
+const LISTED_AFTER: Duration = Duration::from_mins(5);
 
 /// An event that an observation answers, with the version of its document.
 pub(super) type Ticket = Stored<ProviderEvent>;
@@ -51,6 +58,10 @@ pub(super) struct Observation<'a> {
     pub(super) dry_run: bool,
     /// The turn of its next read.
     pub(super) turn: Turn,
+    /// The plans as a round of events has read them; `None` if they are to be read.
+    pub(super) plans: Option<AllPlans>,
+    /// The round of events that it belongs to.
+    pub(super) round: Option<&'a Round>,
 }
 
 impl<'a> Observation<'a> {
@@ -61,7 +72,8 @@ impl<'a> Observation<'a> {
         let decided = decided.find_map(|event| event.user_id);
         let named = Named { decided, users: events.filter_map(|event| event.user_id).collect() };
         let (shown, skips_same, dry_run, turn) = (None, false, false, Turn::First);
-        Self { account, object, tickets, named, shown, skips_same, dry_run, turn }
+        let (plans, round) = (None, None);
+        Self { account, object, tickets, named, shown, skips_same, dry_run, turn, plans, round }
     }
 }
 
@@ -93,6 +105,8 @@ struct Decision {
     verdict: Verdict,
     subscription: Followed<Subscription>,
     payments: Vec<Followed<Payment>>,
+    /// The plan by which the records were decided.
+    plan: Option<Arc<Plan>>,
     /// The links to write.
     links: Vec<Document>,
     /// The customer that is bound to a user.
@@ -107,6 +121,7 @@ struct Try<'a> {
     link: Option<Stored<Link>>,
     now: Timestamp,
     turn: Turn,
+    plans: Option<AllPlans>,
 }
 
 impl Providers {
@@ -119,7 +134,7 @@ impl Providers {
             };
             let mut first = Observation::of(of.account, needed, Vec::new());
             (first.named, first.dry_run) = (of.named.clone(), of.dry_run);
-            first.turn = of.turn;
+            (first.turn, first.plans, first.round) = (of.turn, of.plans.clone(), of.round);
             let verdict = match self.observe_one(&mut first).await? {
                 Ok(Observed::Done(verdict)) => verdict,
                 Ok(observed) => return Ok(observed),
@@ -150,7 +165,8 @@ impl Providers {
             if !is_shown {
                 of.turn = Turn::Later;
             }
-            let mut tries = Try { account, object: &of.object, named: &of.named, link, now, turn };
+            let (object, named, plans) = (&of.object, &of.named, of.plans.clone());
+            let mut tries = Try { account, object, named, link, now, turn, plans };
             let decided = match self.decide(&mut tries, shown).await {
                 Ok(decision) => Ok(decision),
                 Err(Stop::Failed(error)) => return Err(error),
@@ -211,6 +227,8 @@ impl Providers {
             binds = decision.binds;
             let service = account.acting(&self.service);
             let (subscription, payments) = (decision.subscription, decision.payments);
+            // The plans may have been read before the fetch.
+            changes.guards.extend(decision.plan.as_deref().map(unchanged));
             match service.observed_changes(subscription, payments, changes, now).await {
                 Ok(observed) => {
                     (changes, is_second_live) = (observed.changes, observed.is_second_live);
@@ -255,13 +273,18 @@ impl Providers {
             binds = Some(customer.clone());
         }
         if let Some(customer) = binds {
-            self.wake_customer(&account.source.name, &customer).await?;
+            match of.round {
+                Some(round) => round.bound(customer),
+                None => self.wake(&account.source.name, &[customer].into()).await?,
+            }
         }
         Ok(Some(verdict))
     }
 
-    /// Reads the events of an observation again. Those that another worker has answered are left out.
+    /// Reads the events of an observation again, and lets the next try read the plans. Events that another worker
+    /// has answered are left out.
     async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
+        of.plans = None;
         for mut ticket in std::mem::take(&mut of.tickets) {
             let is_new = ticket.version == Version::NEW;
             let stored: Option<Ticket> =
@@ -315,7 +338,7 @@ impl Providers {
             }
         }
         let observed = decide::subscription(found, item, plan, &tries.account.source);
-        self.follow(tries, &found.object, record, observed).await
+        self.follow(tries, &found.object, record, observed, plan).await
     }
 
     async fn decide_order(&self, tries: &Try<'_>, order: &FoundOrder) -> Result<Decision, Stop> {
@@ -331,7 +354,7 @@ impl Providers {
         let by_id = self.with_external_id(Some(&order.external_id)).await?;
         let record = self.record(tries, by_id).await?;
         let observed = decide::order(order, plan, &tries.account.source);
-        let mut decision = self.follow(tries, &order.object, record, observed).await?;
+        let mut decision = self.follow(tries, &order.object, record, observed, plan).await?;
         if let (Some(paid), Some(id)) = (&order.payment, decision.verdict.subscription_id) {
             let period = decide::period_of_order(order, paid.amount);
             let observed = decide::payment(paid, Some(period));
@@ -357,6 +380,10 @@ impl Providers {
         tries: &Try<'_>,
         invoice: &FoundInvoice,
     ) -> Result<Decision, Stop> {
+        // A payment of the invoice itself would stay beside the one that is listed later.
+        if invoice.unlisted_since.is_some_and(|at| tries.now.since(at) < LISTED_AFTER) {
+            return Err(Standing::waiting(Reason::NotFound).into());
+        }
         let name = &tries.account.source.name;
         let paid_for =
             ObjectRef { kind: ObjectKind::Subscription, id: invoice.subscription.clone() };
@@ -372,11 +399,14 @@ impl Providers {
         let mut decision = tries.decision(Standing::SAME, invoice.object.customer.clone());
         decision.verdict.subscription_id = Some(record.id);
         decision.subscription.before = Some(Arc::clone(&record));
+        let mut all = plans.plans.iter();
+        let plan = all.find(|plan| plan.id == record.subscription_plan_id).cloned();
         for paid in &invoice.payments {
             let period = decide::period(invoice, paid, &record, &plans);
             let observed = decide::payment(paid, period);
             self.follow_payment(&mut decision, observed, record.id, tries.now).await?;
         }
+        decision.plan = plan.filter(|_| decision.payments.iter().any(|it| it.after.is_some()));
         // A link is made only with a record.
         if tries.link.is_some() || !invoice.payments.is_empty() {
             decision.links.push(tries.next_link(record.id, &decision.verdict)?);
@@ -385,7 +415,11 @@ impl Providers {
     }
 
     async fn plans<'t>(&self, tries: &Try<'t>) -> Result<Plans<'t>, Error> {
-        Ok(Plans { plans: self.all_plans().await?, by_price: &tries.account.source.plans })
+        let plans = match &tries.plans {
+            Some(plans) => plans.to_vec(),
+            None => self.all_plans().await?,
+        };
+        Ok(Plans { plans, by_price: &tries.account.source.plans })
     }
 
     async fn with_external_id(
@@ -423,6 +457,7 @@ impl Providers {
         object: &FoundObject,
         before: Option<Arc<Subscription>>,
         observed: ObservedSubscription,
+        plan: &Arc<Plan>,
     ) -> Result<Decision, Stop> {
         let now = tries.now;
         let mut decision = tries.decision(Standing::SAME, object.customer.clone());
@@ -439,6 +474,7 @@ impl Providers {
         };
         if after.is_some() {
             decision.verdict.standing = Standing::APPLIED;
+            decision.plan = Some(Arc::clone(plan));
         }
         decision.verdict.subscription_id = Some(id);
         decision.links.push(tries.next_link(id, &decision.verdict)?);
@@ -497,6 +533,7 @@ impl Try<'_> {
             verdict: Verdict { standing, path, customer, subscription_id, is_new },
             subscription: Followed { before: None, after: None },
             payments: Vec::new(),
+            plan: None,
             links: Vec::new(),
             binds: None,
         }
@@ -515,6 +552,11 @@ impl Try<'_> {
         };
         link.document(self.link.as_ref().map_or(Version::NEW, |link| link.version))
     }
+}
+
+/// The guard that a plan is not changed before the commit.
+fn unchanged(plan: &Plan) -> Guard {
+    Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }
 }
 
 /// The document of an event after an answer; `None` if it need not be stored.

@@ -69,6 +69,12 @@ impl Pace {
         allowance.take(now).map_err(|until| Held { until, unavailable: false })
     }
 
+    /// When the allowance has a read again; `None` if it has one, or if the source is paused.
+    pub(super) fn used_up(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_paused = self.memory().paused_until.is_some_and(|until| until > now);
+        self.allowance.as_ref().filter(|_| !is_paused)?.used_up(now)
+    }
+
     /// When an object may be fetched for events again; `None` if at once.
     pub(super) fn object_held(&self, object: &ObjectRef, now: Timestamp) -> Option<Timestamp> {
         let last = self.memory().fetched.get(object).copied()?;

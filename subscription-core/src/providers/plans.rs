@@ -11,6 +11,9 @@ use crate::plans::Plan;
 use crate::store::{PageLimit, PlanQuery, StoreExt as _};
 use crate::values::text::Slug;
 
+/// All plans.
+pub(super) type AllPlans = Arc<[Arc<Plan>]>;
+
 /// The plans among which one is chosen.
 #[derive(Debug)]
 pub(super) struct Plans<'a> {
@@ -63,7 +66,7 @@ fn one<'p>(mut plans: impl Iterator<Item = &'p Arc<Plan>>) -> Result<&'p Arc<Pla
 }
 
 impl Providers {
-    /// All plans. They are few, and read each time: none is out of date.
+    /// All plans. They are few.
     pub(super) async fn all_plans(&self) -> Result<Vec<Arc<Plan>>, Error> {
         let mut query = PlanQuery::default().with_limit(PageLimit::MAX);
         let mut plans = Vec::new();

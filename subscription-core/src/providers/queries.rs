@@ -1,4 +1,4 @@
-//! Lists of events, and the overview of the sources.
+//! Lists of events and other documents, and the overview of the sources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::sync::SyncReport;
 use crate::error::Error;
 use crate::service::found;
 use crate::store::{
-    Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit, Position,
-    SortKey, StoreExt as _,
+    Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit,
+    Position, SortKey, StoreExt as _,
 };
 use crate::values::clock::Timestamp;
 use crate::values::text::Slug;
@@ -126,24 +126,38 @@ impl Providers {
     pub async fn events(
         &self,
         filter: &EventFilter,
-        mut after: Option<Position>,
+        after: Option<Position>,
         limit: PageLimit,
     ) -> Result<Page<ListedEvent>, Error> {
+        let read = |document: &Document| {
+            let listed = ListedEvent::read(document)?;
+            Ok(Some(listed).filter(|listed| filter.admits(&listed.event)))
+        };
+        self.page(EVENTS, &self.indexes(filter), after, limit, read).await
+    }
+
+    /// A page of the documents that `read` returns, from lists that together hold them. It may have fewer than the
+    /// limit though more follow.
+    pub(super) async fn page<T: Send>(
+        &self,
+        collection: Collection,
+        lists: &[DocumentFilter],
+        mut after: Option<Position>,
+        limit: PageLimit,
+        read: impl Fn(&Document) -> Result<Option<T>, Error> + Send + Sync,
+    ) -> Result<Page<T>, Error> {
         if after.as_ref().is_some_and(|after| !matches!(after.key, SortKey::Document { .. })) {
             return Err(Error::WrongPosition);
         }
         let (mut items, mut scanned) = (Vec::new(), 0);
         loop {
-            let page = self.scan(filter, after, limit).await?;
+            let page = self.scan(&collection, lists, after, limit).await?;
             scanned += page.items.len();
             for document in page.items {
-                let event = ListedEvent::read(&document)?;
-                if !filter.admits(&event.event) {
-                    continue;
-                }
-                items.push(event);
+                items.extend(read(&document)?);
                 if items.len() == limit.get() {
-                    let next = DocumentQuery::new(EVENTS, DocumentFilter::All).position(&document);
+                    let query = DocumentQuery::new(collection, DocumentFilter::All);
+                    let next = query.position(&document);
                     return Ok(Page { items, next: Some(next) });
                 }
             }
@@ -154,17 +168,17 @@ impl Providers {
         }
     }
 
-    /// Events by id, from an index that holds those of the filter: the lists of several labels are merged.
+    /// Documents by id: the lists are merged.
     async fn scan(
         &self,
-        filter: &EventFilter,
+        collection: &Collection,
+        lists: &[DocumentFilter],
         after: Option<Position>,
         limit: PageLimit,
     ) -> Result<Page<Arc<Document>>, Error> {
-        let filters = self.indexes(filter);
         let (mut items, mut ends) = (Vec::new(), Vec::new());
-        for filter in filters {
-            let query = DocumentQuery::new(EVENTS, filter);
+        for list in lists {
+            let query = DocumentQuery::new(collection.clone(), list.clone());
             let query = query.with_after(after.clone()).with_limit(limit);
             let page = self.store().list_as::<Document>(query).await?;
             items.extend(page.items);
@@ -173,7 +187,7 @@ impl Providers {
         items.sort_by(|a, b| a.key.id.cmp(&b.key.id));
         // After the end of a page, the other lists are not merged any further.
         let end = ends.into_iter().min();
-        let query = DocumentQuery::new(EVENTS, DocumentFilter::All);
+        let query = DocumentQuery::new(collection.clone(), DocumentFilter::All);
         items.retain(|document| end.as_ref().is_none_or(|end| query.position(document) <= *end));
         Ok(Page { items, next: end })
     }

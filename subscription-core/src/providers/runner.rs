@@ -1,6 +1,7 @@
 //! `advance`: applies the events that are due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -9,9 +10,10 @@ use futures_util::stream::{self, StreamExt as _};
 use super::documents::{EVENTS, Stored};
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
-use super::object::ObjectRef;
+use super::object::{ObjectId, ObjectRef};
 use super::observe::{Observation, Observed, Ticket, Verdict};
 use super::pace::{Held, Turn};
+use super::plans::AllPlans;
 use super::standing::Standing;
 use super::tally::FetchOutcome;
 use crate::error::Error;
@@ -22,8 +24,9 @@ use crate::store::{
 use crate::values::clock::Timestamp;
 use crate::values::text::Slug;
 
-/// The number of observations of one source that run at once.
-const AT_ONCE: usize = 8;
+/// The number of observations of one source that run at once: a store that writes the sets of several callers
+/// together has many to write. The source's pace limits the reads.
+const AT_ONCE: usize = 128;
 /// The largest number of events that one call reads, also those that are held back.
 const SCANNED_MAX: usize = 5_000;
 /// The largest number of events that one observation answers: a change set has room for them and the records.
@@ -51,6 +54,20 @@ pub struct Applied {
     pub next_at: Option<Timestamp>,
 }
 
+/// The parts that the observations of one source share in a call of [`Providers::advance`].
+#[derive(Debug)]
+pub(super) struct Round {
+    plans: AllPlans,
+    /// The customers that were bound: their events are made due after the observations, all at once.
+    bound: Mutex<BTreeSet<ObjectId>>,
+}
+
+impl Round {
+    pub(super) fn bound(&self, customer: ObjectId) {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner).insert(customer);
+    }
+}
+
 /// The events of each object, by source.
 type Groups = BTreeMap<Slug, BTreeMap<ObjectRef, Vec<Ticket>>>;
 
@@ -64,6 +81,9 @@ impl Providers {
         let refused = self.keys_refused();
         let mut applied = Applied::default();
         let groups = self.due_groups(now, limit, &mut applied).await?;
+        // They are read after the events: a plan that was changed before an event came in is up to date.
+        let plans = if groups.is_empty() { Vec::new() } else { self.all_plans().await? };
+        let plans: AllPlans = plans.into();
         let mut sources = Vec::new();
         for (source, groups) in groups {
             let Some(account) = self.account(&source) else {
@@ -75,16 +95,22 @@ impl Providers {
             };
             let tickets: Vec<_> = groups.values().flatten().cloned().collect();
             self.note_events(&source, &tickets).await?;
+            let round = Round { plans: Arc::clone(&plans), bound: Mutex::default() };
             sources.push(async move {
                 let parts =
                     groups.into_iter().flat_map(|(object, tickets)| split(&object, tickets));
                 let tries = stream::iter(parts)
-                    .map(|(object, tickets)| self.apply(account, object, tickets))
+                    .map(|(object, tickets)| self.apply(account, object, tickets, &round))
                     .buffer_unordered(AT_ONCE);
-                (source, tries.collect::<Vec<_>>().await)
+                let results = tries.collect::<Vec<_>>().await;
+                let bound = round.bound.into_inner().unwrap_or_else(PoisonError::into_inner);
+                let woken =
+                    if bound.is_empty() { Ok(()) } else { self.wake(&source, &bound).await };
+                (source, results, woken)
             });
         }
-        for (source, results) in join_all(sources).await {
+        for (source, results, woken) in join_all(sources).await {
+            woken?;
             for result in results {
                 match result? {
                     Ok((standing, count)) => {
@@ -162,10 +188,14 @@ impl Providers {
         account: &Account,
         object: ObjectRef,
         tickets: Vec<Ticket>,
+        round: &Round,
     ) -> Result<Result<(Standing, usize), Timestamp>, Error> {
         let (count, now) = (tickets.len(), self.now());
+        if let Some(until) = account.pace.used_up(now) {
+            return Ok(Err(until));
+        }
         let stored = tickets.clone();
-        match self.observe_for(account, object, tickets).await? {
+        match self.observe_for(account, object, tickets, Some(round)).await? {
             Observed::Done(verdict) => Ok(Ok((verdict.standing, count))),
             Observed::Lost => Ok(Err(now.saturating_add(LOST))),
             Observed::Held(Held { until, unavailable: false }) => Ok(Err(until)),
@@ -182,6 +212,7 @@ impl Providers {
         account: &Account,
         object: ObjectRef,
         mut tickets: Vec<Ticket>,
+        round: Option<&Round>,
     ) -> Result<Observed, Error> {
         let resolved = match account.resolve(&object, self.now()).await {
             Ok((resolved, user)) => {
@@ -201,7 +232,9 @@ impl Providers {
             }
         };
         let turn = if resolved == object { Turn::First } else { Turn::Later };
-        self.observe(Observation { turn, ..Observation::of(account, resolved, tickets) }).await
+        let plans = round.map(|round| Arc::clone(&round.plans));
+        let of = Observation::of(account, resolved, tickets);
+        self.observe(Observation { turn, plans, round, ..of }).await
     }
 
     /// Gives stored events another time, and another state if one is given.

@@ -191,13 +191,22 @@ impl SubscriptionService {
     }
 
     /// Deletes up to 1,000 events from the start of the feed that happened before a moment, and returns their
-    /// number; call it regularly, each time until it returns 0.
-    pub async fn forget_events_before(&self, moment: Timestamp) -> Result<usize, Error> {
+    /// number; call it regularly, each time until it returns 0. Events after the sequence `up_to` stay: a reader
+    /// that is known to this program has not read them yet.
+    pub async fn forget_events_before(
+        &self,
+        moment: Timestamp,
+        up_to: Option<u64>,
+    ) -> Result<usize, Error> {
+        let up_to = up_to.unwrap_or(u64::MAX);
         let (mut count, mut last) = (0, 0);
         let mut query = EventQuery::after(0, PageLimit::MAX);
         while count < ChangeSet::RECORDS_MAX {
             let page = self.event_page(&query).await?;
-            let old = page.items.iter().take_while(|recorded| recorded.event.at < moment);
+            let old = page
+                .items
+                .iter()
+                .take_while(|recorded| recorded.event.at < moment && recorded.sequence <= up_to);
             let old: Vec<_> = old.map(|recorded| recorded.sequence).collect();
             count += old.len();
             last = old.last().copied().unwrap_or(last);

@@ -69,7 +69,9 @@ impl SubscriptionService {
         }
         let plan = self.referenced_plan(after.subscription_plan_id).await?;
         if before.is_none_or(|before| before.subscription_plan_id != plan.id) {
-            with.guards.push(plan_unchanged(&plan));
+            let guard = plan_unchanged(&plan);
+            // The caller may have guarded it as it was read there.
+            with.guards.extend(Some(guard).filter(|guard| !with.guards.contains(guard)));
         }
         let has_key = self.follow_live_key(before, &mut after, &plan, &mut with, now).await?;
         let was_second = |before: &Subscription| {

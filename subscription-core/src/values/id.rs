@@ -3,17 +3,17 @@
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
 //! creation: stores sort and page by the id alone, and insert new records at the end of every index.
 
-use std::str::FromStr;
-
 use uuid::{Builder, Uuid};
 
-use crate::values::as_text::written_as_text;
 use crate::values::clock::Timestamp;
 use crate::values::faults::InvalidValue;
 use crate::values::randomness::{Randomness, RandomnessUnavailable};
 
 /// A version 7 UUID whose first 60 free bits hold `at`, to the microsecond.
-fn time_ordered(at: Timestamp, source: &dyn Randomness) -> Result<Uuid, RandomnessUnavailable> {
+pub(crate) fn time_ordered(
+    at: Timestamp,
+    source: &dyn Randomness,
+) -> Result<Uuid, RandomnessUnavailable> {
     let mut bytes = [0; 10];
     source.fill_id(&mut bytes)?;
     let micros = at.micros().unsigned_abs();
@@ -26,7 +26,7 @@ fn time_ordered(at: Timestamp, source: &dyn Randomness) -> Result<Uuid, Randomne
     Ok(Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid())
 }
 
-fn from_text(text: &str) -> Result<Uuid, InvalidValue> {
+pub(crate) fn from_text(text: &str) -> Result<Uuid, InvalidValue> {
     // `Uuid` also parses braces, URNs and bare digits, but an id has one text, not five.
     let hyphenated = text.len() == 36;
     let message = "must be a UUID such as 01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77";
@@ -38,40 +38,42 @@ macro_rules! id_types {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Uuid);
+        pub struct $name(uuid::Uuid);
 
         impl $name {
             /// A new id for a record created `at`; later moments give greater ids.
             pub fn new(
-                at: Timestamp,
-                source: &dyn Randomness,
-            ) -> Result<Self, RandomnessUnavailable> {
-                time_ordered(at, source).map(Self)
+                at: $crate::values::clock::Timestamp,
+                source: &dyn $crate::values::randomness::Randomness,
+            ) -> Result<Self, $crate::values::randomness::RandomnessUnavailable> {
+                $crate::values::id::time_ordered(at, source).map(Self)
             }
 
             /// The bare UUID.
-            pub const fn uuid(self) -> Uuid {
+            pub const fn uuid(self) -> uuid::Uuid {
                 self.0
             }
         }
 
-        impl From<Uuid> for $name {
-            fn from(uuid: Uuid) -> Self {
+        impl From<uuid::Uuid> for $name {
+            fn from(uuid: uuid::Uuid) -> Self {
                 Self(uuid)
             }
         }
 
-        impl FromStr for $name {
-            type Err = InvalidValue;
+        impl std::str::FromStr for $name {
+            type Err = $crate::values::faults::InvalidValue;
 
-            fn from_str(text: &str) -> Result<Self, InvalidValue> {
-                from_text(text).map(Self)
+            fn from_str(text: &str) -> Result<Self, $crate::values::faults::InvalidValue> {
+                $crate::values::id::from_text(text).map(Self)
             }
         }
 
-        written_as_text!($name, |id| id.0.as_hyphenated().encode_lower(&mut [0; 36]));
+        $crate::values::as_text::written_as_text!($name, |id| id.0.as_hyphenated().encode_lower(&mut [0; 36]));
     )+};
 }
+
+pub(crate) use id_types;
 
 id_types! {
     /// The id of a [`Plan`](crate::plans::Plan).

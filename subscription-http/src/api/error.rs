@@ -54,8 +54,6 @@ pub(crate) enum Refusal {
     TooManyBodies,
     /// A webhook is not signed by its provider; one answer for all faults.
     SignatureInvalid,
-    /// Events are deleted that the caller has not read; this is the first that is kept.
-    EventsForgotten(u64),
 }
 
 impl ApiError {
@@ -92,6 +90,7 @@ fn status(error: &Error) -> StatusCode {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::Conflict => StatusCode::CONFLICT,
         ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
+        ErrorKind::Gone => StatusCode::GONE,
         ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
@@ -123,7 +122,6 @@ impl Refusal {
             Self::Overloaded | Self::TooManyWaiting | Self::TooManyBodies => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
-            Self::EventsForgotten(_) => (StatusCode::GONE, "events_forgotten"),
         }
     }
 
@@ -165,11 +163,6 @@ impl Refusal {
             Self::TooManyWaiting => "too many requests wait for events; try again".into(),
             Self::TooManyBodies => "too many large webhooks arrive at once; try again".into(),
             Self::SignatureInvalid => "the webhook is not signed by its provider".into(),
-            Self::EventsForgotten(first) => format!(
-                "events after this sequence are deleted; the first kept one is {first}: read the records \
-                 anew, and go on from the newest event"
-            )
-            .into(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::{EventPage, EventQuery, PageLimit};
-use subscription_core::{Slug, SubscriptionService};
+use subscription_core::{Error, Slug, SubscriptionService};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -36,6 +36,24 @@ impl EventSignal {
     /// Tells that events may have been written.
     pub fn notify(&self) {
         self.0.send_modify(|commits| *commits = commits.wrapping_add(1));
+    }
+
+    /// A listener that hears of every commit from now on.
+    pub fn listener(&self) -> EventListener {
+        EventListener(self.0.subscribe())
+    }
+}
+
+/// Waits for the signal; see [`EventSignal::listener`].
+#[derive(Debug)]
+pub struct EventListener(watch::Receiver<u64>);
+
+impl EventListener {
+    /// Returns once the signal was given since the last return.
+    pub async fn wait(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -133,7 +151,7 @@ impl LongPolls {
         let (mut news, mut stopping) = (self.news.subscribe(), self.stopping.subscribe());
         let mut page = service.event_page(&query).await?;
         if read_up_to.is_some_and(|read| read.saturating_add(1) < page.first_kept) {
-            return Err(Refusal::EventsForgotten(page.first_kept).into());
+            return Err(Error::EventsForgotten { first_kept: page.first_kept }.into());
         }
         if wait.is_zero() || !is_at_end(&page) {
             return Ok(page);

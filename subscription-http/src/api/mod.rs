@@ -24,6 +24,7 @@ pub(crate) mod self_service;
 pub(crate) mod state;
 pub(crate) mod timeout;
 pub(crate) mod turned_clock;
+pub(crate) mod webhook_signal;
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};

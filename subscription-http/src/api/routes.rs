@@ -19,11 +19,11 @@ use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
-    plans, providers, subscriptions, users,
+    plans, providers, subscriptions, users, webhooks,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 14] = [
+pub(crate) static AREAS: [&Area; 15] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -34,6 +34,7 @@ pub(crate) static AREAS: [&Area; 14] = [
     &me::AREA,
     &events::AREA,
     &providers::AREA,
+    &webhooks::AREA,
     &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
@@ -71,18 +72,32 @@ impl Area {
 pub(crate) struct Served<'a> {
     /// The changes that people may make to their own subscriptions.
     pub(crate) self_service: &'a [SelfService],
+    /// The parts of the API.
+    pub(crate) parts: &'a [ApiPart],
+}
+
+/// A part of the API that a server may leave out: its routes do not exist there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ApiPart {
     /// The service bills.
-    pub(crate) billing: bool,
+    Billing,
     /// The clock can be turned.
-    pub(crate) clock: bool,
+    Clock,
     /// Payment providers are followed.
-    pub(crate) providers: bool,
+    Providers,
+    /// Events are sent to endpoints.
+    Webhooks,
+}
+
+impl ApiPart {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Billing, Self::Clock, Self::Providers, Self::Webhooks];
 }
 
 impl Served<'_> {
     /// Every route is served.
-    pub(crate) const ALL: Self =
-        Self { self_service: &SelfService::ALL, billing: true, clock: true, providers: true };
+    pub(crate) const ALL: Self = Self { self_service: &SelfService::ALL, parts: &ApiPart::ALL };
 }
 
 /// True if responses to a path must not be cached.
@@ -123,7 +138,6 @@ pub(crate) type Handler = fn(Box<Call>) -> Answer;
 
 /// One route.
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each says one thing of the route alone")]
 pub(crate) struct Route {
     /// A reference, because a `Method` has a destructor, which no `static` may run.
     pub(crate) method: &'static Method,
@@ -137,12 +151,8 @@ pub(crate) struct Route {
     pub(crate) body_is_optional: bool,
     /// The route is served only where people may make this change themselves.
     pub(crate) self_service: Option<SelfService>,
-    /// The route is served only where the service bills.
-    pub(crate) needs_billing: bool,
-    /// The route is served only where the clock can be turned.
-    pub(crate) needs_clock: bool,
-    /// The route is served only where payment providers are followed.
-    pub(crate) needs_providers: bool,
+    /// The route is served only where this part of the API is.
+    pub(crate) part: Option<ApiPart>,
     /// The rate limit of the route itself.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
@@ -173,9 +183,7 @@ impl Route {
             body_bytes_max,
             body_is_optional: false,
             self_service: None,
-            needs_billing: false,
-            needs_clock: false,
-            needs_providers: false,
+            part: None,
             limit: None,
             handler,
         }
@@ -184,9 +192,7 @@ impl Route {
     /// True if the route is served with these settings.
     pub(crate) fn is_served(&self, with: Served<'_>) -> bool {
         self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
-            && (with.billing || !self.needs_billing)
-            && (with.clock || !self.needs_clock)
-            && (with.providers || !self.needs_providers)
+            && self.part.is_none_or(|needed| with.parts.contains(&needed))
     }
 
     /// True if requests to this route carry an access token.

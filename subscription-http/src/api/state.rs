@@ -9,6 +9,7 @@ use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
 use subscription_core::billing::Billing;
 use subscription_core::providers::{ProviderKind, Providers};
+use subscription_core::webhooks::Webhooks;
 use subscription_core::{CheckoutHosts, Clock, Slug, SubscriptionService};
 use tokio::sync::Semaphore;
 
@@ -22,9 +23,10 @@ use super::long_polls::{EventSignal, LongPolls};
 use super::provider_signal::ProviderSignal;
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
-use super::routes::Served;
+use super::routes::{ApiPart, Served};
 use super::self_service::SelfService;
 use super::turned_clock::TurnedClock;
+use super::webhook_signal::WebhookSignal;
 use super::{Api, Surface};
 use crate::metrics::{ClockMetrics, Metrics, ProviderMetrics, StoreMetrics};
 
@@ -71,11 +73,15 @@ pub(crate) struct State {
     pub(crate) json_caches: JsonCaches,
     /// In the order of the enum, each once.
     pub(crate) self_service: Vec<SelfService>,
+    /// The parts of the API that are served.
+    pub(crate) parts: Vec<ApiPart>,
     pub(crate) billing: Option<Billing>,
     pub(crate) providers: Option<Providers>,
     pub(crate) provider_signal: ProviderSignal,
     /// The large webhooks that can be read at a time.
     pub(crate) webhook_slots: Semaphore,
+    pub(crate) webhooks: Option<Webhooks>,
+    pub(crate) webhook_signal: WebhookSignal,
     pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
@@ -98,12 +104,7 @@ impl State {
 
     /// The settings that routes depend on.
     pub(crate) fn served(&self) -> Served<'_> {
-        Served {
-            self_service: &self.self_service,
-            billing: self.billing.is_some(),
-            clock: self.turned_clock.is_some(),
-            providers: self.providers.is_some(),
-        }
+        Served { self_service: &self.self_service, parts: &self.parts }
     }
 }
 
@@ -133,10 +134,13 @@ impl ApiBuilder {
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
+            parts: Vec::new(),
             billing: None,
             providers: None,
             provider_signal: ProviderSignal::default(),
             webhook_slots: Semaphore::new(WEBHOOK_SLOTS),
+            webhooks: None,
+            webhook_signal: WebhookSignal::default(),
             turned_clock: None,
             checkout_hosts: CheckoutHosts::default(),
             long_polls,
@@ -198,7 +202,7 @@ impl ApiBuilder {
     pub fn billing(mut self, billing: Billing) -> Self {
         self.0.service = billing.service().clone();
         self.0.billing = Some(billing);
-        self
+        self.with(ApiPart::Billing)
     }
 
     /// Follows payment providers: takes their webhooks, and shows their events. Without this, the routes of providers
@@ -212,14 +216,23 @@ impl ApiBuilder {
         self.0.metrics = self.0.metrics.with_providers(&providers, metrics);
         self.0.providers = Some(providers);
         self.0.provider_signal = stored.clone();
-        self
+        self.with(ApiPart::Providers)
+    }
+
+    /// Lets clients manage the endpoints that events are sent to. Without this, the routes of webhooks do not exist.
+    /// The signal is given when the job that sends events has something to read.
+    pub fn webhooks(mut self, webhooks: Webhooks, changed: &WebhookSignal) -> Self {
+        self.0.metrics = self.0.metrics.with_webhooks(&webhooks, &self.0.service);
+        self.0.webhooks = Some(webhooks);
+        self.0.webhook_signal = changed.clone();
+        self.with(ApiPart::Webhooks)
     }
 
     /// Serves `/clock`, where every caller can turn this clock; for development only. Without this the routes
     /// do not exist. Give the same clock to the service.
     pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
         self.0.turned_clock = Some(Arc::new(clock));
-        self
+        self.with(ApiPart::Clock)
     }
 
     /// Makes checkout links at these hosts as their payment provider expects them.
@@ -257,6 +270,11 @@ impl ApiBuilder {
     pub fn lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
         let help = "Log lines dropped because standard error took no more";
         self.0.metrics = self.0.metrics.with_count("log_lines_lost", help, lost);
+        self
+    }
+
+    fn with(mut self, part: ApiPart) -> Self {
+        self.0.parts.push(part);
         self
     }
 

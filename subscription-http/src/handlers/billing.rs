@@ -18,7 +18,7 @@ use crate::api::bounds::TIMELINE_YEARS_MAX;
 use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
-use crate::api::routes::{Area, Route, delete, list, post_optional, scope};
+use crate::api::routes::{ApiPart, Area, Route, delete, list, post_optional, scope};
 
 pub(crate) static AREA: Area = Area::new(
     "/",
@@ -36,17 +36,17 @@ pub(crate) static AREA: Area = Area::new(
             Box::pin(unschedule(call))
         }),
         Route {
-            needs_billing: true,
+            part: Some(ApiPart::Billing),
             ..list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
                 Box::pin(timeline(call))
             })
         },
         Route {
-            needs_billing: true,
+            part: Some(ApiPart::Billing),
             ..list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))
         },
         Route {
-            needs_billing: true,
+            part: Some(ApiPart::Billing),
             ..post_optional(
                 "/subscription-payments/{payment_id}/retry",
                 scope(PaymentsWrite),

@@ -13,15 +13,15 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
 use crate::api::routes::Needs::Nothing;
-use crate::api::routes::{Area, Route, get, post};
+use crate::api::routes::{ApiPart, Area, Route, get, post};
 use crate::api::turned_clock::{PaymentReports, TurnedClock};
 
 pub(crate) static AREA: Area = Area::new(
     "/clock",
     &[
-        Route { needs_clock: true, ..get("/clock", Nothing, |call| Box::pin(show(call))) },
+        Route { part: Some(ApiPart::Clock), ..get("/clock", Nothing, |call| Box::pin(show(call))) },
         Route {
-            needs_clock: true,
+            part: Some(ApiPart::Clock),
             ..post("/clock/advance", Nothing, |call| Box::pin(advance(call)))
         },
     ],

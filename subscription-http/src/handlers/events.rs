@@ -29,7 +29,7 @@ struct Shown<'p> {
 }
 
 #[derive(Serialize)]
-struct ShownEvent<'p> {
+pub(super) struct ShownEvent<'p> {
     id: EventId,
     sequence: u64,
     at: Timestamp,
@@ -76,7 +76,7 @@ fn show(page: &EventPage) -> Result<Reply, ApiError> {
     Reply::ok(&Shown { data, has_more, next_after: page.reached, last: page.last })
 }
 
-fn shown(recorded: &RecordedEvent) -> Result<ShownEvent<'_>, ApiError> {
+pub(super) fn shown(recorded: &RecordedEvent) -> Result<ShownEvent<'_>, ApiError> {
     let RecordedEvent { sequence, event } = recorded;
     let mut change = serde_json::to_value(&event.change).map_err(ApiError::unforeseen)?;
     // Its name is a part of the type already.

@@ -13,3 +13,4 @@ pub(crate) mod plans;
 pub(crate) mod providers;
 pub(crate) mod subscriptions;
 pub(crate) mod users;
+pub(crate) mod webhooks;

@@ -6,8 +6,8 @@ use serde_json::json;
 use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
 use subscription_core::input::{Fields, string};
 use subscription_core::providers::{
-    EventFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Reason,
-    SourceOverview, Standing, SyncReport, TakenIn, signature_header,
+    EventFilter, LinkFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers,
+    Reason, SourceOverview, Standing, SyncReport, TakenIn, signature_header,
 };
 use subscription_core::store::DocumentId;
 use subscription_core::{
@@ -20,7 +20,7 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::rate::{RateStatus, RouteLimit};
 use crate::api::reply::Reply;
-use crate::api::routes::{Area, Needs, Route, get, list, post, post_optional, scope};
+use crate::api::routes::{ApiPart, Area, Needs, Route, get, list, post, post_optional, scope};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,
@@ -28,7 +28,7 @@ pub(crate) static AREA: Area = Area {
         "/provider",
         &[
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 body_bytes_max: Some(WEBHOOK_BYTES_MAX),
                 limit: Some(RouteLimit::Webhook),
                 ..post("/provider-webhooks/{source}", Needs::Signature, |call| {
@@ -36,21 +36,21 @@ pub(crate) static AREA: Area = Area {
                 })
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call)))
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..list("/provider-events", scope(ProvidersRead), |call| Box::pin(events(call)))
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
                     Box::pin(event(call))
                 })
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..post_optional(
                     "/provider-events/{event_id}/replay",
                     scope(ProvidersWrite),
@@ -58,11 +58,15 @@ pub(crate) static AREA: Area = Area {
                 )
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
+                ..list("/provider-links", scope(ProvidersRead), |call| Box::pin(links(call)))
+            },
+            Route {
+                part: Some(ApiPart::Providers),
                 ..post("/provider-links", scope(ProvidersWrite), |call| Box::pin(link(call)))
             },
             Route {
-                needs_providers: true,
+                part: Some(ApiPart::Providers),
                 ..post("/provider-syncs", scope(ProvidersWrite), |call| Box::pin(sync(call)))
             },
         ],
@@ -167,6 +171,19 @@ async fn event(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn replay(call: Box<Call>) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
     Reply::ok(&providers(&call)?.replay(&call.path::<DocumentId>("event_id")?).await?)
+}
+
+async fn links(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor", "source", "subscription_id", "user_id"], &[])?;
+    let filter = LinkFilter::default()
+        .with_source(query.read::<Slug>("source")?)
+        .with_subscription_id(query.read::<SubscriptionId>("subscription_id")?)
+        .with_user_id(query.read::<UserId>("user_id")?);
+    let after = query.after(&call.cursors()?)?;
+    let page = providers(&call)?.links(&filter, after, query.limit()?).await?;
+    let next_cursor = call.next_cursor(&page)?;
+    Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
 }
 
 async fn link(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -3,6 +3,7 @@
 mod clock;
 mod providers;
 mod store;
+mod webhooks;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +20,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use subscription_core::SubscriptionService;
 use subscription_core::providers::Providers;
+use subscription_core::webhooks::Webhooks;
 
 use crate::api::routes::{self, Route};
 pub use clock::ClockMetrics;
 pub use providers::ProviderMetrics;
 pub use store::StoreMetrics;
+use webhooks::WebhookTallies;
 
 /// The metrics of one [`Api`](crate::Api).
 pub(crate) struct Metrics {
@@ -119,6 +123,17 @@ impl Metrics {
         metrics: &ProviderMetrics,
     ) -> Self {
         metrics.register(providers, &mut self.registry);
+        self
+    }
+
+    /// Adds the metrics of webhooks.
+    pub(crate) fn with_webhooks(
+        mut self,
+        webhooks: &Webhooks,
+        service: &SubscriptionService,
+    ) -> Self {
+        let (webhooks, service) = (webhooks.clone(), service.clone());
+        self.registry.register_collector(Box::new(WebhookTallies { webhooks, service }));
         self
     }
 

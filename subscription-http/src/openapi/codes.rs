@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// The codes by status, as in the contract.
-pub(super) static CODES: [Code; 57] = [
+pub(super) static CODES: [Code; 61] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),
     (
@@ -65,6 +65,14 @@ pub(super) static CODES: [Code; 57] = [
     ),
     (409, "change_scheduled", "Another change of the subscription is scheduled."),
     (409, "customer_conflict", "The customer of the payment provider is bound to another user."),
+    (409, "endpoint_limit", "There are as many endpoints of webhooks as there may be."),
+    (
+        409,
+        "rotation_in_progress",
+        "The secret before the last rotation still signs: wait, or rotate with 0 hours.",
+    ),
+    (409, "key_missing", "The server key of the endpoint's secret is missing: rotate the secret."),
+    (409, "parked_full", "As many events of the endpoint are set aside as there may be."),
     (409, "idempotency_in_progress", "A request with this key is under way: try again."),
     (410, "events_forgotten", "Events that were not read are deleted: read the records anew."),
     (412, "precondition_failed", "The record is no longer at the version of If-Match."),

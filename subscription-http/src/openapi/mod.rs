@@ -19,18 +19,16 @@ use subscription_core::auth::Scope;
 use self::codes::CODES;
 use self::operations::{Area, Operation, areas};
 use crate::api::bounds;
-use crate::api::routes::{self, Needs, Route, Served};
+use crate::api::routes::{self, ApiPart, Needs, Route, Served};
 use crate::api::self_service::SelfService;
 
 pub(crate) use self::text::Prepared;
 
-/// Without a setting, and with it.
-type BySetting<T> = [T; 2];
+/// The number of settings that routes depend on.
+const SETTINGS: usize = SelfService::ALL.len() + ApiPart::ALL.len();
 
-/// A document for each combination of the settings that routes depend on.
-#[expect(clippy::type_complexity, reason = "the same alias, once for each setting")]
-static DOCUMENTS: BySetting<BySetting<BySetting<BySetting<BySetting<OnceLock<Prepared>>>>>> =
-    [const { [const { [const { [const { [const { OnceLock::new() }; 2] }; 2] }; 2] }; 2] }; 2];
+/// A document for each combination of these settings; the bits of its place say which are set.
+static DOCUMENTS: [OnceLock<Prepared>; 1 << SETTINGS] = [const { OnceLock::new() }; 1 << SETTINGS];
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
 ///
@@ -43,26 +41,20 @@ pub fn openapi_json() -> &'static str {
     document(Served::ALL).text()
 }
 
-/// The OpenAPI 3.1 document of an [`Api`](crate::Api) that bills, where people may make these changes to their
-/// own subscriptions, where the clock can be turned or not, and where payment providers are followed or not.
-pub fn openapi_json_for(
-    self_service: &[SelfService],
-    clock: bool,
-    providers: bool,
-) -> &'static str {
-    document(Served { self_service, clock, providers, ..Served::ALL }).text()
+/// The OpenAPI 3.1 document of an [`Api`](crate::Api) with these parts, where people may make these changes to
+/// their own subscriptions.
+pub fn openapi_json_for(self_service: &[SelfService], parts: &[ApiPart]) -> &'static str {
+    document(Served { self_service, parts }).text()
 }
 
 /// The document, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
-    let may = |change| with.self_service.contains(&change);
-    let with_change = pick(pick(&DOCUMENTS, may(SelfService::Cancel)), may(SelfService::Resume));
-    let document = pick(pick(pick(with_change, with.billing), with.clock), with.providers);
+    let changes = SelfService::ALL.iter().map(|change| with.self_service.contains(change));
+    let parts = ApiPart::ALL.iter().map(|part| with.parts.contains(part));
+    let place = changes.chain(parts).fold(0, |bits, is_set| bits << 1 | usize::from(is_set));
+    let [first, ..] = &DOCUMENTS;
+    let document = DOCUMENTS.get(place).unwrap_or(first);
     document.get_or_init(|| Prepared::new(compose(with)))
-}
-
-fn pick<T>([without, with]: &BySetting<T>, is_with: bool) -> &T {
-    if is_with { with } else { without }
 }
 
 /// The document, with its members in the order in which people read them.

@@ -45,15 +45,11 @@ pub(crate) async fn find(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>
     store.get_as::<Document>(&key()?).await
 }
 
-/// Pauses the billing, unless it is paused.
-pub(crate) async fn begin(store: &Arc<dyn Store>, now: Timestamp) -> Result<(), StoreError> {
-    if find(store).await?.is_some() {
-        return Ok(());
-    }
+/// The document that pauses the billing. An import stores it with the records, so that they are never without it.
+pub(crate) fn document(now: Timestamp) -> Result<Document, StoreError> {
     let body = format!("{{\"reason\":\"import\",\"since\":\"{now}\"}}").into();
     let version = Version::FIRST;
-    let pause = Document { key: key()?, version, owner: None, label: None, due_at: None, body };
-    store.commit(ChangeSet { writes: vec![pause.into()], ..ChangeSet::default() }).await
+    Ok(Document { key: key()?, version, owner: None, label: None, due_at: None, body })
 }
 
 async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
@@ -65,7 +61,7 @@ async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
 }
 
 /// Deletes a document.
-pub(crate) async fn remove(store: &Arc<dyn Store>, found: &Document) -> Result<(), StoreError> {
+async fn remove(store: &Arc<dyn Store>, found: &Document) -> Result<(), StoreError> {
     let delete = Delete { key: Key::Document(found.key.clone()), version: found.version };
     store.commit(ChangeSet { deletes: vec![delete], ..ChangeSet::default() }).await
 }

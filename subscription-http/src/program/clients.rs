@@ -72,6 +72,8 @@ fn scope_parser() -> impl TypedValueParser<Value = Scope> {
         Scope::EventsRead => "read the feed of events",
         Scope::ProvidersRead => "read the events of payment providers",
         Scope::ProvidersWrite => "bind customers of payment providers, and sync with them",
+        Scope::WebhooksRead => "read the endpoints of webhooks",
+        Scope::WebhooksWrite => "create, change and delete endpoints of webhooks",
         Scope::AssertIp => "name the address that a user calls from",
     };
     let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));

@@ -1,23 +1,19 @@
 //! The command `events`: prints the feed of a running server as JSON lines.
 
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use secrecy::SecretString;
+use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use subscription_http::{FetchSettings, HttpFetch};
-use url::Url;
 
 use super::Failure;
+use super::api_client::{ApiArgs, ApiClient, refusal};
 use super::signals::Signals;
 
 /// The seconds that a request waits for an event.
 const WAIT: u64 = 25;
-/// The most time of a request, which is more than it waits.
-const TIMEOUT: Duration = Duration::from_mins(1);
 /// The pause before a request is repeated that was not answered.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -36,13 +32,8 @@ pub(crate) struct EventsCommand {
     /// Go on with each event that is written from now on, until the command is stopped.
     #[arg(long)]
     follow: bool,
-    /// The URL of the server.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    api: Url,
-    /// A file with the client-id of a client that may read events (`events:read`); a server in development
-    /// needs none.
-    #[arg(long, value_name = "FILE")]
-    client_id_file: Option<PathBuf>,
+    #[command(flatten)]
+    api: ApiArgs,
 }
 
 /// An answer of `GET /events`.
@@ -63,11 +54,9 @@ enum Refused {
 
 /// Reads the feed of one server.
 struct Reader {
-    http: HttpFetch,
-    url: Url,
+    api: ApiClient,
     /// Parameters of every request.
     filter: Vec<(&'static str, String)>,
-    client_id: SecretString,
 }
 
 pub(crate) async fn run(command: EventsCommand) -> Result<(), Failure> {
@@ -108,19 +97,10 @@ fn print_lines(events: &[Box<RawValue>]) -> Result<bool, Failure> {
 
 impl Reader {
     fn new(command: &EventsCommand) -> Result<Self, Failure> {
-        let mut url = command.api.clone();
-        HttpFetch::check(&url)
-            .map_err(|error| Failure::new(format!("--api {url}: {}", Failure::from(error))))?;
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("events");
-        }
         let types = command.types.iter().map(|one| ("type", one.clone()));
         let subject = command.subject.iter().map(|id| ("subject_id", id.clone()));
         let filter = types.chain(subject).collect();
-        let file = command.client_id_file.as_deref().map(read_client_id).transpose()?;
-        let settings = FetchSettings::default().with_timeout(TIMEOUT);
-        let client_id = file.unwrap_or_else(|| "events-command".into());
-        Ok(Self { http: HttpFetch::new(&settings)?, url, filter, client_id })
+        Ok(Self { api: ApiClient::new(&command.api, "events-command")?, filter })
     }
 
     /// A page of events. A reader who follows the feed waits until the server can be reached again.
@@ -139,38 +119,23 @@ impl Reader {
     }
 
     async fn request(&self, after: Option<u64>, wait: u64) -> Result<Page, Refused> {
-        let mut url = self.url.clone();
+        let mut url = self.api.url(&["events"]);
         let after = after.map(|after| ("after", after.to_string()));
         url.query_pairs_mut()
             .extend_pairs(&self.filter)
             .append_pair("wait", &wait.to_string())
             .extend_pairs(after);
-        let answer = self.http.get(&url, &self.client_id).await;
-        let (status, body) = answer
-            .map_err(|error| Refused::ForNow(format!("{}: {}", self.url, Failure::from(error))))?;
+        let answer = self.api.call(Method::GET, &url, None).await;
+        let (status, body) = answer.map_err(|failure| Refused::ForNow(failure.to_string()))?;
         if status == 200 {
             return serde_json::from_slice(&body).map_err(|_| {
                 Refused::ForEver(Failure::new("the server at --api has no feed of events"))
             });
         }
-        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-        let text = |name: &str| problem.get(name).and_then(serde_json::Value::as_str);
-        let shown = match (text("code"), text("detail")) {
-            (Some(code), Some(detail)) => format!("the server answered {status} {code}: {detail}"),
-            _ => format!("the server answered {status}"),
-        };
+        let shown = refusal(status, &body);
         Err(match status {
             408 | 429 | 500.. => Refused::ForNow(shown),
             _ => Refused::ForEver(Failure::new(shown)),
         })
-    }
-}
-
-fn read_client_id(path: &Path) -> Result<SecretString, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("--client-id-file {}: {error}", path.display())))?;
-    match text.trim() {
-        "" => Err(Failure::new(format!("--client-id-file {} is empty", path.display()))),
-        client_id => Ok(client_id.into()),
     }
 }

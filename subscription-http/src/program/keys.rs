@@ -5,6 +5,7 @@
 //! another. So every instance knows a key for a whole rotation before anything is signed with it, and
 //! instances can be restarted one after the other.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -61,19 +62,38 @@ impl Keys {
         })
     }
 
-    /// Starts to use the next keys, and creates new next ones.
-    pub(crate) fn rotate(&mut self) -> Result<(), Failure> {
+    /// Starts to use the next keys, and creates new next ones. Old ones are dropped, but no server key that
+    /// webhook endpoints name: `None` if it is not known which, so that none is dropped.
+    pub(crate) fn rotate(&mut self, named: Option<&BTreeSet<u8>>) -> Result<(), Failure> {
         self.signing.insert(0, Signing { ed25519: random()? });
         self.signing.truncate(RETIRED_MAX + 2);
-        let id = self.server.first().map_or(1, |newest| newest.id.checked_add(1).unwrap_or(1));
+        let id = self.unused_id(named)?;
         self.server.insert(0, ServerKey { id, key: random()? });
-        self.server.truncate(RETIRED_MAX + 2);
+        let mut place = 0;
+        self.server.retain(|key| {
+            place += 1;
+            place <= RETIRED_MAX + 2 || named.is_none_or(|named| named.contains(&key.id))
+        });
         Ok(())
     }
 
-    /// True if the next rotation drops the oldest key, and with it all client keys made under it.
-    pub(crate) fn are_full(&self) -> bool {
-        self.server.len() >= RETIRED_MAX + 2
+    /// The next id that neither a key nor an endpoint has: an endpoint's secret must not be derived from another key
+    /// of the same id. Ids wrap around at 255.
+    fn unused_id(&self, named: Option<&BTreeSet<u8>>) -> Result<u8, Failure> {
+        let newest = self.server.first().map_or(0, |newest| newest.id);
+        let is_free = |id: &u8| {
+            !self.server.iter().any(|key| key.id == *id)
+                && !named.is_some_and(|named| named.contains(id))
+        };
+        let mut ids = (newest..=u8::MAX).skip(1).chain(1..=newest);
+        ids.find(is_free).ok_or_else(|| {
+            Failure::new("all 255 ids of server keys are in use: rotate the secrets of webhook endpoints first")
+        })
+    }
+
+    /// True if the next rotation drops an old key, and with it all client keys made under it.
+    pub(crate) fn are_full(&self, named: &BTreeSet<u8>) -> bool {
+        self.server.iter().skip(RETIRED_MAX + 1).any(|key| !named.contains(&key.id))
     }
 
     /// Reads the file. Returns `None` if there is none.
@@ -208,15 +228,49 @@ mod tests {
         let next = keys.signing.first().unwrap().ed25519.clone();
         let current = keys.server_keys().unwrap().current();
 
-        keys.rotate().unwrap();
+        let none = BTreeSet::new();
+        keys.rotate(Some(&none)).unwrap();
 
         assert_eq!(keys.signing.get(1).unwrap().ed25519, next);
         assert_eq!(keys.server_keys().unwrap().current(), current + 1);
         // The ids of server keys wrap around at 255.
         for _ in 0..600 {
-            keys.rotate().unwrap();
+            keys.rotate(Some(&none)).unwrap();
             keys.server_keys().and(keys.ring()).unwrap();
         }
-        assert_eq!(keys.signing.len(), RETIRED_MAX + 2);
+        assert_eq!((keys.signing.len(), keys.server.len()), (RETIRED_MAX + 2, RETIRED_MAX + 2));
+    }
+
+    #[test]
+    fn w14_a_server_key_that_an_endpoint_names_is_not_dropped_and_its_id_is_not_given_again() {
+        let mut keys = Keys::generate().unwrap();
+        let first = keys.server.get(1).unwrap().key.clone();
+        // A database that was copied from elsewhere names a key that is not here.
+        let named = BTreeSet::from([1, 5]);
+
+        for _ in 0..600 {
+            keys.rotate(Some(&named)).unwrap();
+        }
+
+        let of = |id| keys.server.iter().filter(|key| key.id == id).collect::<Vec<_>>();
+        assert_eq!(of(1).iter().map(|key| &key.key).collect::<Vec<_>>(), [&first]);
+        assert_eq!((of(5).len(), keys.server.len()), (0, RETIRED_MAX + 3));
+        assert!(
+            keys.are_full(&named)
+                && !keys.are_full(&keys.server.iter().map(|key| key.id).collect())
+        );
+    }
+
+    #[test]
+    fn no_server_key_is_dropped_where_endpoints_cannot_be_read() {
+        let mut keys = Keys::generate().unwrap();
+
+        for _ in 0..253 {
+            keys.rotate(None).unwrap();
+        }
+
+        assert_eq!(keys.server.len(), 255);
+        keys.server_keys().unwrap();
+        assert!(keys.rotate(None).unwrap_err().to_string().contains("255 ids"));
     }
 }

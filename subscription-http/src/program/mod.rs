@@ -1,5 +1,6 @@
 //! The program: its commands, and the command line that they are read from.
 
+mod api_client;
 mod billing;
 mod billing_pause;
 mod clients;
@@ -17,12 +18,15 @@ mod settings;
 mod signals;
 mod transfer;
 mod upkeep;
+mod webhooks;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use subscription_http::{ApiPart, openapi_json_for};
 
 use self::billing_pause::BillingCommand;
 use self::clients::ClientCommand;
@@ -34,6 +38,7 @@ use self::open::Opened;
 use self::providers::ProviderCommand;
 use self::settings::ClockKind;
 pub(crate) use self::settings::Settings;
+use self::webhooks::WebhookCommand;
 
 /// A server for plans, subscriptions and payments over HTTP.
 ///
@@ -73,8 +78,9 @@ enum Command {
     Import {
         /// The exported file.
         file: PathBuf,
-        /// Move to another database: go on with the billing, and with a clock that was turned, as they were.
-        /// Without this the billing is paused until `billing resume`.
+        /// Move to another database: go on with the billing, with a clock that was turned, and with webhook
+        /// endpoints, as they were. Without this the billing is paused until `billing resume`, and endpoints are
+        /// disabled.
         #[arg(long)]
         as_is: bool,
     },
@@ -86,10 +92,13 @@ enum Command {
     Provider(ProviderCommand),
     /// Print the events of a running server, one JSON object a line.
     Events(EventsCommand),
+    /// Manage the endpoints that a running server sends events to, or check a signature.
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. The routes of --self-service, of --clock manual and of [providers] are in it only
-    /// where they are set.
+    /// Print the OpenAPI document. The routes of --self-service, of --clock manual, of [providers] and of [webhooks] are in
+    /// it only where they are set.
     Openapi,
 }
 
@@ -159,35 +168,46 @@ impl Program {
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,
-            Command::Key(KeyCommand::Rotate) => rotate(&settings),
+            Command::Key(KeyCommand::Rotate) => rotate(&settings).await,
             Command::Export { file } => transfer::export(&settings, &file).await,
             Command::Import { file, as_is } => transfer::import(&settings, &file, as_is).await,
             Command::Billing(command) => billing_pause::run(command, &settings).await,
             Command::Provider(command) => providers::run(command, &settings).await,
             Command::Events(command) => events::run(command).await,
+            Command::Webhook(command) => webhooks::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                let has_clock = settings.clock == ClockKind::Manual;
-                let (changes, providers) = (&settings.self_service, settings.has_providers());
-                print(subscription_http::openapi_json_for(changes, has_clock, providers));
+                let mut parts = vec![ApiPart::Billing];
+                parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
+                parts.extend(settings.has_providers().then_some(ApiPart::Providers));
+                parts.extend(settings.has_webhooks().then_some(ApiPart::Webhooks));
+                print(openapi_json_for(&settings.self_service, &parts));
                 Ok(())
             }
         }
     }
 }
 
-fn rotate(settings: &Settings) -> Result<(), Failure> {
+async fn rotate(settings: &Settings) -> Result<(), Failure> {
     let path = settings.key_file();
+    let mut named = Ok(BTreeSet::new());
     let keys = match Keys::read(&path)? {
         Some(mut keys) => {
-            keys.rotate()?;
+            named = webhooks::server_keys_named(settings).await;
+            keys.rotate(named.as_ref().ok())?;
             keys
         }
         None => Keys::generate()?,
     };
     keys.prepare(&path)?.replace()?;
     print(&format!("wrote {}: restart every instance to use it", path.display()));
-    if keys.are_full() {
+    let named = named.unwrap_or_else(|failure| {
+        print(&format!(
+            "no old server key was dropped, because webhook endpoints may need it and cannot be read: {failure}"
+        ));
+        BTreeSet::new()
+    });
+    if keys.are_full(&named) {
         print(
             "the next rotation drops the oldest key: before it, give new keys to the clients whose \
              keys are that old (subscription-http client rotate-key)",

@@ -130,13 +130,14 @@ fn offset_to(moment: Timestamp) -> i64 {
     moment.micros() - SystemClock.now().micros()
 }
 
-fn key() -> Result<DocumentKey, StoreError> {
+/// The key of the document.
+pub(crate) fn key() -> Result<DocumentKey, StoreError> {
     let id = "offset".parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
     Ok(DocumentKey { collection: Collection::named("server_clock"), id })
 }
 
 /// The document, if the clock was turned.
-pub(crate) async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
+async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
     store.get_as::<Document>(&key()?).await
 }
 

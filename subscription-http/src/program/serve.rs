@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use subscription_core::providers::Providers;
+use subscription_core::webhooks::Webhooks;
 use subscription_core::{Clock as _, SubscriptionService};
 use subscription_http::{
-    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server,
+    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server, WebhookSignal,
 };
 
 use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
-use super::open::Ready;
+use super::open::{Opened, Ready};
 use super::process_clock::ClockControl;
 use super::providers::{ProviderJob, ProviderSyncJob};
 use super::settings::{Database, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
+use super::webhooks::WebhookJob;
 use super::{Failure, print};
 
 /// Open files reserved for everything but connections from callers and to the database.
@@ -28,27 +30,20 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, billing, providers, auth, keys, listener, metrics_listener } =
+    let Ready { opened, billing, providers, webhooks, auth, keys, listener, metrics_listener } =
         Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
     let service = billing.service().clone();
     let store = Arc::clone(&opened.store);
     let billing_job = BillingJob::new(billing.clone(), store, clock_metrics.clone());
-    let mut api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
+    let api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .billing(billing)
-        .trust_proxies(settings.trusted_proxies.clone())
-        .allowed_hosts(settings.allowed_hosts.clone())
-        .self_service(&settings.self_service)
-        .checkout_hosts(settings.checkout_hosts.clone())
-        .rate_limits(&settings.rate_limits())
         .store_metrics(&opened.metrics)
         .event_signal(&opened.event_signal)
         .forgotten_events(Arc::clone(&forgotten_events))
         .clock_metrics(&clock_metrics)
         .lost_log_lines(log.lost());
-    if settings.mode == Mode::Development {
-        api = api.believe_every_client();
-    }
+    let mut api = with_settings(api, settings);
     if let Some(clock) = &opened.process_clock {
         tracing::warn!(now = %clock.now(), "the clock is manual: POST /clock/advance turns it");
         api = api.turned_clock(ClockControl::new(
@@ -58,10 +53,19 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         ));
     }
     let events_kept = settings.keep_events.0;
-    let upkeep = Upkeep { service: service.clone(), auth, events_kept, forgotten_events };
+    let upkeep = Upkeep {
+        service: service.clone(),
+        auth,
+        webhooks: webhooks.clone(),
+        events_kept,
+        forgotten_events,
+    };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
         api = follow(api, providers, service, &mut jobs);
+    }
+    if let Some(webhooks) = webhooks {
+        api = send_events(api, webhooks, &opened, &mut jobs);
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
@@ -95,6 +99,31 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Applies the settings of requests.
+fn with_settings(api: ApiBuilder, settings: &Settings) -> ApiBuilder {
+    let api = api
+        .trust_proxies(settings.trusted_proxies.clone())
+        .allowed_hosts(settings.allowed_hosts.clone())
+        .self_service(&settings.self_service)
+        .checkout_hosts(settings.checkout_hosts.clone())
+        .rate_limits(&settings.rate_limits());
+    if settings.mode == Mode::Development { api.believe_every_client() } else { api }
+}
+
+/// Lets clients manage endpoints, and sends events to them in the background.
+fn send_events(
+    api: ApiBuilder,
+    webhooks: Webhooks,
+    opened: &Opened,
+    jobs: &mut Vec<Arc<dyn Job>>,
+) -> ApiBuilder {
+    let changed = WebhookSignal::default();
+    let api = api.webhooks(webhooks.clone(), &changed);
+    let events = &opened.event_signal;
+    jobs.push(Arc::new(WebhookJob::new(webhooks, opened.clock(), events, changed)));
+    api
 }
 
 /// Takes the webhooks of payment providers, and follows their subscriptions in the background.

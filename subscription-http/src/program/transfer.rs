@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use subscription_core::store::transfer::Progress;
+use subscription_core::store::Document;
+use subscription_core::store::transfer::{ImportOptions, Progress};
+use subscription_core::webhooks::disable_imported;
+use subscription_core::{Error, Timestamp};
 use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
 use super::open::Opened;
-use super::settings::{Database, Settings};
+use super::settings::{Database, Settings, Users};
 use super::{Failure, billing_pause, print, process_clock};
 
 /// Writes all records to a file that does not exist yet.
@@ -56,42 +59,68 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
     let file = BufReader::with_capacity(1 << 16, tokio::fs::File::from_std(file));
     let opened = open(settings).await?;
     let bar = bar(Some(bytes));
-    let imported = opened
-        .import(settings.users, file, |progress: Progress| {
-            bar.set_position(progress.bytes);
-            bar.set_message(progress.kind);
-        })
-        .await;
-    bar.finish_and_clear();
-    let finished = match imported {
-        Ok(_) if !as_is => pause(&opened).await,
-        _ => Ok(false),
+    let now = opened.clock().now();
+    let pause = billing_pause::document(now)?;
+    let mut changed = Changed::default();
+    let mut options = ImportOptions::default();
+    if settings.users == Users::Any {
+        options = options.for_any_user();
+    }
+    if !as_is {
+        options = options.add_document(pause.clone());
+        options = options.edit_documents(|document| changed.edit(document, &pause, now));
+    }
+    let progress = |progress: Progress| {
+        bar.set_position(progress.bytes);
+        bar.set_message(progress.kind);
     };
+    let imported = opened.import(file, options, progress).await;
+    bar.finish_and_clear();
     opened.close().await;
     let records = imported?.total();
     print(&format!("read {records} records into {:?}", settings.database()?));
     if as_is {
         return Ok(());
     }
-    if finished? {
+    if changed.clock {
         print("the clock of the exported database was turned: here it is the machine's again");
+    }
+    if changed.endpoints > 0 {
+        let count = changed.endpoints;
+        print(&format!(
+            "{count} webhook endpoints are disabled: enable those that this server sends to"
+        ));
     }
     print("billing is paused: check the records, then run subscription-http billing resume");
     Ok(())
 }
 
-/// Pauses the billing, and deletes the offset of a clock that was turned; true if there was one.
-async fn pause(opened: &Opened) -> Result<bool, Failure> {
-    let paused = billing_pause::begin(&opened.store, opened.clock().now()).await;
-    paused.map_err(|error| {
-        let error = Failure::from(error);
-        Failure(format!("the records are imported, but billing is not paused: {error}"))
-    })?;
-    let turned = process_clock::document(&opened.store).await?;
-    if let Some(turned) = &turned {
-        billing_pause::remove(&opened.store, turned).await?;
+/// The changes that an import made to documents.
+#[derive(Default)]
+struct Changed {
+    /// A clock that was turned is the machine's again.
+    clock: bool,
+    /// The number of endpoints that were disabled.
+    endpoints: usize,
+}
+
+impl Changed {
+    /// Disables endpoints, and leaves out the offset of a clock that was turned, and a pause that another one replaces.
+    fn edit(
+        &mut self,
+        document: Document,
+        pause: &Document,
+        now: Timestamp,
+    ) -> Result<Option<Document>, Error> {
+        let is_clock = document.key == process_clock::key()?;
+        self.clock |= is_clock;
+        if is_clock || document.key == pause.key {
+            return Ok(None);
+        }
+        let disabled = disable_imported(&document, now)?;
+        self.endpoints += usize::from(disabled.is_some());
+        Ok(Some(disabled.unwrap_or(document)))
     }
-    Ok(turned.is_some())
 }
 
 async fn open(settings: &Settings) -> Result<Opened, Failure> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::auth::Authentication;
+use subscription_core::webhooks::Webhooks;
 use subscription_core::{Error, SubscriptionService};
 
 use super::jobs::{Job, Next, Stop};
@@ -15,6 +16,8 @@ use super::jobs::{Job, Next, Stop};
 pub(crate) struct Upkeep {
     pub(crate) service: SubscriptionService,
     pub(crate) auth: Authentication,
+    /// The endpoints that events are kept for until they are sent.
+    pub(crate) webhooks: Option<Webhooks>,
     /// How long events are kept; `None` is for ever.
     pub(crate) events_kept: Option<Duration>,
     /// The number of deleted events, for `/metrics`.
@@ -47,12 +50,17 @@ impl Job for Upkeep {
 }
 
 impl Upkeep {
-    /// Deletes all events that are too old, a batch in each commit.
+    /// Deletes all events that are too old, a batch in each commit, but none that is still to be sent to an enabled
+    /// endpoint.
     async fn delete_old_events(&self, stop: &Stop) -> Result<u64, Error> {
         let (Some(kept), mut deleted) = (self.events_kept, 0) else { return Ok(0) };
         let before = self.service.now().saturating_sub(kept);
         while !stop.is_set() {
-            let batch = self.service.forget_events_before(before).await? as u64;
+            let sent_up_to = match &self.webhooks {
+                Some(webhooks) => webhooks.lowest_cursor().await?,
+                None => None,
+            };
+            let batch = self.service.forget_events_before(before, sent_up_to).await? as u64;
             if batch == 0 {
                 break;
             }

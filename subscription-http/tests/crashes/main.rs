@@ -21,6 +21,7 @@ mod place;
 mod providers;
 mod running;
 mod stops;
+mod webhooks;
 mod writer;
 
 use test_support::{cluster, needs};
@@ -47,6 +48,7 @@ fn main() {
                 deletions::trials(),
                 billing::trials(),
                 providers::trials(),
+                webhooks::trials(),
             ],
         ),
         (
@@ -58,6 +60,7 @@ fn main() {
                 leaders::trials(),
                 billing::trials_with_postgres(),
                 providers::trials_with_postgres(),
+                webhooks::trials_with_postgres(),
                 stops::trials_with_postgres(),
             ],
         ),

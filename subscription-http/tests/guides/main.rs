@@ -62,6 +62,7 @@ const STORIES: &[Story] = &[
         ..Story::of("docs/production.md")
     },
     Story::of("docs/users.md"),
+    Story::of("docs/webhooks.md"),
 ];
 
 fn main() {

@@ -78,7 +78,7 @@ fn check<'a>(
             let is_told = STORIES.iter().any(|story| story.has(page, block));
             is_told.then_some(()).ok_or_else(|| "no story has this page".to_owned())
         }
-        ("toml" | "nginx" | "js", Some(file)) => {
+        ("toml" | "nginx" | "js" | "python", Some(file)) => {
             let runs = |block: &Block| ["sh", "js"].contains(&block.language.as_str());
             let is_used = after.any(|block| runs(block) && block.text.contains(file));
             is_used.then_some(()).ok_or_else(|| format!("nothing after it uses {file}"))

@@ -18,3 +18,7 @@ mod running;
 mod self_service;
 mod start;
 mod users;
+mod webhook_attacks;
+mod webhook_commands;
+mod webhook_receiver;
+mod webhooks;

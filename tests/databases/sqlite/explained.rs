@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
 use subscription_core::store::{
-    DuePayments, DueSubscriptions, EmailKey, Position, Query, SessionQuery, SortKey, Store as _,
-    StoreExt as _, UniqueValue, UserFilter, UserQuery,
+    Collection, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions, EmailKey, Position,
+    Query, SessionQuery, SortKey, Store as _, StoreExt as _, UniqueValue, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 
@@ -37,6 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         users_and_their_sessions_are_found_by_an_index,
         events_of_a_record_are_found_by_an_index,
         what_is_due_is_found_by_an_index,
+        documents_are_found_by_an_index,
     ]
 }
 
@@ -345,5 +346,54 @@ async fn what_is_due_is_found_by_an_index() {
         let plan = plan(&mut outsider, statement).await;
         assert_eq!(plan.len(), 1, "{plan:?}");
         assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
+    }
+}
+
+async fn documents_are_found_by_an_index() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+    let now = Timestamp::MAX;
+    let notes = |filter| DocumentQuery::new(Collection::named("notes"), filter);
+    let after = |due_at| Position {
+        key: SortKey::Document { due_at, id: "a".parse().unwrap() },
+        id: uuid::Uuid::nil(),
+    };
+
+    for (filter, due_at, index, further) in [
+        (DocumentFilter::All, None, "PRIMARY KEY (collection=?", " AND id>?)"),
+        (
+            DocumentFilter::Owner(uuid::Uuid::max()),
+            None,
+            "documents_of_owner (collection=? AND owner=?",
+            " AND id>?)",
+        ),
+        (
+            DocumentFilter::Label("open".parse().unwrap()),
+            None,
+            "documents_with_label (collection=? AND label=?",
+            " AND id>?)",
+        ),
+        (
+            DocumentFilter::DueBy(now),
+            Some(now),
+            "documents_due (collection=? AND ",
+            "(due_at,id)>(?,?) AND due_at<?)",
+        ),
+    ] {
+        for (query, end) in
+            [(notes(filter.clone()), ""), (notes(filter).with_after(after(due_at)), further)]
+        {
+            store.list(&Query::Document(query)).await.unwrap();
+            let plan = plan(&mut outsider, &overheard.last()).await;
+
+            assert_eq!(plan.len(), 1, "{plan:?}");
+            assert!(plan.iter().all(|line| line.contains(&format!("{index}{end}"))), "{plan:?}");
+        }
     }
 }

@@ -11,10 +11,10 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{
-    ChangeSet, PageLimit, Record, SqliteOptions, SqliteStore, StoreError, SubscriptionFilter,
-    SubscriptionQuery,
+    ChangeSet, Guard, Key, PageLimit, Record, SqliteOptions, SqliteStore, StoreError,
+    SubscriptionFilter, SubscriptionQuery, Unique,
 };
-use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness};
+use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness, Version};
 use test_support::trials;
 use test_support::trials::Trial;
 use tokio::task::JoinHandle;
@@ -26,6 +26,7 @@ use crate::records::{at, plan, put, renamed, subscription};
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
         a_refused_set_hurts_no_neighbour,
+        a_set_of_a_few_records_is_written_whole_or_not_at_all,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         others_are_served_between_the_sets_of_one_call,
         a_stop_waits_for_the_sets_of_a_call,
@@ -178,4 +179,44 @@ async fn while_another_holds_the_file_nothing_is_written_and_all_is_read() {
     assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
     other.execute("ROLLBACK").await.unwrap();
     put(&store, &renamed(&kept, "Written")).await.unwrap();
+}
+
+/// Each is refused by another part, after a record that could be written.
+async fn a_set_of_a_few_records_is_written_whole_or_not_at_all() {
+    let store = Arc::new(fresh().await);
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+    let kept = renamed(&kept, "Kept");
+    put(&store, &kept).await.unwrap();
+    let key = Key::Plan(kept.id);
+    let unchanged = |version| Some(Guard::Unchanged { key: key.clone(), version });
+    let stale = Plan { version: kept.version, ..renamed(&kept, "Stale") };
+
+    for (second, guard, refused) in [
+        (stale, None, Some(StoreError::Conflict(key.clone()).to_string())),
+        (plan("b"), unchanged(Version::FIRST), Some(StoreError::Conflict(key.clone()).to_string())),
+        (plan("c"), unchanged(Version::NEW), Some(StoreError::Conflict(key.clone()).to_string())),
+        (plan("kept"), None, Some(StoreError::Taken(Unique::PlanSlug).to_string())),
+        (plan("d"), unchanged(kept.version), None),
+        (renamed(&kept, "Again"), None, None),
+    ] {
+        let (first, fed) = (plan("first"), feed(&store).await.len());
+        let mut changes = told(&first);
+        changes.writes.push(Record::from(second.clone()));
+        changes.guards.extend(guard);
+
+        let outcome = store.commit(changes).await;
+
+        assert_eq!(outcome.as_ref().err().map(ToString::to_string), refused, "{second:?}");
+        let written = store.get_as::<Plan>(&first.id).await.unwrap().is_some();
+        assert_eq!(written, refused.is_none(), "{second:?}");
+        assert_eq!(feed(&store).await.len() - fed, usize::from(written), "{second:?}");
+        if written {
+            let stored = store.get_as::<Plan>(&second.id).await.unwrap();
+            assert_eq!(stored.as_deref(), Some(&second));
+            let other =
+                Plan { slug: first.id.to_string().parse().unwrap(), ..renamed(&first, "F") };
+            put(&store, &other).await.unwrap();
+        }
+    }
 }

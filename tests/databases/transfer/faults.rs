@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use subscription_core::Store as _;
 use subscription_core::auth::User;
 use subscription_core::store::Record;
-use subscription_core::store::transfer::TransferError;
+use subscription_core::store::transfer::{ImportOptions, TransferError};
 use subscription_core::{Payment, Subscription, SubscriptionStatus};
 use test_support::trials;
 use test_support::trials::Trial;
@@ -376,7 +376,7 @@ async fn a_live_subscription_of_nobody_is_taken_only_for_any_user() {
 
     sqlite::fresh().await.move_in(&without_accounts.moved_out().await).await.unwrap();
     let refused = store.move_in(&file).await.unwrap_err();
-    store.move_in_for_any_user(&file).await.unwrap();
+    store.move_in_with(&file, ImportOptions::default().for_any_user()).await.unwrap();
 
     let expected = "line 3: user_id names no user of the file, and the file has users";
     assert_eq!(faults(&refused), [expected]);

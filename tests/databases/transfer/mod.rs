@@ -1,6 +1,7 @@
 //! Everything out of one store and into another.
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
+mod edits;
 mod faults;
 mod household;
 mod providers;
@@ -9,7 +10,7 @@ mod round_trips;
 mod writers;
 
 use subscription_core::Store;
-use subscription_core::store::transfer::{Counts, Progress, TransferError};
+use subscription_core::store::transfer::{Counts, ImportOptions, Progress, TransferError};
 use subscription_core::store::{ChangeSet, PostgresStore, Record, SqliteStore};
 use test_support::trials::Trial;
 
@@ -27,8 +28,11 @@ trait Movable: Store + Sized {
         self.write(|_| {}).await.unwrap()
     }
 
-    /// For a service that does not check users.
-    async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, TransferError>;
+    async fn move_in_with(
+        &self,
+        file: &[u8],
+        options: ImportOptions<'_>,
+    ) -> Result<Counts, TransferError>;
 
     async fn move_in(&self, file: &[u8]) -> Result<Counts, TransferError> {
         self.read(file, |_| {}).await
@@ -55,8 +59,12 @@ macro_rules! movable {
                 self.import(file, progress).await
             }
 
-            async fn move_in_for_any_user(&self, file: &[u8]) -> Result<Counts, TransferError> {
-                self.import_for_any_user(file, |_| {}).await
+            async fn move_in_with(
+                &self,
+                file: &[u8],
+                options: ImportOptions<'_>,
+            ) -> Result<Counts, TransferError> {
+                self.import_with(file, options, |_| {}).await
             }
         }
     };
@@ -73,6 +81,7 @@ async fn commit(store: &impl Store, writes: Vec<Record>) {
 pub(crate) fn trials() -> Vec<Trial> {
     round_trips::trials()
         .into_iter()
+        .chain(edits::trials())
         .chain(refusals::trials())
         .chain(faults::trials())
         .chain(writers::trials())
@@ -84,6 +93,7 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
     let round_trips = round_trips::trials_with_a_server().into_iter();
     let refusals = refusals::trials_with_a_server();
     round_trips
+        .chain(edits::trials_with_a_server())
         .chain(refusals)
         .chain(faults::trials_with_a_server())
         .chain(writers::trials_with_a_server())

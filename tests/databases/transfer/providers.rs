@@ -6,6 +6,7 @@ use std::time::Duration;
 use subscription_core::providers::{
     HttpProviderApi, ProviderKind, Providers, Source, SyncKind, TakenIn,
 };
+use subscription_core::store::transfer::ImportOptions;
 use subscription_core::store::{
     Collection, Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _,
     SubscriptionQuery,
@@ -129,7 +130,9 @@ async fn moved<H: Movable + 'static, A: Movable + 'static>(home: Arc<H>, away: A
     at_home.providers.sync_page(&name(), SyncKind::All, false).await.unwrap();
     assert_eq!(at_home.statuses().await, ["active"]);
 
-    away.move_in_for_any_user(&home.moved_out().await).await.unwrap();
+    away.move_in_with(&home.moved_out().await, ImportOptions::default().for_any_user())
+        .await
+        .unwrap();
 
     for collection in ["provider_event", "provider_link", "provider_progress"] {
         let before = documents(&*home, collection).await;

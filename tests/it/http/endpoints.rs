@@ -64,6 +64,7 @@ async fn answers_of(route: &str) -> Option<Shown> {
         first if first.starts_with("provider") => {
             Some(super::providers::shown(&world, route).await)
         }
+        "webhook-endpoints" => super::webhooks::shown(&world, route).await,
         "clock" => Some(about_the_clock(&world, route).await),
         _ => about_the_service(&world, route).await,
     }
@@ -455,7 +456,7 @@ async fn deleted(world: &HttpWorld, path: &str) -> Shown {
     vec![("The record is gone.", world.server("DELETE", path, &UNCHANGED, "").await)]
 }
 
-async fn listed(world: &HttpWorld, path: &str) -> Shown {
+pub(super) async fn listed(world: &HttpWorld, path: &str) -> Shown {
     let first = world.server("GET", path, &[], "").await;
     let next: Value = first.json()["next_cursor"].clone();
     let last = world.server("GET", &format!("{path}&cursor={}", text(&next)), &[], "").await;

@@ -17,7 +17,7 @@ use super::world::{Answer, HttpWorld, WEB, path_of, plan_body, problem, text};
 use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 57] = [
+pub(super) const CODES: [(u16, &str); 61] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -62,6 +62,10 @@ pub(super) const CODES: [(u16, &str); 57] = [
     (409, "payment_of_period"),
     (409, "change_scheduled"),
     (409, "customer_conflict"),
+    (409, "endpoint_limit"),
+    (409, "rotation_in_progress"),
+    (409, "key_missing"),
+    (409, "parked_full"),
     (409, "idempotency_in_progress"),
     (410, "events_forgotten"),
     (412, "precondition_failed"),
@@ -147,6 +151,9 @@ async fn answer_of(code: &str) -> Option<Answer> {
         | "payment_open"
         | "payment_of_period"
         | "change_scheduled" => about_billing(&world, code).await,
+        "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" => {
+            return super::webhooks::answer_of(&world, code).await;
+        }
         "signature_invalid" => {
             let unsigned = [("stripe-signature", "t=1738281600,v1=00")];
             world.call("POST", "/provider-webhooks/stripe", &unsigned, "{}").await

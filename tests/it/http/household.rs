@@ -27,6 +27,8 @@ pub(super) struct Household {
     plan: String,
     /// An event of a payment provider.
     event: String,
+    /// An endpoint that events are sent to.
+    endpoint: String,
 }
 
 impl Household {
@@ -46,7 +48,20 @@ impl Household {
         world.webhook(&event("evt_1", SUBSCRIPTION)).await;
         let events = world.server("GET", "/provider-events", &[], "").await.json();
         let event = text(&events["data"][0]["id"]);
-        Self { world, store, ann, ben, subscription, payment, on_clock, failed, plan, event }
+        let endpoint = text(&world.endpoint().await["id"]);
+        Self {
+            world,
+            store,
+            ann,
+            ben,
+            subscription,
+            payment,
+            on_clock,
+            failed,
+            plan,
+            event,
+            endpoint,
+        }
     }
 
     /// The path of a pattern, with the ids of Ann's records, or of Cat's where the clock must manage them, and
@@ -64,6 +79,7 @@ impl Household {
             ("{id}", subscription),
             ("{payment_id}", payment),
             ("{event_id}", &self.event),
+            ("{endpoint_id}", &self.endpoint),
         ];
         let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
         path.replace("{slug}", "pro").replace("{source}", "stripe") + &self.query(pattern)
@@ -100,6 +116,9 @@ impl Household {
                     .to_string()
             }
             "POST /provider-syncs" => json!({ "source": "stripe" }).to_string(),
+            "POST /webhook-endpoints" => json!({ "url": "https://a.example" }).to_string(),
+            "POST /webhook-endpoints/{endpoint_id}/rewind" => json!({ "to": 0 }).to_string(),
+            "POST /webhook-endpoints/{endpoint_id}/resend" => json!({ "all": true }).to_string(),
             "POST /clock/advance" => json!({ "by": "PT1S" }).to_string(),
             _ => "{}".into(),
         }

@@ -36,5 +36,6 @@ mod routes;
 mod subscriptions;
 mod users;
 mod verbs;
+mod webhooks;
 pub(crate) mod world;
 mod written;

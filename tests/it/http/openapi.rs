@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use subscription_core::auth::Scope;
 use subscription_core::plans::Span;
 use subscription_core::providers::{EventState, Reason};
+use subscription_core::webhooks::{DisabledReason, ParkedState, StallReason};
 use subscription_core::{
     BillingCycle, Effective, FaultCode, ManagedBy, PaymentKind, PaymentStatus, Quantity, StepKind,
     SubscriptionStatus,
@@ -159,6 +160,15 @@ fn names_and_scopes_are_those_of_the_core() {
         EventState::ALL.map(EventState::as_str)
     );
     assert_eq!(texts(&schema("ProviderReason")["enum"]), Reason::ALL.map(Reason::as_str));
+    let or_null = |names: &[&str]| -> Value {
+        names.iter().map(|name| json!(name)).chain([Value::Null]).collect()
+    };
+    let reasons = DisabledReason::ALL.map(DisabledReason::as_str);
+    assert_eq!(schema("NullableDisabledReason")["enum"], or_null(&reasons));
+    let reasons = StallReason::ALL.map(StallReason::as_str);
+    assert_eq!(schema("NullableStallReason")["enum"], or_null(&reasons));
+    let states = ParkedState::ALL.map(ParkedState::as_str);
+    assert_eq!(texts(&schema("ParkedEventState")["enum"]), states);
     for span in ["P1D", "p0014d", "P36500D", "P5200W", "P1200M", "P100Y"] {
         is_valid(schema("NullableSpanInput"), &span.into(), span);
         let written = span.parse::<Span>().unwrap().to_string();
@@ -208,6 +218,12 @@ async fn a_body_must_have_the_fields_that_are_documented_as_required() {
             required.map(|name| format!("{} required", text(name))).collect();
         if path == "/clock/advance" {
             required.push("to required".into()); // Or `by`, which generators have no keyword for.
+        }
+        if path.ends_with("/rewind") {
+            required.push("to required".into()); // Or `since`.
+        }
+        if path.ends_with("/resend") {
+            required.push("sequence required".into()); // Or `all`.
         }
         if path == "/provider-links" {
             // Or `subscription_id` alone.

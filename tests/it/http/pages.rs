@@ -64,7 +64,7 @@ fn the_readme_lists_the_contracts_endpoints_and_is_short() {
     let rows = section.lines().filter(|line| line.starts_with("| "));
     let mut listed: Vec<_> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
 
-    let beside = ["Service", "Clock", "Providers"];
+    let beside = ["Service", "Clock", "Providers", "Webhooks"];
     let given = operations()
         .filter(|(_, _, operation)| !beside.contains(&operation["tags"][0].as_str().unwrap()));
     let given: Vec<_> = given.map(|(method, path, _)| format!("{method} {path}")).collect();
@@ -108,7 +108,15 @@ fn the_bounds_of_a_request_are_the_same_in_the_guide_and_in_the_document() {
     assert_eq!(limit["schema"]["maximum"], PageLimit::MAX.get());
     let default = format!("Default: `{}`.", PageLimit::default().get());
     assert!(text(&limit["description"]).ends_with(&default), "{limit}");
-    for schema in ["PlanPage", "SubscriptionPage", "PaymentPage", "UserPage", "ProviderEventPage"] {
+    for schema in [
+        "PlanPage",
+        "SubscriptionPage",
+        "PaymentPage",
+        "UserPage",
+        "ProviderEventPage",
+        "WebhookEndpointPage",
+        "ParkedEventPage",
+    ] {
         let data = &DOCUMENT["components"]["schemas"][schema]["properties"]["data"];
         assert_eq!(data["maxItems"], PageLimit::MAX.get(), "{schema}");
     }

@@ -151,6 +151,15 @@ pub(super) async fn shown(world: &HttpWorld, route: &str) -> Shown {
             let path = format!("{path}/replay");
             vec![("Nobody knows the customer.", world.server("POST", &path, &[], "").await)]
         }
+        "GET /provider-links" => {
+            let body = json!({ "source": "stripe", "customer": "cus_1", "user_id": ann });
+            world.link(&body).await;
+            world.sync(&json!({ "source": "stripe", "subscription": SUBSCRIPTION })).await;
+            vec![
+                ("A customer and a subscription.", get("/provider-links").await),
+                ("None of the other provider.", get("/provider-links?source=lemons").await),
+            ]
+        }
         "POST /provider-links" => {
             let body = json!({ "source": "stripe", "customer": "cus_1", "user_id": ann });
             vec![("The customer is bound to a user.", world.link(&body).await)]
@@ -398,6 +407,23 @@ async fn a_customer_is_bound_once_and_its_event_can_be_replayed() {
 }
 
 #[tokio::test]
+async fn a_customer_whose_account_is_deleted_is_bound_anew_but_not_to_one_that_is_closing() {
+    let world = HttpWorld::new().await;
+    let [ann, ben] = [world.sign_up("ann").await, world.sign_up("ben").await];
+    let bind = |user: &str| json!({ "source": "stripe", "customer": "cus_1", "user_id": user });
+    assert_eq!(world.link(&bind(&ann.id)).await.status, 201);
+    assert_eq!(world.link(&bind(&ben.id)).await.problem(), problem(409, "customer_conflict"));
+    let path = format!("/authentication/delete-my-account/{}", ann.id);
+    assert_eq!(world.person("DELETE", &path, &ann.bearer).await.status, 204);
+
+    assert_eq!(world.link(&bind(&ben.id)).await.status, 201);
+
+    world.auth.close(ben.id.parse().unwrap()).await;
+    let new = json!({ "source": "stripe", "customer": "cus_2", "user_id": ben.id });
+    assert_eq!(world.link(&new).await.faults(), ["user_id unknown_reference"]);
+}
+
+#[tokio::test]
 async fn a_link_and_a_sync_are_refused_with_all_of_their_faults() {
     let world = HttpWorld::new().await;
     let ann = world.sign_up("ann").await.id;
@@ -453,6 +479,71 @@ async fn a_link_and_a_sync_are_refused_with_all_of_their_faults() {
 }
 
 #[tokio::test]
+async fn links_are_listed_by_each_filter_and_page_by_page() {
+    let world = HttpWorld::new().await;
+    sold(&world).await;
+    let [ann, ben] = [world.sign_up("ann").await.id, world.sign_up("ben").await.id];
+    let one = json!({ "source": "stripe", "subscription": SUBSCRIPTION, "user_id": ann });
+    let subscription = text(&world.sync(&one).await.json()["id"]);
+    for (source, customer, user) in [("stripe", "cus_2", &ann), ("lemons", "31", &ben)] {
+        world.link(&json!({ "source": source, "customer": customer, "user_id": user })).await;
+    }
+    let page = async |query: &str| {
+        let page = world.server("GET", &format!("/provider-links?{query}"), &[], "").await.json();
+        let links = page["data"].as_array().unwrap().iter();
+        let mut objects: Vec<_> = links.map(|link| text(&link["object"]["id"])).collect();
+        objects.sort();
+        (objects, page)
+    };
+    for (query, objects) in [
+        (String::new(), &["31", "cus_1", "cus_2", SUBSCRIPTION][..]),
+        ("source=stripe".into(), &["cus_1", "cus_2", SUBSCRIPTION]),
+        ("source=lemons".into(), &["31"]),
+        ("source=paypal".into(), &[]),
+        (format!("user_id={ann}"), &["cus_1", "cus_2"]),
+        (format!("user_id={ben}&source=stripe"), &[]),
+        (format!("user_id={subscription}"), &[]),
+        (format!("subscription_id={subscription}"), &[SUBSCRIPTION]),
+        (format!("subscription_id={subscription}&source=lemons"), &[]),
+        (format!("subscription_id={subscription}&user_id={ann}"), &[]),
+        (format!("subscription_id={ann}"), &[]),
+    ] {
+        let (found, page) = page(&query).await;
+        assert_eq!(found, objects, "{query}: {page}");
+    }
+
+    for filter in ["", "&source=stripe", &format!("&user_id={ann}")] {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let (found, page) = page(&format!("limit=1{filter}{cursor}")).await;
+            seen.extend(found);
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+            let path = format!("/provider-links?limit=1&source=lemons{cursor}");
+            let other = world.server("GET", &path, &[], "").await;
+            assert_eq!(other.problem(), problem(400, "invalid_cursor"));
+        }
+        seen.sort();
+        assert_eq!(seen, page(filter.trim_start_matches('&')).await.0, "{filter}");
+    }
+    for query in [
+        "source=My%20Shop",
+        "user_id=ann",
+        "user_id=",
+        "subscription_id=1",
+        "object=sub_1",
+        "limit=0",
+        "limit=201",
+        "cursor=x",
+        "source=stripe&source=stripe",
+    ] {
+        let refused = world.server("GET", &format!("/provider-links?{query}"), &[], "").await;
+        let code = if query == "cursor=x" { "invalid_cursor" } else { "invalid_query" };
+        assert_eq!(refused.problem(), problem(400, code), "{query}");
+    }
+}
+
+#[tokio::test]
 async fn five_syncs_a_second_are_answered() {
     let world = HttpWorld::new().await;
     let body = json!({ "source": "stripe", "subscription": "sub_none" });
@@ -491,6 +582,7 @@ async fn without_providers_there_are_no_routes_and_no_metrics() {
         ("POST", WEBHOOK),
         ("GET", "/providers"),
         ("GET", "/provider-events"),
+        ("GET", "/provider-links"),
         ("POST", "/provider-links"),
         ("POST", "/provider-syncs"),
     ] {

@@ -19,13 +19,14 @@ use subscription_core::{
 };
 use subscription_http::{
     Advanced, Api, PaymentReports, ProviderMetrics, ProviderSignal, RateLimits, SelfService,
-    Timeouts, TurnedClock,
+    Timeouts, TurnedClock, WebhookSignal,
 };
 use test_support::logs;
 use test_support::service_world::of;
 
 use super::providers::providers_of;
 use crate::auth::world::{AuthWorld, secret};
+use crate::webhooks::managed::world::{Receiver, webhooks_of};
 
 /// The client of a browser: it may authenticate and read plans, and its id is no secret.
 pub(crate) const WEB: &str = "web";
@@ -39,6 +40,9 @@ pub(crate) struct HttpWorld {
     /// The credential of a client with every scope but `assert-ip`.
     pub(crate) server: String,
     pub(crate) billing: Billing,
+    /// Where deliveries to endpoints go.
+    pub(crate) receiver: Receiver,
+    pub(crate) webhook_signal: WebhookSignal,
 }
 
 /// The world's clock, which callers can turn; nothing falls due by it.
@@ -103,8 +107,11 @@ impl HttpWorld {
     pub(crate) async fn limited(auth: AuthWorld, timeouts: Timeouts, limits: &RateLimits) -> Self {
         let key = secret(CURSOR_KEY);
         let billing = Billing::new(auth.service.clone(), Policy::default());
+        let (receiver, webhook_signal) = (Receiver::default(), WebhookSignal::default());
+        let webhooks = webhooks_of(&auth.service, &auth.clock, &receiver);
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
             .billing(billing.clone())
+            .webhooks(webhooks, &webhook_signal)
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
@@ -116,7 +123,8 @@ impl HttpWorld {
                 &ProviderMetrics::default(),
             )
             .build();
-        let mut world = Self { api, auth, server: String::new(), billing };
+        let server = String::new();
+        let mut world = Self { api, auth, server, billing, receiver, webhook_signal };
         world.client(WEB, ClientKind::Public, Scope::is_public).await;
         world.server = world
             .client("server", ClientKind::Confidential, |scope| scope != Scope::AssertIp)
@@ -270,7 +278,7 @@ impl HttpWorld {
         let (head, body) = self.api.answer(request, peer).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-        for name in ["access_token", "refresh_token"] {
+        for name in ["access_token", "refresh_token", "secret"] {
             told[name].as_str().map(logs::note);
         }
         let answer = Answer { sent, status: head.status.as_u16(), headers: head.headers, body };

@@ -71,6 +71,7 @@ fn every_field_of_an_invoice_is_mapped() {
                 currency: of("USD"),
                 status: PaymentStatus::Succeeded,
             }],
+            unlisted_since: None,
         }
     );
 }

@@ -9,6 +9,7 @@ mod accounts;
 mod billing;
 mod providers;
 mod regressions;
+mod webhooks;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

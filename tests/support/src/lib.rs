@@ -18,6 +18,7 @@ pub mod logs;
 pub mod million;
 pub mod million_records;
 pub mod needs;
+pub mod receiver;
 pub mod rng;
 pub mod seed;
 pub mod service_world;

@@ -190,6 +190,7 @@ fn invoice(object: FoundObject, from: &Place<'_>) -> Result<FoundInvoice, Unmapp
         kind: Some(kind),
         periods: FoundPeriods::CycleFrom(from.field("created_at").parsed()?),
         payments: vec![payment.ok_or(Unmapped::ZeroAmount)?],
+        unlisted_since: None,
     })
 }
 

@@ -15,6 +15,8 @@ pub(super) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let parent = root.field("parent").field("subscription_details").field("subscription");
     // The second place is the one before 2025-03-31.
     let subscription = parent.present().or_else(|| root.field("subscription").present());
+    let (payments, is_listed) = payments(&root)?;
+    let paid_at = root.field("status_transitions").field("paid_at");
     let found = FoundInvoice {
         object: object(&root)?,
         subscription: subscription.ok_or(Unmapped::NotASubscription)?.id()?,
@@ -25,7 +27,8 @@ pub(super) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
             _ => None,
         },
         periods: FoundPeriods::Lines(lines(&root)?),
-        payments: payments(&root)?,
+        payments,
+        unlisted_since: if is_listed { None } else { paid_at.optional(Place::seconds)? },
     };
     if found.payments.is_empty() { Err(Unmapped::ZeroAmount) } else { Ok(found) }
 }
@@ -58,8 +61,8 @@ fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The payments of an invoice whose amount is not 0.
-fn payments(root: &Place<'_>) -> Result<Vec<FoundPayment>, Unmapped> {
+/// The payments of an invoice whose amount is not 0, and whether the list of payments has all of them.
+fn payments(root: &Place<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> {
     let invoice =
         one_of(&root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
     let disputes = root.field("disputes").optional(Place::items)?.unwrap_or_default();
@@ -81,7 +84,7 @@ fn payments(root: &Place<'_>) -> Result<Vec<FoundPayment>, Unmapped> {
     if elsewhere > 0 {
         payments.extend(payment(root, root, elsewhere, PaymentStatus::Succeeded)?);
     }
-    Ok(payments)
+    Ok((payments, elsewhere <= 0))
 }
 
 /// A payment with this id, in the currency that `place` has; `None` if its amount is 0.

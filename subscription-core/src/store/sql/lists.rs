@@ -1,6 +1,6 @@
 //! The statements for unique values and for lists of every kind.
 
-use super::page::{Fit, Statement, Window, sort_value, subscriptions};
+use super::page::{Fit, Statement, Window, hint, sort_value, subscriptions};
 use super::table::{SqlRecord, Table};
 use super::value::Value;
 use crate::accounts::{Client, Session, User};
@@ -73,7 +73,7 @@ pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
             List::page::<Subscription>(due_subscriptions(query), query.limit)
         }
         Query::DuePayments(query) => List::page::<Payment>(due_payments(query)?, query.limit),
-        Query::Document(query) => List::page::<Document>(documents(query), query.limit),
+        Query::Document(query) => List::page::<Document>(documents(query, fit), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
         }
@@ -214,22 +214,26 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
     Some(statement)
 }
 
-fn documents(query: &DocumentQuery) -> Statement {
+/// A list names its index, because SQLite has no statistics here: it assumes that a collection has few documents, and
+/// might read all of them.
+fn documents(query: &DocumentQuery, fit: Fit) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));
     let mut conditions = vec![format!("collection = {collection}")];
-    let mut order = "id";
+    let (mut order, mut index) = ("id", None);
     match &query.filter {
         DocumentFilter::All => {}
         DocumentFilter::Owner(owner) => {
+            index = Some("documents_of_owner");
             conditions.push(format!("owner = {}", statement.bind(Value::Id(*owner))));
         }
         DocumentFilter::Label(label) => {
+            index = Some("documents_with_label");
             conditions.push(format!("label = {}", statement.bind(Value::text(label))));
         }
         DocumentFilter::DueBy(by) => {
             conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
-            order = "due_at, id";
+            (order, index) = ("due_at, id", Some("documents_due"));
         }
     }
     if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
@@ -240,6 +244,8 @@ fn documents(query: &DocumentQuery) -> Statement {
     }
     let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
     let (select, conditions) = (&Document::TABLE.texts.select, conditions.join(" AND "));
-    statement.text = format!("{select} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
+    let hint = hint(index, fit);
+    statement.text =
+        format!("{select}{hint} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
     statement
 }

@@ -152,6 +152,14 @@ pub(in crate::store) struct Branch {
 /// [`Dialect::fit`](super::Dialect::fit).
 pub(in crate::store) type Fit = fn(&mut Branch, tests: &[String]);
 
+/// The words after the name of a table that name the index to use.
+pub(super) fn hint(index: Option<&'static str>, fit: Fit) -> String {
+    let (conditions, limit, hint) = (Vec::new(), String::new(), String::new());
+    let mut branch = Branch { conditions, begin: None, limit, index, hint };
+    fit(&mut branch, &[]);
+    branch.hint
+}
+
 /// A page of subscriptions; `None` if none can be on it.
 pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
     let mut statement = Statement::default();

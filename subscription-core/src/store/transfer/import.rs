@@ -4,10 +4,11 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
 
-use super::check::{Check, Users};
+use super::check::Check;
 use super::line::{Content, Fields, Line};
 use super::{
-    Counts, FORMAT, Footer, Header, KINDS, Progress, Reader, Report, TransferError, VERSION,
+    Counts, FORMAT, Footer, Header, ImportOptions, KINDS, Progress, Reader, Report, TransferError,
+    VERSION,
 };
 use crate::plans::Plan;
 use crate::store::sql::SqlConnection;
@@ -15,7 +16,7 @@ use crate::store::sql::error::failed;
 use crate::store::sql::page::Statement;
 use crate::store::sql::table::{SqlRecord as _, Table, placeholders};
 use crate::store::sql::value::Value;
-use crate::store::{Record, Source, StoreError};
+use crate::store::{Document, Record, Source, StoreError};
 
 /// Far beyond the longest record. A longer line is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -29,7 +30,7 @@ const VALUES_MAX: usize = 2_000;
 pub(in crate::store) async fn import<C: SqlConnection>(
     to: &mut C,
     from: Reader<'_>,
-    users: Users,
+    options: ImportOptions<'_>,
     report: Report<'_>,
 ) -> Result<(Counts, u64), TransferError> {
     for (_, table) in KINDS {
@@ -44,7 +45,8 @@ pub(in crate::store) async fn import<C: SqlConnection>(
         number: 0,
         bytes: 0,
         hash: Sha256::new(),
-        check: Check::new(users),
+        check: Check::new(options.users),
+        options,
         counts: Counts::default(),
         kind: 0,
         key: Vec::new(),
@@ -54,8 +56,13 @@ pub(in crate::store) async fn import<C: SqlConnection>(
         insert: Default::default(),
     };
     import.read(to, report).await?;
-    let Import { counts, check, .. } = import;
+    let Import { counts, check, options, .. } = import;
     if check.is_sound() {
+        for document in &options.added {
+            let values = document.values();
+            let statement = Statement::new(insert(Document::TABLE, values.len()), values);
+            to.rows(statement).await.map_err(failed)?;
+        }
         Ok((counts, check.feed))
     } else {
         Err(TransferError::Faulty(check.faults))
@@ -73,6 +80,7 @@ struct Import<'a> {
     /// The hash of the lines before the current one.
     hash: Sha256,
     check: Check,
+    options: ImportOptions<'a>,
     counts: Counts,
     /// The kind of the last record, and its key.
     kind: usize,
@@ -166,7 +174,7 @@ impl Import<'_> {
         false
     }
 
-    /// Reads the record of the current line and checks it.
+    /// Reads the record of the current line, checks it, and returns its values. A document that is left out has none.
     fn record(&mut self) -> Result<(&'static Table, Vec<Value>), Source> {
         let line: Line<'_, &RawValue> = serde_json::from_slice(&self.line)?;
         let mut kinds = KINDS.into_iter().enumerate();
@@ -197,6 +205,10 @@ impl Import<'_> {
                     self.check.faults.push(self.number, "email_key must be that of email");
                 }
                 self.expect_order(&values, table);
+                if let Record::Document(document) = record {
+                    let edited = self.options.edited(document)?;
+                    return Ok((table, edited.map_or_else(Vec::new, |edited| edited.values())));
+                }
             }
         }
         Ok((table, values))

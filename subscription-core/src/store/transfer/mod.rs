@@ -46,6 +46,7 @@ mod error;
 mod export;
 mod import;
 mod line;
+mod options;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -59,10 +60,10 @@ use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-pub(super) use check::Users;
 pub use error::{FileFaults, TransferError};
 pub(super) use export::export;
 pub(super) use import::import;
+pub use options::ImportOptions;
 
 const FORMAT: &str = "subscription-export";
 const VERSION: u64 = 1;
@@ -172,7 +173,7 @@ pub(super) trait Transfer: Dialect {
     async fn import(
         &self,
         from: Reader<'_>,
-        users: Users,
+        options: ImportOptions<'_>,
         report: Report<'_>,
     ) -> Result<Counts, TransferError>;
 }
@@ -200,19 +201,19 @@ impl<D: Transfer> SqlStore<D> {
     /// Where the file has users, every subscription that is not expired must belong to one of them.
     pub async fn import(
         &self,
-        mut from: impl AsyncBufRead + Unpin + Send,
-        mut progress: impl FnMut(Progress) + Send,
+        from: impl AsyncBufRead + Unpin + Send,
+        progress: impl FnMut(Progress) + Send,
     ) -> Result<Counts, TransferError> {
-        self.0.import(&mut from, Users::WithAccounts, &mut progress).await
+        self.import_with(from, ImportOptions::default(), progress).await
     }
 
-    /// The same for a service that does not [check users](crate::ServiceBuilder::check_users): a
-    /// subscription may belong to any user, also where the file has users.
-    pub async fn import_for_any_user(
+    /// The same with options, which are applied in the same commit.
+    pub async fn import_with(
         &self,
         mut from: impl AsyncBufRead + Unpin + Send,
+        options: ImportOptions<'_>,
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<Counts, TransferError> {
-        self.0.import(&mut from, Users::Any, &mut progress).await
+        self.0.import(&mut from, options, &mut progress).await
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, header};
 use subscription_core::auth::{Client, ClientKind};
+use subscription_core::webhooks::EndpointId;
 use subscription_core::{Clock, SessionId, Slug};
 
 use self::buckets::{Buckets, Time};
@@ -81,6 +82,8 @@ pub struct RateLimits {
     pub address: Option<Quota>,
     /// Webhooks of payment providers from an address.
     pub webhook: Option<Quota>,
+    /// Pings, rewinds and resends of an endpoint that events are sent to, together.
+    pub endpoint: Option<Quota>,
 }
 
 subscription_core::with_fields! {
@@ -92,6 +95,7 @@ subscription_core::with_fields! {
         with_client(impl Into<Option<Quota>>) => client,
         with_address(impl Into<Option<Quota>>) => address,
         with_webhook(impl Into<Option<Quota>>) => webhook,
+        with_endpoint(impl Into<Option<Quota>>) => endpoint,
     }
 }
 
@@ -105,11 +109,13 @@ impl RateLimits {
         client: None,
         address: None,
         webhook: None,
+        endpoint: None,
     };
 
     /// Sign-ins and sign-ups 30 in 5 minutes per address, refreshes 150 in 5 minutes per address and
     /// 10 a minute per session, unknown client ids 20 in 5 minutes per address, and all requests 10,000 in
-    /// 10 seconds per confidential client and per address; webhooks 500 in 5 seconds per address.
+    /// 10 seconds per confidential client and per address; webhooks 500 in 5 seconds per address; pings, rewinds and
+    /// resends 30 a minute per endpoint.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -121,6 +127,7 @@ impl RateLimits {
             client: Some(GENEROUS),
             address: Some(GENEROUS),
             webhook: Some(Quota::new(500, Duration::from_secs(5))),
+            endpoint: Some(Quota::new(30, Duration::from_mins(1))),
         }
     }
 }
@@ -223,6 +230,7 @@ pub(crate) struct Limiters {
     client: Option<Limit<Slug>>,
     address: Option<Limit<IpAddr>>,
     webhook: Option<Limit<IpAddr>>,
+    endpoint: Option<Limit<EndpointId>>,
 }
 
 impl Limiters {
@@ -245,6 +253,7 @@ impl Limiters {
             client: Limit::new("client", limits.client, time),
             address: Limit::new("address", limits.address, time),
             webhook: Limit::new("webhook", limits.webhook, time),
+            endpoint: Limit::new("endpoint", limits.endpoint, time),
         }
     }
 
@@ -291,6 +300,11 @@ impl Limiters {
             None => return Ok(None),
         };
         take(limit.as_ref(), ip.map(network))
+    }
+
+    /// Counts a ping, rewind or resend of an endpoint.
+    pub(crate) fn endpoint(&self, endpoint: EndpointId) -> Result<(), Refusal> {
+        take(self.endpoint.as_ref(), Some(endpoint)).map(drop)
     }
 
     /// Refuses the refresh of a session that was refreshed too often.

@@ -16,7 +16,7 @@ use clap::Args;
 use subscription_core::auth::DevelopmentIdentities;
 use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
-use subscription_core::store::transfer::Counts;
+use subscription_core::store::transfer::{Counts, ImportOptions};
 use subscription_core::store::{CacheInvalidator, CachedStore, SqliteOptions, SqliteStore};
 use subscription_core::{
     Clock as _, ManualClock, SeededRandomness, SubscriptionService, SubscriptionStatus,
@@ -28,7 +28,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use self::business::{Business, Chance, Customer, DAYS, begin};
 use super::keys::Keys;
 use super::open::{Opened, authenticate};
-use super::settings::{Database, Mode, Settings, Users};
+use super::settings::{Database, Mode, Settings};
 use super::transfer::bar;
 use super::{Failure, print};
 
@@ -135,7 +135,7 @@ async fn transfer(store: &SqliteStore, folder: &Path, opened: &Opened) -> Result
     store.export(&mut file, |_| {}).await?;
     file.flush().await?;
     let file = BufReader::new(File::open(&path).await?);
-    Ok(opened.import(Users::Accounts, file, |_| {}).await?)
+    Ok(opened.import(file, ImportOptions::default(), |_| {}).await?)
 }
 
 /// Prints how many records there are, and requests to try first.

@@ -16,6 +16,7 @@ use subscription_core::auth::{
 use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::providers::Providers;
+use subscription_core::webhooks::Webhooks;
 use subscription_http::Server;
 use tokio::net::TcpListener;
 
@@ -23,8 +24,8 @@ pub(crate) use self::store::Opened;
 use super::Failure;
 use super::clients::Configured;
 use super::keys::{Keys, NewKeys};
-use super::providers;
 use super::settings::{DATABASE_MISSING, Database, Listen, Mode, Settings, Users};
+use super::{providers, webhooks};
 
 const IDENTITY_MISSING: &str = "an identity provider: --identity-issuer, --identity-audience and --identity-keys-url (or \
      introspection, or a shared secret; see --help)";
@@ -37,6 +38,7 @@ pub(crate) struct Ready {
     pub(crate) opened: Opened,
     pub(crate) billing: Billing,
     pub(crate) providers: Option<Providers>,
+    pub(crate) webhooks: Option<Webhooks>,
     pub(crate) auth: Authentication,
     pub(crate) keys: Keys,
     pub(crate) listener: TcpListener,
@@ -49,6 +51,7 @@ impl Ready {
             check_development(settings)?;
         }
         let providers = settings.provider_settings()?;
+        let webhooks = settings.webhook_settings()?;
         let verifier = identity::verifier(settings)?;
         let clients = Configured::new(settings)?;
         let key_file = KeyFile::find(settings)?;
@@ -77,14 +80,22 @@ impl Ready {
         let over = match over.await {
             Ok((billing, auth, keys)) => {
                 let providers = providers::open(providers, billing.service()).await;
-                providers.map(|providers| (billing, auth, keys, providers))
+                let webhooks = webhooks::over(webhooks, billing.service(), &keys);
+                providers.and_then(|providers| Ok((billing, auth, keys, providers, webhooks?)))
             }
             Err(failure) => Err(failure),
         };
         match over {
-            Ok((billing, auth, keys, providers)) => {
-                Ok(Self { opened, billing, providers, auth, keys, listener, metrics_listener })
-            }
+            Ok((billing, auth, keys, providers, webhooks)) => Ok(Self {
+                opened,
+                billing,
+                providers,
+                webhooks,
+                auth,
+                keys,
+                listener,
+                metrics_listener,
+            }),
             Err(failure) => {
                 opened.close().await;
                 Err(failure)

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use subscription_core::store::transfer::{Counts, Progress, TransferError};
+use subscription_core::store::transfer::{Counts, ImportOptions, Progress, TransferError};
 use subscription_core::store::{
     CacheInvalidator, CachedStore, FeedSignal, OpenError, PostgresOptions, PostgresStore,
     SqliteOptions, SqliteStore, TimedStore,
@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use crate::program::Failure;
 use crate::program::leader::{Alone, Elected, Leader};
 use crate::program::process_clock::ProcessClock;
-use crate::program::settings::{Database, Settings, Users};
+use crate::program::settings::{Database, Settings};
 
 /// An open store.
 #[derive(Debug)]
@@ -128,16 +128,14 @@ impl Opened {
     /// Reads all records from a file, unless the store is in memory.
     pub(crate) async fn import(
         &self,
-        users: Users,
         from: impl AsyncBufRead + Unpin + Send,
+        options: ImportOptions<'_>,
         progress: impl FnMut(Progress) + Send,
     ) -> Result<Counts, TransferError> {
-        match (&self.inner, users) {
-            (Inner::Memory, _) => Ok(Counts::default()),
-            (Inner::Sqlite(store), Users::Accounts) => store.import(from, progress).await,
-            (Inner::Sqlite(store), Users::Any) => store.import_for_any_user(from, progress).await,
-            (Inner::Postgres(store), Users::Accounts) => store.import(from, progress).await,
-            (Inner::Postgres(store), Users::Any) => store.import_for_any_user(from, progress).await,
+        match &self.inner {
+            Inner::Memory => Ok(Counts::default()),
+            Inner::Sqlite(store) => store.import_with(from, options, progress).await,
+            Inner::Postgres(store) => store.import_with(from, options, progress).await,
         }
     }
 

@@ -1,5 +1,5 @@
 //! The settings file, and the tables that only it has: `[[clients]]`, `[checkout_hosts]`, `[billing]`,
-//! `[providers]` and `[limits]`.
+//! `[providers]`, `[webhooks]` and `[limits]`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,6 +9,7 @@ use subscription_http::{Quota, RateLimits};
 
 use super::providers::PROVIDER_KEYS;
 use super::values::Limit;
+use super::webhooks::WEBHOOK_KEYS;
 use super::{Settings, unknown_names};
 use crate::program::Failure;
 
@@ -59,7 +60,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
 /// A key of `[limits]`, its help text, and its field.
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
-pub(super) const LIMITS: [LimitKey; 7] = [
+pub(super) const LIMITS: [LimitKey; 8] = [
     ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
     ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
     ("refresh_session", "token refreshes of one session", |limits| &mut limits.refresh_session),
@@ -69,6 +70,9 @@ pub(super) const LIMITS: [LimitKey; 7] = [
     ("client", "all calls of one confidential client", |limits| &mut limits.client),
     ("address", "all calls from one address", |limits| &mut limits.address),
     ("webhook", "webhooks of payment providers from one address", |limits| &mut limits.webhook),
+    ("endpoint", "pings, rewinds and resends of one webhook endpoint", |limits| {
+        &mut limits.endpoint
+    }),
 ];
 
 /// The end of `--help`: the settings that have no flag.
@@ -87,6 +91,10 @@ pub(crate) fn help() -> String {
     }
     text += "  [providers.NAME]      an account at a payment provider, whose subscriptions are followed here\n";
     for (key, help) in PROVIDER_KEYS {
+        writeln!(text, "    {key:<19} {help}").ok();
+    }
+    text += "  [webhooks]            events that are sent to endpoints of clients, signed\n";
+    for (key, help) in WEBHOOK_KEYS {
         writeln!(text, "    {key:<19} {help}").ok();
     }
     text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \

@@ -8,6 +8,7 @@ mod file;
 mod providers;
 pub(crate) mod unknown_names;
 mod values;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,6 +24,7 @@ pub(crate) use self::file::{ConfiguredClient, help};
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::values::{ClockKind, Database, KeepEvents, Listen, Mode, Users};
 use self::values::{Connections, DatabaseConnections, Level, Limit};
+pub(crate) use self::webhooks::WebhookSettings;
 use super::Failure;
 
 /// The key file, unless another is named.
@@ -37,8 +39,8 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 #[command(next_help_heading = "General options")]
 #[serde(default)]
 pub(crate) struct Settings {
-    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing], [providers] and
-    /// [limits].
+    /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing], [providers],
+    /// [webhooks] and [limits].
     #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -166,6 +168,10 @@ pub(crate) struct Settings {
     /// The table `[providers]`, not yet checked: see [`Settings::provider_settings`].
     #[arg(skip)]
     providers: Option<toml::Value>,
+
+    /// The table `[webhooks]`, not yet checked: see [`Settings::webhook_settings`].
+    #[arg(skip)]
+    webhooks: Option<toml::Value>,
 
     #[arg(skip)]
     limits: BTreeMap<String, Limit>,

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::Settings;
 use super::file::{BILLING_KEYS, CLIENT_KEYS, LIMITS};
 use super::providers::{PROVIDER_KEYS, VARIABLE_PREFIX};
+use super::webhooks::WEBHOOK_KEYS;
 use crate::program::Failure;
 
 /// Refuses environment variables with our prefix that no setting has; `…_TEST_…` are for our tests.
@@ -72,10 +73,11 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let file = DeTable::parse(text)?;
     let command = Settings::augment_args(Command::new(""));
     let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
-    let tables = ["clients", "checkout_hosts", "billing", "providers", "limits"];
+    let tables = ["clients", "checkout_hosts", "billing", "providers", "webhooks", "limits"];
     let keys: Vec<_> = flags.filter(|id| *id != "config").chain(tables).collect();
     let (clients, limits) = (CLIENT_KEYS.map(|(key, _)| key), LIMITS.map(|(key, ..)| key));
     let billing = BILLING_KEYS.map(|(key, _)| key);
+    let webhooks = WEBHOOK_KEYS.map(|(key, _)| key);
     let provider = PROVIDER_KEYS.map(|(key, _)| key);
     let mut found = Vec::new();
     let mut check = |table: &DeTable<'_>, known: &[&str], place: &str| {
@@ -91,9 +93,12 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
         }
     };
     check(file.get_ref(), &keys, "");
-    for (name, known) in
-        [("clients", &clients[..]), ("billing", &billing[..]), ("limits", &limits[..])]
-    {
+    for (name, known) in [
+        ("clients", &clients[..]),
+        ("billing", &billing[..]),
+        ("webhooks", &webhooks[..]),
+        ("limits", &limits[..]),
+    ] {
         match file.get_ref().get(name).map(toml::Spanned::get_ref) {
             Some(DeValue::Table(table)) => check(table, known, &format!(" in [{name}]")),
             Some(DeValue::Array(items)) => {

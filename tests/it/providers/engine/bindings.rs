@@ -1,9 +1,11 @@
 //! Whose a subscription is.
 
+use std::sync::atomic::Ordering;
+
 use subscription_core::providers::{ObjectKind, ObservedNow, Reason};
 use subscription_core::{Conflict, Error, ErrorKind};
 
-use super::world::{ADA, BOB, World, slug, tea, user};
+use super::world::{ADA, BOB, World, slug, stripe_tea, tea, user};
 
 #[tokio::test]
 async fn the_first_binding_of_a_customer_stays_and_another_user_is_a_conflict() {
@@ -38,6 +40,42 @@ async fn a_waiting_subscription_is_applied_once_its_customer_is_bound() {
 
     assert_eq!(world.advance().await, ["subscription 1 applied"]);
     assert_eq!(world.subscription().await.user_id, user(BOB));
+}
+
+/// The customer is bound after it was looked for, and before the event that waits for it is stored.
+#[tokio::test]
+async fn an_event_that_is_stored_while_its_customer_is_bound_does_not_wait() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &stripe_tea(None));
+    world.api.holds_page.store(true, Ordering::SeqCst);
+    let other = world.restarted(|source| source);
+    let observed =
+        tokio::spawn(async move { other.now(ObjectKind::Subscription, "sub_1", None).await });
+    world.api.held.notified().await;
+
+    let customer = "cus_Ada".parse().unwrap();
+    world.providers.bind_customer(&slug("stripe"), &customer, user(ADA)).await.unwrap();
+    world.api.release.notify_one();
+
+    assert!(matches!(observed.await.unwrap(), ObservedNow::Standing(_)));
+    assert_eq!(world.advance().await, ["subscription sub_1 applied"]);
+}
+
+#[tokio::test]
+async fn a_binding_wakes_more_events_than_a_page_has() {
+    let world = World::with(|source| source.with_limited(false)).await;
+    for id in 1..=250 {
+        let id = id.to_string();
+        world.api.set(ObjectKind::Subscription, &tea(&id, "active"));
+        world.webhook("subscriptions", &id, None).await;
+    }
+    let states = world.advance().await;
+    assert!(states.iter().all(|it| it.ends_with("waiting:unknown_customer")), "{states:?}");
+
+    world.providers.bind_customer(&slug("shop"), &"31".parse().unwrap(), user(ADA)).await.unwrap();
+
+    let due = world.providers.advance(500).await.unwrap().events.into_values().sum::<usize>();
+    assert_eq!(due, 250);
 }
 
 #[tokio::test]

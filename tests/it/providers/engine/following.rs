@@ -77,6 +77,11 @@ async fn a_record_of_a_caller_is_taken_over_and_one_of_the_clock_is_not() {
             "waiting:managed_by_clock",
             "ls_1",
         ),
+        (
+            json!({ "external_subscription_id": "1", "managed_by": "clock" }),
+            "waiting:unknown_customer",
+            "1",
+        ),
     ] {
         let world = World::new().await;
         create(&world, &fields).await;
@@ -113,6 +118,11 @@ async fn a_record_that_was_released_is_followed_again_only_when_it_is_attached()
         world.api.set(ObjectKind::Subscription, &tea("1", "active"));
         world.webhook("subscriptions", "1", Some(ADA)).await;
         world.advance().await;
+        for id in ["6", "7", "8", "9"] {
+            world.api.set(ObjectKind::Invoice, &invoice(id, "1", 999));
+            world.webhook("subscription-invoices", id, None).await;
+        }
+        world.advance().await;
         let id = world.subscription().await.id;
         if deleted {
             world.service.delete_subscription(id).await.unwrap();
@@ -127,13 +137,62 @@ async fn a_record_that_was_released_is_followed_again_only_when_it_is_attached()
         assert!(states.contains(&"subscription 1 ignored:detached".into()), "{states:?}");
         assert_eq!(world.subscriptions().await.len(), usize::from(!deleted));
         world.providers.attach(&slug("shop"), id).await.unwrap();
-        world.webhook("subscriptions", "1", Some(ADA)).await;
         world.advance().await;
         let record = world.subscription().await;
         assert_eq!(record.status, SubscriptionStatus::Expired);
         assert_eq!(record.managed_by, ManagedBy::Provider);
         assert_eq!(record.id == id, !deleted, "the same record, unless it is gone");
     }
+}
+
+#[tokio::test]
+async fn an_invoice_of_a_subscription_that_is_to_be_attached_attaches_it_first() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.api.set(ObjectKind::Invoice, &invoice("9", "1", 999));
+    world.now(ObjectKind::Subscription, "1", Some(ADA)).await;
+    change(&world, &json!({ "managed_by": "caller" })).await;
+    world.providers.attach(&slug("shop"), world.subscription().await.id).await.unwrap();
+
+    world.now(ObjectKind::Invoice, "9", None).await;
+
+    assert_eq!(world.subscription().await.managed_by, ManagedBy::Provider);
+    assert_eq!(world.payments().await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_user_whom_a_caller_names_for_an_invoice_is_its_subscriptions() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.api.set(ObjectKind::Invoice, &invoice("9", "1", 999));
+
+    world.now(ObjectKind::Invoice, "9", Some(ADA)).await;
+
+    assert_eq!(world.subscription().await.user_id, user(ADA));
+    assert_eq!(world.payments().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_payment_stays_one_for_the_period_that_it_was_made_for() {
+    let world = World::new().await;
+    world.plan("year", &json!({ "variants": ["601"], "billing_cycle": "yearly" })).await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.api.set(ObjectKind::Invoice, &invoice("9", "1", 999));
+    world.now(ObjectKind::Invoice, "9", Some(ADA)).await;
+    let mut yearly = tea("1", "active");
+    yearly["attributes"]["variant_id"] = json!(601);
+    world.api.set(ObjectKind::Subscription, &yearly);
+    world.now(ObjectKind::Subscription, "1", None).await;
+
+    let mut refunded = invoice("9", "1", 999);
+    refunded["attributes"]["status"] = json!("refunded");
+    world.api.set(ObjectKind::Invoice, &refunded);
+    world.now(ObjectKind::Invoice, "9", None).await;
+
+    let payment = &world.payments().await[0];
+    assert_eq!(payment.status, PaymentStatus::Refunded);
+    let period = payment.asked.as_ref().unwrap();
+    assert_eq!(period.period_end, Some(at("2026-02-05T09:00:00Z")));
 }
 
 #[tokio::test]
@@ -224,14 +283,14 @@ async fn an_unknown_plan_waits_until_it_is_made_and_two_of_a_product_are_ambiguo
 
 #[tokio::test]
 async fn stripe_names_the_user_in_the_metadata_or_in_the_checkout_session() {
-    for named in [true, false] {
+    for (named, listed) in [(true, true), (false, true), (false, false)] {
         let world = World::new().await;
         let session = json!({ "id": "cs_1", "subscription": "sub_1", "client_reference_id": ADA });
         world.api.set(ObjectKind::Subscription, &stripe_tea(named.then_some(ADA)));
         world.api.set(ObjectKind::CheckoutSession, &session);
-        world.api.list("sessions of sub_1", vec![session]);
+        world.api.list("sessions of sub_1", if listed { vec![session] } else { vec![] });
 
-        let target = if named {
+        let target = if named || !listed {
             (ObjectKind::CheckoutSession, "cs_1")
         } else {
             (ObjectKind::Subscription, "sub_1")

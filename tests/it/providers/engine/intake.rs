@@ -1,9 +1,10 @@
 //! Taking webhooks in.
 
 use serde_json::json;
-use subscription_core::providers::TakenIn;
+use subscription_core::SubscriptionStatus;
+use subscription_core::providers::{ObjectKind, TakenIn};
 
-use super::world::{World, signature, slug};
+use super::world::{ADA, World, signature, slug, tea, user};
 
 #[tokio::test]
 async fn a_webhook_is_stored_once_and_pending() {
@@ -35,6 +36,26 @@ async fn a_webhook_that_is_not_understood_is_kept_with_its_reason() {
     assert_eq!(world.api.fetches(), 0);
     let tally = &world.providers.tallies()[&slug("shop")];
     assert_eq!(tally.unlisted, 1);
+}
+
+/// Lemon Squeezy has no ids of events: a state that comes back within a second has the same bytes.
+#[tokio::test]
+async fn the_same_bytes_again_are_applied_again_unless_they_cannot_be_read() {
+    let world = World::new().await;
+    let hint = |id: &str| json!({ "meta": { "event_name": "x", "test_mode": true }, "data": { "type": "subscriptions", "id": id } });
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.providers.bind_customer(&slug("shop"), &"31".parse().unwrap(), user(ADA)).await.unwrap();
+    world.send(&hint("1")).await;
+    world.send(&hint("a/b")).await;
+    assert_eq!(world.advance().await, [" failed:unreadable", "subscription 1 applied"]);
+    world.api.set(ObjectKind::Subscription, &tea("1", "expired"));
+
+    assert_eq!(world.send(&hint("1")).await, TakenIn::Known);
+    assert_eq!(world.send(&hint("a/b")).await, TakenIn::Known);
+
+    assert_eq!(world.states().await, [" failed:unreadable", "subscription 1 pending"]);
+    world.advance().await;
+    assert_eq!(world.subscription().await.status, SubscriptionStatus::Expired);
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use subscription_core::SubscriptionStatus;
-use subscription_core::providers::ObjectKind;
+use subscription_core::providers::{EventState, ObjectKind};
+use subscription_core::{PlanChanges, SubscriptionStatus};
 
-use super::world::{ADA, World, tea};
+use super::world::{ADA, World, at, slug, tea};
 
 /// Their state goes from X to Y and back to X. A slow worker has fetched Y, a fast one finds X, which is what our
 /// record has.
@@ -66,6 +66,60 @@ async fn two_workers_that_make_the_same_record_make_one() {
     world.api.release.notify_one();
     slow.await.unwrap();
 
+    assert_eq!(world.subscription().await.version.get(), 1);
+    let event = &world.events().await[0].event;
+    assert_eq!((event.state, event.attempts), (EventState::Applied, 1), "it is answered once");
+}
+
+/// The plans are read once for a round of events.
+#[tokio::test]
+async fn a_plan_that_changes_while_an_object_is_fetched_is_read_again() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let other = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let advanced = tokio::spawn(async move { other.providers.advance(10).await.unwrap() });
+    world.api.held.notified().await;
+
+    let changes = PlanChanges::from_json(br#"{"price":"19.99"}"#).unwrap();
+    world.service.update_plan(&slug("tea"), changes).await.unwrap();
+    world.api.release.notify_one();
+    advanced.await.unwrap();
+
+    assert_eq!(world.subscription().await.price().unwrap().to_string(), "19.99");
+}
+
+#[tokio::test]
+async fn an_object_that_ends_while_it_is_fetched_has_its_end() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "expired"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let other = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let advanced = tokio::spawn(async move { other.providers.advance(10).await.unwrap() });
+    world.api.held.notified().await;
+
+    world.clock.set(at("2026-03-05T09:00:01Z"));
+    world.api.release.notify_one();
+    advanced.await.unwrap();
+
+    assert_eq!(world.subscription().await.ends_at, Some(at("2026-03-05T09:00:00Z")));
+}
+
+/// A change set holds a thousand records.
+#[tokio::test]
+async fn more_events_of_one_object_than_a_commit_holds_are_answered() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    for _ in 0..1_010 {
+        world.clock.advance(std::time::Duration::from_micros(1));
+        world.webhook("subscriptions", "1", Some(ADA)).await;
+    }
+
+    let applied = world.providers.advance(2_000).await.unwrap();
+
+    assert_eq!(applied.events.values().sum::<usize>(), 1_010);
     assert_eq!(world.subscription().await.version.get(), 1);
 }
 

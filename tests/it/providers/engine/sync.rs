@@ -1,11 +1,15 @@
 //! Syncs: catch-up, sweep and backfill.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use subscription_core::SubscriptionStatus;
-use subscription_core::providers::{ObjectKind, ObservedNow, SyncCounts, SyncKind, SyncStep};
+use serde_json::json;
+use subscription_core::providers::{
+    ObjectKind, ObjectList, ObservedNow, SyncCounts, SyncKind, SyncStep,
+};
+use subscription_core::{SubscriptionStatus, Timestamp};
 
-use super::world::{ADA, World, invoice, slug, tea, unavailable, user};
+use super::world::{ADA, World, at, invoice, slug, tea, unavailable, user};
 
 /// Runs a sync to its end.
 async fn sync(world: &World, kind: SyncKind, dry_run: bool) -> SyncCounts {
@@ -84,6 +88,69 @@ async fn a_difference_without_an_event_is_drift_and_one_with_an_event_is_not() {
     let expired = expired.iter().filter(|it| it.status == SubscriptionStatus::Expired).count();
     assert_eq!(expired, 2);
     assert_eq!(sync(&world, SyncKind::Nightly, false).await.drift, 0);
+}
+
+#[tokio::test]
+async fn a_difference_whose_event_waits_is_not_drift() {
+    let world = shop().await;
+    sync(&world, SyncKind::All, false).await;
+    let mut moved = tea("1", "active");
+    moved["attributes"]["variant_id"] = json!(601);
+    moved["attributes"]["product_id"] = json!(600);
+    world.api.set(ObjectKind::Subscription, &moved);
+    world.api.list("subscriptions", vec![moved]);
+    world.webhook("subscriptions", "1", None).await;
+    assert_eq!(world.advance().await, ["subscription 1 waiting:unknown_plan"]);
+    world.plan("gold", &json!({ "variants": ["601"] })).await;
+
+    let counts = sync(&world, SyncKind::Nightly, false).await;
+
+    assert_eq!((counts.changed, counts.drift), (1, 0));
+}
+
+#[tokio::test]
+async fn an_outage_within_a_page_counts_no_object_twice() {
+    let world = shop().await;
+    sync(&world, SyncKind::All, false).await;
+    let second = tea("2", "expired");
+    world.api.list("subscriptions", vec![tea("1", "active"), second.clone()]);
+    world.api.set(ObjectKind::Subscription, &second);
+    world.api.fails_object.store(true, Ordering::SeqCst);
+    let held = page(&world, SyncKind::Nightly, false).await;
+    assert_eq!((held.report.counts.same, held.report.counts.changed), (1, 0));
+    world.api.fails_object.store(false, Ordering::SeqCst);
+    world.clock.set(held.next_at.unwrap());
+
+    let counts = sync(&world, SyncKind::Nightly, false).await;
+
+    assert_eq!((counts.same, counts.changed), (2, 1), "one of them is an invoice");
+}
+
+#[tokio::test]
+async fn a_nightly_sync_reads_ninety_days_of_invoices_and_one_of_all_reads_everything() {
+    for (kind, since) in
+        [(SyncKind::Nightly, at("2025-10-07T09:00:00Z")), (SyncKind::All, Timestamp::MIN)]
+    {
+        let world = World::new().await;
+
+        sync(&world, kind, false).await;
+
+        let invoices = format!("{:?} None", ObjectList::Invoices(since));
+        assert!(world.api.fetched.lock().unwrap().contains(&invoices), "{invoices}");
+    }
+}
+
+#[tokio::test]
+async fn the_user_whom_a_caller_named_for_an_object_is_kept_until_a_sync_finds_it() {
+    let world = World::new().await;
+    world.now(ObjectKind::Subscription, "1", Some(ADA)).await;
+    assert_eq!(world.states().await, ["subscription 1 waiting:not_found"]);
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.api.list("subscriptions", vec![tea("1", "active")]);
+
+    let counts = sync(&world, SyncKind::All, false).await;
+
+    assert_eq!((counts.made, world.subscription().await.user_id), (1, user(ADA)));
 }
 
 #[tokio::test]

@@ -1,11 +1,15 @@
 //! Events that wait, fail, are tried again, replayed and deleted.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use subscription_core::providers::{ApiFailed, EventFilter, EventState, ObjectKind, Reason};
+use serde_json::json;
+use subscription_core::providers::{
+    ApiFailed, EventFilter, EventState, ObjectKind, Providers, Reason,
+};
 use subscription_core::store::PageLimit;
 
-use super::world::{ADA, World, slug, tea, unavailable};
+use super::world::{ADA, World, slug, stripe_invoice, stripe_tea, tea, unavailable};
 
 #[tokio::test]
 async fn an_object_that_is_not_found_is_tried_by_the_schedule_and_fails_after_a_day() {
@@ -22,6 +26,30 @@ async fn an_object_that_is_not_found_is_tried_by_the_schedule_and_fails_after_a_
 
     assert_eq!(tries, [1, 5, 30, 120, 360, 360, 360, 360]);
     assert_eq!(world.states().await, ["subscription 1 failed:not_found"]);
+}
+
+#[tokio::test]
+async fn an_invoice_waits_for_its_payments_to_be_listed_before_it_counts_as_paid_elsewhere() {
+    let listed = json!([{ "status": "paid", "amount_paid": 999, "currency": "eur",
+        "payment": { "payment_intent": { "id": "pi_1", "status": "succeeded" } } }]);
+    for (later, external_id) in [(listed, "pi_1"), (json!([]), "in_1")] {
+        let world = World::new().await;
+        world.api.set(ObjectKind::Subscription, &stripe_tea(Some(ADA)));
+        world.api.set(ObjectKind::Invoice, &stripe_invoice(&json!([])));
+
+        world.now(ObjectKind::Invoice, "in_1", None).await;
+        assert_eq!(world.states().await, ["invoice in_1 waiting:not_found"]);
+        world.api.set(ObjectKind::Invoice, &stripe_invoice(&later));
+        world.clock.advance(Duration::from_mins(1));
+        world.advance().await;
+        world.clock.advance(Duration::from_mins(5));
+        world.advance().await;
+
+        let payments = world.payments().await;
+        let ids: Vec<_> =
+            payments.iter().map(|it| it.external_payment_id.as_ref().unwrap().as_str()).collect();
+        assert_eq!(ids, [external_id]);
+    }
 }
 
 #[tokio::test]
@@ -83,6 +111,24 @@ async fn a_provider_out_of_reach_pauses_its_source_longer_each_time() {
 }
 
 #[tokio::test]
+async fn an_event_that_another_worker_answered_is_not_put_off() {
+    let world = World::new().await;
+    world.api.set(ObjectKind::Subscription, &tea("1", "active"));
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let slow = world.restarted(|source| source);
+    world.api.holds.store(true, Ordering::SeqCst);
+    let slow = tokio::spawn(async move { slow.providers.advance(10).await });
+    world.api.held.notified().await;
+    assert_eq!(world.advance().await, ["subscription 1 applied"]);
+
+    world.api.fails_object.store(true, Ordering::SeqCst);
+    world.api.release.notify_one();
+
+    slow.await.unwrap().unwrap();
+    assert_eq!(world.states().await, ["subscription 1 applied"]);
+}
+
+#[tokio::test]
 async fn a_provider_says_how_long_to_wait_and_a_refused_key_is_reported() {
     let world = World::new().await;
     world.webhook("subscriptions", "1", Some(ADA)).await;
@@ -97,6 +143,34 @@ async fn a_provider_says_how_long_to_wait_and_a_refused_key_is_reported() {
     world.clock.set(next);
 
     assert_eq!(world.providers.advance(10).await.unwrap().key_refused, [slug("shop")]);
+}
+
+#[tokio::test]
+async fn events_that_the_allowance_holds_back_are_tried_when_it_has_reads_again() {
+    let world = World::new().await;
+    for id in 1..=60 {
+        world.webhook("subscriptions", &id.to_string(), None).await;
+    }
+    for _ in 0..5 {
+        assert!(world.providers.advance(10).await.unwrap().more);
+    }
+
+    let held = world.providers.advance(10).await.unwrap();
+
+    assert_eq!((held.more, held.events.len(), world.api.fetches()), (false, 0, 50));
+    assert!(held.next_at.unwrap().since(world.service.now()) <= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn events_of_a_source_that_is_not_configured_any_more_wait_six_hours() {
+    let world = World::new().await;
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let without = Providers::new(world.service.clone(), Vec::new());
+
+    let applied = without.advance(10).await.unwrap();
+
+    assert_eq!(applied.next_at.unwrap().since(world.service.now()), Duration::from_hours(6));
+    assert_eq!(world.states().await, ["subscription 1 pending"]);
 }
 
 #[tokio::test]

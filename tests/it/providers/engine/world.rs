@@ -36,8 +36,12 @@ pub(crate) struct Double {
     pub(crate) fetched: Mutex<Vec<String>>,
     /// The answer to every read, if it fails.
     pub(crate) fails: Mutex<Option<fn() -> ApiFailed>>,
+    /// If set, reads of objects fail, and those of pages do not.
+    pub(crate) fails_object: AtomicBool,
     /// If set, the next read of an object takes its answer and then waits.
     pub(crate) holds: AtomicBool,
+    /// The same for the next page.
+    pub(crate) holds_page: AtomicBool,
     pub(crate) held: Notify,
     pub(crate) release: Notify,
 }
@@ -56,6 +60,13 @@ impl Double {
         self.fetched.lock().unwrap().len()
     }
 
+    async fn hold(&self, holds: &AtomicBool) {
+        if holds.swap(false, Ordering::SeqCst) {
+            self.held.notify_one();
+            self.release.notified().await;
+        }
+    }
+
     fn failure(&self) -> Result<(), ApiFailed> {
         self.fails.lock().unwrap().map_or(Ok(()), |fails| Err(fails()))
     }
@@ -67,11 +78,8 @@ impl ProviderApi for Double {
         self.fetched.lock().unwrap().push(format!("{kind} {id}"));
         self.failure()?;
         let object = self.objects.lock().unwrap().get(&(kind, id.to_string())).cloned();
-        if self.holds.swap(false, Ordering::SeqCst) {
-            self.held.notify_one();
-            self.release.notified().await;
-        }
-        Ok(object)
+        self.hold(&self.holds).await;
+        if self.fails_object.load(Ordering::SeqCst) { Err(unavailable()) } else { Ok(object) }
     }
 
     /// Pages of two objects; the place of the next page is its number.
@@ -88,6 +96,7 @@ impl ProviderApi for Double {
             ObjectList::SessionsOf(id) => format!("sessions of {id}"),
         };
         let all = self.lists.lock().unwrap().get(&name).cloned().unwrap_or_default();
+        self.hold(&self.holds_page).await;
         let page = after.map_or(0, |after| after.parse().unwrap());
         let items: Vec<_> = all.iter().skip(page * 2).take(2).cloned().collect();
         let next = ((page + 1) * 2 < all.len()).then(|| (page + 1).to_string().into());
@@ -276,6 +285,18 @@ pub(crate) fn order(id: &str, variant: u64) -> Value {
         "first_order_item": { "product_id": 500, "variant_id": variant },
         "created_at": "2026-01-05T09:00:00Z", "user_email": "ada@example.com",
     } })
+}
+
+/// A paid invoice of `sub_1` at Stripe, with the payments that are listed.
+pub(crate) fn stripe_invoice(payments: &Value) -> Value {
+    let start = 1_767_603_600;
+    json!({ "id": "in_1", "livemode": false, "customer": "cus_Ada", "status": "paid",
+        "billing_reason": "subscription_create", "amount_due": 999, "amount_paid": 999,
+        "currency": "eur", "status_transitions": { "paid_at": start },
+        "parent": { "subscription_details": { "subscription": "sub_1" } },
+        "lines": { "data": [{ "period": { "start": start, "end": start + 2_678_400 },
+            "pricing": { "price_details": { "price": "501", "product": "500" } } }] },
+        "payments": payments, "disputes": [] })
 }
 
 /// A subscription of customer `cus_Ada` at Stripe.

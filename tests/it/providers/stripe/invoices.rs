@@ -32,6 +32,7 @@ fn every_field_of_an_invoice_is_mapped_from_the_new_and_the_former_places() {
             currency: of("USD"),
             status: PaymentStatus::Succeeded,
         }],
+        unlisted_since: None,
     };
     let expanded = with(invoice(), &json!({ "payments": null }));
     let expanded =
@@ -257,6 +258,22 @@ fn money_that_was_paid_elsewhere_has_the_id_of_the_invoice() {
     let part = with(invoice(), &json!({ "payments": { "amount_paid": 4_000 } }));
     let expected = [("pi_1Tea", "40.00"), ("in_1Tea", "19.97")];
     assert_eq!(amounts(&part), expected.map(|(id, amount)| (id.to_owned(), amount.to_owned())));
+}
+
+#[test]
+fn an_invoice_whose_payments_are_not_all_listed_says_since_when() {
+    let paid = with(invoice(), &json!({ "status_transitions": { "paid_at": CREATED } }));
+    let open = json!({ "payments": { "status": "open", "amount_paid": null,
+        "payment": { "payment_intent": { "status": "processing", "latest_charge": null } } } });
+    for (object, since) in [
+        (paid.clone(), None),
+        (with(paid.clone(), &json!({ "payments": [] })), Some(at(CREATED))),
+        (with(paid.clone(), &json!({ "payments": { "amount_paid": 4_000 } })), Some(at(CREATED))),
+        (with(paid, &open), Some(at(CREATED))),
+        (with(invoice(), &json!({ "payments": [] })), None),
+    ] {
+        assert_eq!(found_invoice(&object).unwrap().unlisted_since, since, "{object:#}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod model;
 pub mod operation;
 pub mod providers;
 pub mod snapshot;
+pub mod webhooks;
 pub mod world;
 
 use std::sync::Arc;

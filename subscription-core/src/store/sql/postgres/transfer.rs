@@ -11,7 +11,7 @@ use super::super::records::EVENTS;
 use super::super::value::{Columns as _, Value};
 use super::{Postgres, feed};
 use crate::store::transfer::{
-    Counts, KINDS, Reader, Report, Transfer, TransferError, Users, Writer, export, import,
+    Counts, ImportOptions, KINDS, Reader, Report, Transfer, TransferError, Writer, export, import,
 };
 
 impl Transfer for Postgres {
@@ -40,7 +40,7 @@ impl Transfer for Postgres {
     async fn import(
         &self,
         from: Reader<'_>,
-        users: Users,
+        options: ImportOptions<'_>,
         report: Report<'_>,
     ) -> Result<Counts, TransferError> {
         let mut connection = self.connect_without_timeouts().await?;
@@ -48,7 +48,7 @@ impl Transfer for Postgres {
         let tables = KINDS.map(|(_, table)| table.name).join(", ");
         let lock = format!("LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE");
         transaction.execute(Statement::new(lock, Vec::new())).await.map_err(failed)?;
-        let imported = match import(&mut *transaction, from, users, report).await {
+        let imported = match import(&mut *transaction, from, options, report).await {
             Ok((counts, feed)) => {
                 finish(&mut transaction, &tables, feed).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;

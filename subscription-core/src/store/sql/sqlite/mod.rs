@@ -1,6 +1,7 @@
 //! A store in one SQLite file.
 
 mod commit;
+mod commit_few;
 mod commit_renewal;
 mod file;
 mod row;

@@ -10,7 +10,7 @@ use super::super::page::Statement;
 use super::super::value::{Columns as _, Value};
 use super::Sqlite;
 use crate::store::transfer::{
-    Counts, Reader, Report, Transfer, TransferError, Users, Writer, export, import,
+    Counts, ImportOptions, Reader, Report, Transfer, TransferError, Writer, export, import,
 };
 
 /// SQLite's own time, in microseconds.
@@ -33,13 +33,13 @@ impl Transfer for Sqlite {
     async fn import(
         &self,
         from: Reader<'_>,
-        users: Users,
+        options: ImportOptions<'_>,
         report: Report<'_>,
     ) -> Result<Counts, TransferError> {
         let mut loan = self.writer.lend().await?;
         let mut transaction =
             loan.connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-        let imported = match import(&mut *transaction, from, users, report).await {
+        let imported = match import(&mut *transaction, from, options, report).await {
             Ok((counts, feed)) => {
                 finish(&mut transaction, feed).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;

@@ -16,7 +16,7 @@ use super::super::error::{failed, outages, unavailable};
 use super::super::page::Statement;
 use super::file::HeldFile;
 use super::traces::Traces;
-use super::{commit, commit_renewal};
+use super::{commit, commit_few, commit_renewal};
 use crate::store::{ChangeSet, Source, StoreError};
 use crate::values::clock::Timestamp;
 
@@ -337,7 +337,9 @@ async fn commit_alone(
     changes: &ChangeSet,
     traces: &mut Traces,
 ) -> Result<Result<(), StoreError>, StoreError> {
-    if commit_renewal::commit(connection, changes).await.map_err(failed)? {
+    if commit_renewal::commit(connection, changes).await.map_err(failed)?
+        || commit_few::commit(connection, changes).await.map_err(failed)?
+    {
         return Ok(Ok(()));
     }
     // A set that is refused at its only write has written nothing.

@@ -1,5 +1,8 @@
-//! The client for outgoing HTTP: fetches documents of identity providers and payment providers over HTTPS, and
-//! calls this API.
+//! The clients for outgoing HTTP: one fetches documents of identity providers and payment providers over HTTPS, and
+//! calls this API; the other sends deliveries of webhooks.
+
+mod deliver;
+mod guard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +11,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
@@ -23,8 +26,11 @@ use subscription_core::http_client::{
 };
 use url::{Host, Url, form_urlencoded};
 
-/// The most idle connections to a provider.
-const IDLE_MAX: usize = 4;
+pub use self::deliver::{DeliverSettings, HttpDeliver};
+pub use self::guard::{ResolveName, SystemNames};
+
+/// The most idle connections to a provider: as many as read from one at once.
+const IDLE_MAX: usize = 128;
 
 /// How long a connection may be idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,17 +89,24 @@ impl HttpFetch {
         check(url).map_err(FetchFailed::from)
     }
 
-    /// Calls a server of this API as a client, and returns the status and the body.
-    pub async fn get(
+    /// Calls a server of this API as a client, with a JSON body or none, and returns the status and the body.
+    pub async fn call(
         &self,
+        method: Method,
         url: &Url,
         client_id: &SecretString,
+        json: Option<Vec<u8>>,
     ) -> Result<(u16, Vec<u8>), FetchFailed> {
         let answer = async {
             check(url)?;
             let client_id = secret_header(client_id.expose_secret())?;
-            let request = Request::builder().uri(url.as_str()).header("client-id", client_id);
-            let request = request.body(Full::default()).map_err(NotFetched::broken)?;
+            let request = Request::builder().method(method).uri(url.as_str());
+            let mut request = request.header("client-id", client_id);
+            if json.is_some() {
+                request = request.header(header::CONTENT_TYPE, "application/json");
+            }
+            let json = Full::from(json.unwrap_or_default());
+            let request = request.body(json).map_err(NotFetched::broken)?;
             let answer = self.answer(request).await?;
             Ok((answer.status().as_u16(), body(answer, ANSWER_BYTES_MAX).await?))
         };
@@ -163,13 +176,14 @@ impl NotFetched {
 
     /// The status, and the time to wait that the headers name.
     fn status(status: StatusCode, headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let wait = text(header::RETRY_AFTER);
-        Self::Status {
-            status,
-            retry_after: wait.and_then(|wait| retry_after(wait, text(header::DATE))),
-        }
+        Self::Status { status, retry_after: time_to_wait(headers) }
     }
+}
+
+/// The time to wait by the header `Retry-After`.
+fn time_to_wait(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    retry_after(text(header::RETRY_AFTER)?, text(header::DATE))
 }
 
 impl From<NotFetched> for FetchFailed {

@@ -1,0 +1,60 @@
+//! The options of an import.
+
+use std::fmt;
+
+use super::check::Users;
+use crate::store::{Document, Source};
+
+/// A function over the documents of a file.
+type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Source> + Send + 'a>;
+
+/// The options of an import.
+#[derive(Default)]
+pub struct ImportOptions<'a> {
+    pub(in crate::store) users: Users,
+    edit: Option<Edit<'a>>,
+    pub(super) added: Vec<Document>,
+}
+
+impl fmt::Debug for ImportOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { users, added, .. } = self;
+        f.debug_struct("ImportOptions").field("users", users).field("added", added).finish()
+    }
+}
+
+impl<'a> ImportOptions<'a> {
+    /// Lets a subscription belong to any user, also where the file has users. This is for a service that does not
+    /// [check users](crate::ServiceBuilder::check_users).
+    #[must_use]
+    pub fn for_any_user(mut self) -> Self {
+        self.users = Users::Any;
+        self
+    }
+
+    /// Stores each document of the file as this function returns it, under the same key, or leaves it out. An error
+    /// is a fault of the file.
+    #[must_use]
+    pub fn edit_documents<E: Into<Source>>(
+        mut self,
+        mut edit: impl FnMut(Document) -> Result<Option<Document>, E> + Send + 'a,
+    ) -> Self {
+        self.edit = Some(Box::new(move |document| edit(document).map_err(Into::into)));
+        self
+    }
+
+    /// Stores another document with the records of the file, which must not have it.
+    #[must_use]
+    pub fn add_document(mut self, document: Document) -> Self {
+        self.added.push(document);
+        self
+    }
+
+    /// A document of the file as it is stored.
+    pub(super) fn edited(&mut self, document: &Document) -> Result<Option<Document>, Source> {
+        match &mut self.edit {
+            Some(edit) => edit(document.clone()),
+            None => Ok(Some(document.clone())),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Creating, changing and deleting endpoints.
+
+use std::time::Duration;
+
+use super::documents::{
+    CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, PARKED, Parked,
+    ParkedState, PreviousSecret, REQUESTS, SecretState, Stored,
+};
+use super::facade::Webhooks;
+use super::input::{EndpointChanges, FirstEvent, NewEndpoint};
+use super::shown::ShownEndpoint;
+use super::signature::{Secret, check, secret};
+use super::upkeep::stored_endpoints;
+use crate::accounts::Scope;
+use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
+use crate::events::TypePattern;
+use crate::store::{
+    ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
+    Idempotency, Key, Record, StoreExt as _,
+};
+use crate::values::clock::Timestamp;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::version::Version;
+
+/// An endpoint that was created, or its secret rotated.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EndpointWithSecret {
+    /// The endpoint.
+    pub endpoint: ShownEndpoint,
+    /// Its secret; `None` if the creation is repeated after the secret was rotated.
+    pub secret: Option<Secret>,
+    /// True if a request with the same idempotency key created it before.
+    pub replayed: bool,
+}
+
+/// An endpoint and its deliveries, as they were read.
+#[derive(Debug, Clone)]
+pub(super) struct Loaded {
+    pub(super) endpoint: Stored<Endpoint>,
+    pub(super) delivery: Stored<Delivery>,
+}
+
+impl Webhooks {
+    /// The largest number of endpoints.
+    pub const ENDPOINTS_MAX: usize = 100;
+
+    /// Creates an endpoint. Events of users need `may_read_users`: the caller may read users.
+    pub async fn create(
+        &self,
+        new: NewEndpoint,
+        may_read_users: bool,
+    ) -> Result<EndpointWithSecret, Error> {
+        self.create_once(new, None, may_read_users).await
+    }
+
+    /// The same, once for each idempotency key: for as long as the endpoint exists, a second request with the key
+    /// returns it.
+    pub async fn create_once(
+        &self,
+        new: NewEndpoint,
+        idempotency: Option<Idempotency>,
+        may_read_users: bool,
+    ) -> Result<EndpointWithSecret, Error> {
+        new.check(&self.addresses)?;
+        expect_scope(&new.types, may_read_users)?;
+        let now = self.now();
+        // The creations of this process take turns, so that all of them count the endpoints of the others.
+        let _turn = match self.service.turns().queue("webhook endpoints") {
+            Some(queue) => Some(queue.turn().await),
+            None => None,
+        };
+        let fingerprint = new.fingerprint();
+        let request = idempotency.as_ref().map(CreationRequest::key).transpose()?;
+        if let Some(replayed) = self.replay(request.as_ref(), fingerprint).await? {
+            return Ok(replayed);
+        }
+        if stored_endpoints(self.store()).await?.len() >= Self::ENDPOINTS_MAX {
+            return Err(Conflict::EndpointLimit.into());
+        }
+        let id = EndpointId::new(now, self.service.randomness())?;
+        let (endpoint, secret) = self.new_endpoint(id, &new, now)?;
+        let delivery = Delivery { cursor: self.first(new.from).await?, ..Delivery::default() };
+        let mut writes =
+            vec![endpoint.document(Version::NEW)?, delivery.document(id, Version::NEW, Some(now))?];
+        if let Some(key) = &request {
+            let made = CreationRequest { endpoint: id, fingerprint };
+            writes.push(made.document(key.clone())?);
+        }
+        if let Err(error) = self.write(writes, Vec::new()).await {
+            // Another process may have created one under the same key.
+            return self.replay(request.as_ref(), fingerprint).await?.ok_or(error);
+        }
+        let version = Version::FIRST;
+        let loaded = Loaded {
+            endpoint: Stored { version, due_at: None, body: endpoint },
+            delivery: Stored { version, due_at: Some(now), body: delivery },
+        };
+        let endpoint = self.show(loaded).await?;
+        Ok(EndpointWithSecret { endpoint, secret: Some(secret), replayed: false })
+    }
+
+    fn new_endpoint(
+        &self,
+        id: EndpointId,
+        new: &NewEndpoint,
+        now: Timestamp,
+    ) -> Result<(Endpoint, Secret), Error> {
+        let mut salt = [0; 16];
+        self.service.randomness().fill(&mut salt)?;
+        let (key_id, generation) = (self.keys.current(), 1);
+        let first = secret(&self.keys, key_id, &salt, id, generation);
+        let first = first.ok_or(DependencyFailed::ServerKey)?;
+        let state = SecretState { key_id, salt, generation, check: check(&first), previous: None };
+        let endpoint = Endpoint {
+            id,
+            url: new.url.as_str().into(),
+            description: new.description.clone(),
+            types: new.types.clone(),
+            disabled: None,
+            secret: state,
+            created_at: now,
+            updated_at: now,
+        };
+        Ok((endpoint, first))
+    }
+
+    /// The endpoint that an earlier request with the same idempotency key created, if there was one.
+    async fn replay(
+        &self,
+        request: Option<&DocumentKey>,
+        fingerprint: [u8; 32],
+    ) -> Result<Option<EndpointWithSecret>, Error> {
+        let Some(request) = request else { return Ok(None) };
+        let made: Option<Stored<CreationRequest>> = Stored::load(self.store(), request).await?;
+        let Some(Stored { body: made, .. }) = made else { return Ok(None) };
+        if made.fingerprint != fingerprint {
+            return Err(Error::KeyReused);
+        }
+        let loaded = self.load(made.endpoint).await?;
+        let endpoint = &loaded.endpoint.body;
+        let secret = self.current_secret(endpoint).filter(|_| endpoint.secret.generation == 1);
+        let endpoint = self.show(loaded).await?;
+        Ok(Some(EndpointWithSecret { endpoint, secret, replayed: true }))
+    }
+
+    /// The cursor of a new endpoint.
+    async fn first(&self, from: FirstEvent) -> Result<u64, Error> {
+        let feed = self.feed().await?;
+        match from {
+            FirstEvent::Now => Ok(feed.last),
+            FirstEvent::Start => Ok(feed.first_kept.saturating_sub(1)),
+            FirstEvent::After(sequence) => expect_kept(&feed, sequence, "from"),
+        }
+    }
+
+    /// Changes an endpoint, if it has this version. An endpoint that is enabled, or gets another URL, is no longer
+    /// stalled; it continues at its cursor.
+    pub async fn update_if(
+        &self,
+        id: EndpointId,
+        if_version: Option<Version>,
+        changes: EndpointChanges,
+        may_read_users: bool,
+    ) -> Result<ShownEndpoint, Error> {
+        changes.check(&self.addresses)?;
+        let (key, changes) = (Endpoint::key(id)?, &changes);
+        let attempt = || async {
+            let mut loaded = self.load(id).await?;
+            let (now, current) = (self.now(), loaded.endpoint.version);
+            if if_version.is_some_and(|expected| expected != current) {
+                return Err(Error::Stale { key: Key::Document(key.clone()), current });
+            }
+            let before = loaded.endpoint.body.clone();
+            let begins_anew = loaded.endpoint.body.change(changes, now);
+            if loaded.endpoint.body == before {
+                return self.show(loaded).await;
+            }
+            if changes.url.is_some() || changes.types.is_some() {
+                expect_scope(&loaded.endpoint.body.types, may_read_users)?;
+            }
+            loaded.endpoint.body.updated_at = now;
+            let woken = if begins_anew { self.end_stall(&mut loaded, now).await? } else { vec![] };
+            self.write_loaded(&mut loaded, true, woken, Vec::new()).await?;
+            self.show(loaded).await
+        };
+        self.service.retrying_on(&key, attempt).await
+    }
+
+    /// Deletes an endpoint, if it has this version, with its deliveries and all that is set aside, in one commit.
+    pub async fn delete_if(
+        &self,
+        id: EndpointId,
+        if_version: Option<Version>,
+    ) -> Result<(), Error> {
+        let key = Endpoint::key(id)?;
+        let attempt = || async {
+            let Loaded { endpoint, delivery } = self.load(id).await?;
+            let current = endpoint.version;
+            if if_version.is_some_and(|expected| expected != current) {
+                return Err(Error::Stale { key: Key::Document(key.clone()), current });
+            }
+            let mut deletes =
+                vec![delete(key.clone(), current), delete(Delivery::key(id)?, delivery.version)];
+            let requests = DocumentQuery::new(REQUESTS, DocumentFilter::Owner(id.uuid()));
+            for request in self.store().list_as::<Document>(requests).await?.items {
+                deletes.push(delete(request.key.clone(), request.version));
+            }
+            // Whoever sets an event aside writes the delivery too, so that none is missing here.
+            for parked in self.parked_of(id).await? {
+                let sequence = parked.body.event.sequence;
+                deletes.push(delete(Parked::key(id, sequence)?, parked.version));
+            }
+            self.write(Vec::new(), deletes).await
+        };
+        self.service.retrying_on(&key, attempt).await
+    }
+
+    /// Replaces the secret of an endpoint. The one before signs beside it for the time of the overlap, unless its
+    /// server key is missing.
+    pub async fn rotate_secret(
+        &self,
+        id: EndpointId,
+        overlap: Duration,
+    ) -> Result<EndpointWithSecret, Error> {
+        let attempt = || async {
+            let mut loaded = self.load(id).await?;
+            let now = self.now();
+            let before = self.current_secret(&loaded.endpoint.body);
+            let endpoint = &mut loaded.endpoint.body;
+            let state = &mut endpoint.secret;
+            let is_running = state.previous.is_some_and(|previous| previous.until > now);
+            if is_running && !overlap.is_zero() {
+                return Err(Conflict::RotationInProgress.into());
+            }
+            let previous = PreviousSecret {
+                key_id: state.key_id,
+                generation: state.generation,
+                until: now.saturating_add(overlap),
+            };
+            state.previous = before.filter(|_| !overlap.is_zero()).map(|_| previous);
+            state.generation = state.generation.saturating_add(1);
+            state.key_id = self.keys.current();
+            let next = secret(&self.keys, state.key_id, &state.salt, id, state.generation);
+            let next = next.ok_or(DependencyFailed::ServerKey)?;
+            state.check = check(&next);
+            endpoint.updated_at = now;
+            self.write_loaded(&mut loaded, true, Vec::new(), Vec::new()).await?;
+            let endpoint = self.show(loaded).await?;
+            Ok(EndpointWithSecret { endpoint, secret: Some(next), replayed: false })
+        };
+        self.service.retrying_on(&Endpoint::key(id)?, attempt).await
+    }
+
+    /// The current secret of an endpoint; `None` if its server key is missing, or is another one.
+    fn current_secret(&self, endpoint: &Endpoint) -> Option<Secret> {
+        let SecretState { key_id, salt, generation, .. } = &endpoint.secret;
+        let found = secret(&self.keys, *key_id, salt, endpoint.id, *generation);
+        found.filter(|found| check(found) == endpoint.secret.check)
+    }
+
+    async fn stored_endpoint(&self, id: EndpointId) -> Result<Option<Stored<Endpoint>>, Error> {
+        Stored::load(self.store(), &Endpoint::key(id)?).await
+    }
+
+    /// Reads an endpoint and its deliveries.
+    pub(super) async fn load(&self, id: EndpointId) -> Result<Loaded, Error> {
+        let missing = || Error::NotFound { record: "webhook endpoint", name: id.to_string() };
+        let endpoint = self.stored_endpoint(id).await?.ok_or_else(missing)?;
+        let delivery = Stored::load(self.store(), &Delivery::key(id)?).await?;
+        Ok(Loaded { endpoint, delivery: delivery.ok_or_else(missing)? })
+    }
+
+    /// Ends a stall: the documents of the events that are set aside, which are due.
+    pub(super) async fn end_stall(
+        &self,
+        loaded: &mut Loaded,
+        now: Timestamp,
+    ) -> Result<Vec<Document>, Error> {
+        let id = loaded.endpoint.body.id;
+        let delivery = &mut loaded.delivery.body;
+        (delivery.stall, delivery.failing_since) = (None, None);
+        let parked = self.parked_of(id).await?;
+        let waiting = parked.iter().filter(|it| it.body.state == ParkedState::Waiting);
+        waiting.map(|it| it.body.document(id, it.version, Some(now))).collect()
+    }
+
+    /// Commits a changed delivery with other changes, and the endpoint if it changed too. The delivery is due, so that
+    /// the sending job reads all of it, in whichever process it runs.
+    pub(super) async fn write_loaded(
+        &self,
+        loaded: &mut Loaded,
+        with_endpoint: bool,
+        mut writes: Vec<Document>,
+        deletes: Vec<Delete>,
+    ) -> Result<(), Error> {
+        let Loaded { endpoint, delivery } = loaded;
+        let (id, now) = (endpoint.body.id, self.now());
+        writes.push(delivery.body.document(id, delivery.version, Some(now))?);
+        delivery.version = delivery.version.next();
+        if with_endpoint {
+            writes.push(endpoint.body.document(endpoint.version)?);
+            endpoint.version = endpoint.version.next();
+        }
+        self.write(writes, deletes).await
+    }
+
+    async fn write(&self, writes: Vec<Document>, deletes: Vec<Delete>) -> Result<(), Error> {
+        let writes = writes.into_iter().map(Record::from).collect();
+        let changes = ChangeSet { writes, deletes, ..ChangeSet::default() };
+        self.store().commit(changes).await.map_err(Error::Store)
+    }
+
+    /// All events of an endpoint that are set aside.
+    pub(super) async fn parked_of(&self, id: EndpointId) -> Result<Vec<Stored<Parked>>, Error> {
+        let filter = DocumentFilter::Owner(id.uuid());
+        Stored::all(self.store(), DocumentQuery::new(PARKED, filter)).await
+    }
+}
+
+impl Endpoint {
+    /// Applies a change; true if it begins anew, because it is enabled or gets another URL.
+    fn change(&mut self, changes: &EndpointChanges, now: Timestamp) -> bool {
+        let EndpointChanges { url, types, description, enabled } = changes;
+        let url = url.as_ref().map(|url| Box::from(url.as_str()));
+        let has_moved = url.as_ref().is_some_and(|url| *url != self.url);
+        let is_woken = *enabled == Some(true) && !self.is_enabled();
+        self.url = url.unwrap_or_else(|| self.url.clone());
+        self.types = types.clone().unwrap_or_else(|| self.types.clone());
+        self.description = description.clone().unwrap_or_else(|| self.description.clone());
+        self.disabled = match enabled {
+            Some(true) => None,
+            // The first reason stays.
+            Some(false) => {
+                self.disabled.or(Some(Disabled { reason: DisabledReason::ByCaller, at: now }))
+            }
+            None => self.disabled,
+        };
+        has_moved || is_woken
+    }
+}
+
+pub(super) fn delete(key: DocumentKey, version: Version) -> Delete {
+    Delete { key: Key::Document(key), version }
+}
+
+/// Checks that a caller who wants events of users may read users.
+fn expect_scope(types: &[TypePattern], may_read_users: bool) -> Result<(), Error> {
+    if may_read_users || !types.iter().any(TypePattern::is_of_accounts) {
+        return Ok(());
+    }
+    Err(Forbidden::ScopeMissing(Scope::UsersRead).into())
+}
+
+/// Checks that an endpoint can be sent all events after a sequence.
+pub(super) fn expect_kept(
+    feed: &EventPage,
+    sequence: u64,
+    field: &'static str,
+) -> Result<u64, Error> {
+    let EventPage { first_kept, last, .. } = *feed;
+    if sequence > last {
+        let message = format!("must not be above {last}, the newest event");
+        let refused = InvalidValue::new(FaultCode::OutOfRange, message);
+        return Err(Faults::from(refused.at(field)).into());
+    }
+    if sequence.saturating_add(1) < first_kept {
+        return Err(Error::EventsForgotten { first_kept });
+    }
+    Ok(sequence)
+}

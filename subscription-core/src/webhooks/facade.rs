@@ -1,0 +1,75 @@
+//! `Webhooks`: the endpoints and the sending of events to them, over a service.
+
+use std::sync::Arc;
+
+use super::addresses::AddressRules;
+use super::tally::{SharedTallies, Tallies};
+use super::transport::Deliver;
+use crate::server_keys::ServerKeys;
+use crate::service::SubscriptionService;
+use crate::store::Store;
+use crate::values::clock::{Clock, SystemClock, Timestamp};
+
+/// Endpoints, and the events that are sent to them.
+///
+/// It has no task of its own. Clones share their parts.
+#[derive(Debug, Clone)]
+pub struct Webhooks {
+    pub(super) service: SubscriptionService,
+    pub(super) keys: Arc<ServerKeys>,
+    pub(super) transport: Arc<dyn Deliver>,
+    pub(super) addresses: Arc<AddressRules>,
+    pub(super) tallies: SharedTallies,
+    clock: Arc<dyn Clock>,
+}
+
+impl Webhooks {
+    /// Sends events of the service's feed with `transport`. Secrets are derived from `keys`.
+    pub fn new(
+        service: SubscriptionService,
+        keys: ServerKeys,
+        transport: impl Deliver + 'static,
+    ) -> Self {
+        Self {
+            service,
+            keys: Arc::new(keys),
+            transport: Arc::new(transport),
+            addresses: Arc::default(),
+            tallies: SharedTallies::default(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// Allows and denies addresses by these rules when an endpoint is created or changed.
+    #[must_use]
+    pub fn with_addresses(mut self, addresses: AddressRules) -> Self {
+        self.addresses = Arc::new(addresses);
+        self
+    }
+
+    /// Takes the time of deliveries from this clock instead of the machine's. It need not be the service's clock:
+    /// receivers compare the time of a delivery with their own clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The rules for addresses.
+    pub fn addresses(&self) -> &AddressRules {
+        &self.addresses
+    }
+
+    /// The counts of deliveries since the start of this process, and the present state of sending, for metrics.
+    pub fn tallies(&self) -> Tallies {
+        self.tallies.lock().clone()
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.service.store()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

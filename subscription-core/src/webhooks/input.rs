@@ -1,0 +1,275 @@
+//! The inputs of the calls that manage endpoints.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::addresses::AddressRules;
+use crate::events::TypePattern;
+use crate::values::clock::Timestamp;
+use crate::values::decimal::Bounded;
+use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::values::input::{Fields, InputError, boolean, string, text, whole_number};
+use crate::values::text::checked;
+
+/// The largest number of types of an endpoint.
+const TYPES_MAX: usize = 50;
+/// The largest number of characters of a description.
+const DESCRIPTION_MAX: usize = 200;
+/// The longest overlap of two secrets, in hours.
+const OVERLAP_HOURS_MAX: u64 = 72;
+/// The overlap of two secrets if a caller names none.
+const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
+
+/// A sequence as callers send it.
+type Sequence = Bounded<{ i64::MAX.unsigned_abs() }>;
+
+/// The input that creates an endpoint. Its fields are those of [`Endpoint`](super::Endpoint).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the endpoint")]
+pub struct NewEndpoint {
+    pub url: Url,
+    pub types: Vec<TypePattern>,
+    pub description: Box<str>,
+    /// The first event that it is sent.
+    pub from: FirstEvent,
+}
+
+/// The first event that a new endpoint is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FirstEvent {
+    /// The next one that is written.
+    #[default]
+    Now,
+    /// The oldest one that is kept.
+    Start,
+    /// The one after this sequence.
+    After(u64),
+}
+
+impl NewEndpoint {
+    /// An endpoint for all events of plans, subscriptions and payments that are written from now on.
+    pub fn new(url: Url) -> Self {
+        let types = vec![TypePattern::LEDGER];
+        Self { url, types, description: Box::default(), from: FirstEvent::Now }
+    }
+
+    /// Parses a JSON object, and returns all its faults at once.
+    pub fn from_json(json: &[u8], addresses: &AddressRules) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let has_url = fields.has("url");
+        let EndpointChanges { url, types, description, .. } =
+            EndpointChanges::read(&mut fields, addresses);
+        if !has_url {
+            fields.note(InvalidValue::new(FaultCode::Required, "is required").at("url"));
+        }
+        let from = fields.optional("from", first_event).unwrap_or_default();
+        let new = url.map(Self::new).map(|new| Self {
+            types: types.unwrap_or_else(|| new.types.clone()),
+            description: description.unwrap_or_default(),
+            from,
+            ..new
+        });
+        fields.finish(new)
+    }
+
+    pub(super) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
+        check(addresses, Some(&self.url), Some(&self.types), Some(&self.description))
+    }
+
+    /// A hash of the input.
+    pub(super) fn fingerprint(&self) -> [u8; 32] {
+        let Self { url, types, description, from } = self;
+        let fields = serde_json::to_vec(&(url.as_str(), types, description, from));
+        Sha256::digest(fields.unwrap_or_default()).into()
+    }
+}
+
+/// The input that changes an endpoint. A field that is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the endpoint")]
+pub struct EndpointChanges {
+    pub url: Option<Url>,
+    pub types: Option<Vec<TypePattern>>,
+    pub description: Option<Box<str>>,
+    /// True if it is to be sent events.
+    pub enabled: Option<bool>,
+}
+
+impl EndpointChanges {
+    /// Parses a JSON object, and returns all its faults at once.
+    pub fn from_json(json: &[u8], addresses: &AddressRules) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let changes = Self::read(&mut fields, addresses);
+        let enabled = fields.optional("enabled", boolean);
+        fields.finish(Some(Self { enabled, ..changes }))
+    }
+
+    /// Reads the fields that a new endpoint has too.
+    fn read(fields: &mut Fields<'_>, addresses: &AddressRules) -> Self {
+        let url = fields.optional("url", text).and_then(|text| {
+            let read = addresses.read(&text);
+            read.map_err(|refused| fields.note(InvalidValue::from(refused).at("url"))).ok()
+        });
+        let faults = fields.faults();
+        let types = fields.list("types", TYPES_MAX).filter(|_| fields.faults() == faults);
+        let types: Option<Vec<_>> =
+            types.map(|types| types.into_iter().map(|Sent(it)| it).collect());
+        let description = fields.optional("description", text).map(String::into_boxed_str);
+        if let Err(faults) = check(addresses, None, types.as_deref(), description.as_deref()) {
+            faults.iter().for_each(|fault| fields.note(fault.clone()));
+        }
+        Self { url, types, description, enabled: None }
+    }
+
+    pub(super) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
+        let (types, description) = (self.types.as_deref(), self.description.as_deref());
+        check(addresses, self.url.as_ref(), types, description)
+    }
+}
+
+/// Checks the fields of an endpoint that their types do not limit.
+fn check(
+    addresses: &AddressRules,
+    url: Option<&Url>,
+    types: Option<&[TypePattern]>,
+    description: Option<&str>,
+) -> Result<(), Faults> {
+    let mut faults = Faults::default();
+    if let Some(Err(refused)) = url.map(|url| addresses.check(url)) {
+        faults.push(InvalidValue::from(refused).at("url"));
+    }
+    types.into_iter().flat_map(check_types).for_each(|fault| faults.push(fault));
+    if let Some(Err(refused)) = description.map(|text| checked(text, 0, DESCRIPTION_MAX, false)) {
+        faults.push(refused.at("description"));
+    }
+    faults.into_result()
+}
+
+fn check_types(types: &[TypePattern]) -> Vec<Fault> {
+    if types.is_empty() {
+        return vec![InvalidValue::new(FaultCode::TooShort, "must have an element").at("types")];
+    }
+    if types.len() > TYPES_MAX {
+        let message = format!("must have at most {TYPES_MAX} elements");
+        return vec![InvalidValue::new(FaultCode::TooLong, message).at("types")];
+    }
+    let refused = types
+        .iter()
+        .enumerate()
+        .filter_map(|(nth, pattern)| Some(check_type(*pattern).err()?.at(format!("types[{nth}]"))));
+    refused.collect()
+}
+
+fn check_type(pattern: TypePattern) -> Result<TypePattern, InvalidValue> {
+    let never = pattern.kind().filter(|kind| matches!(*kind, "session" | "client"));
+    never.map_or(Ok(pattern), |kind| {
+        let message = format!("must not be of a {kind}: such events are never sent");
+        Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+    })
+}
+
+/// A type of events that is sent.
+struct Sent(TypePattern);
+
+impl FromStr for Sent {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        text.parse().and_then(check_type).map(Self)
+    }
+}
+
+fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {
+    if !json.starts_with('"') {
+        return whole_number(json).map(|it: Sequence| FirstEvent::After(it.get()));
+    }
+    match text(json)?.as_str() {
+        "now" => Ok(FirstEvent::Now),
+        "start" => Ok(FirstEvent::Start),
+        _ => {
+            let message = "must be now, start or a sequence";
+            Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+        }
+    }
+}
+
+/// The input that replaces the secret of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// How long the secret before signs beside the new one.
+    pub overlap: Duration,
+}
+
+impl Rotation {
+    /// Parses a JSON object, or nothing; the overlap is 24 hours if none is named.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(if json.is_empty() { b"{}" } else { json })?;
+        let hours = fields.optional("overlap_hours", whole_number::<OVERLAP_HOURS_MAX>);
+        let overlap = hours.map_or(OVERLAP_DEFAULT, |hours| Duration::from_hours(hours.get()));
+        fields.finish(Some(Self { overlap }))
+    }
+}
+
+/// The place in the feed from which an endpoint is to be sent events again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rewind {
+    /// After this sequence.
+    To(u64),
+    /// From the first event that happened at this moment or later.
+    Since(Timestamp),
+}
+
+impl Rewind {
+    /// Parses a JSON object with one of `to` and `since`, and returns all its faults at once.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        expect_one_of(&mut fields, ["to", "since"]);
+        let to = fields.optional("to", |json| whole_number(json).map(|to: Sequence| to.get()));
+        let since = fields.optional("since", string);
+        fields.finish(to.map(Self::To).or(since.map(Self::Since)))
+    }
+}
+
+/// The events that are set aside and are to be sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resend {
+    /// The one with this sequence.
+    One(u64),
+    /// All.
+    All,
+}
+
+impl Resend {
+    /// Parses a JSON object with a `sequence`, or with `all` that is true, and returns all its faults at once.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        expect_one_of(&mut fields, ["sequence", "all"]);
+        let one =
+            fields.optional("sequence", |json| whole_number(json).map(|it: Sequence| it.get()));
+        let all = fields.optional("all", boolean);
+        if all == Some(false) {
+            fields.note(InvalidValue::new(FaultCode::NotAllowedValue, "must be true").at("all"));
+        }
+        fields.finish(one.map(Self::One).or(all.map(|_| Self::All)))
+    }
+}
+
+/// Records a fault unless exactly one of two fields is there.
+fn expect_one_of(fields: &mut Fields<'_>, [first, second]: [&'static str; 2]) {
+    match [first, second].map(|name| fields.has(name)) {
+        [false, false] => {
+            let message = format!("is required, or {second}");
+            fields.note(InvalidValue::new(FaultCode::Required, message).at(first));
+        }
+        [true, true] => {
+            let message = format!("must not be sent together with {first}");
+            fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at(second));
+        }
+        [true, false] | [false, true] => {}
+    }
+}

@@ -1,0 +1,62 @@
+//! The outcome of a try to deliver an event.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The outcome of one try. Nothing of the body of a response is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The endpoint answered with a status; from 200 to 299 it accepted the event.
+    Answered {
+        /// The status.
+        status: u16,
+        /// How long the endpoint asks to wait. It is not stored: the next try has its time.
+        #[serde(skip)]
+        retry_after: Option<Duration>,
+    },
+    /// The endpoint did not answer in time.
+    TimedOut,
+    /// There was no connection, or it ended before the answer.
+    Unreachable,
+    /// The URL or one of its addresses is not allowed, so that no connection was made.
+    Blocked,
+}
+
+impl Outcome {
+    /// A status without a time to wait.
+    pub const fn answered(status: u16) -> Self {
+        Self::Answered { status, retry_after: None }
+    }
+
+    /// The status of the answer.
+    pub const fn status(&self) -> Option<u16> {
+        match self {
+            Self::Answered { status, .. } => Some(*status),
+            Self::TimedOut | Self::Unreachable | Self::Blocked => None,
+        }
+    }
+
+    /// True if the endpoint accepted the event.
+    pub fn is_delivered(&self) -> bool {
+        self.status().is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// True if the endpoint is gone for ever: status 410.
+    pub fn is_gone(&self) -> bool {
+        self.status() == Some(410)
+    }
+
+    /// The name of the outcome in metrics, logs and lists.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Answered { .. } if self.is_delivered() => "delivered",
+            Self::Answered { .. } => "refused",
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
+            Self::Blocked => "blocked",
+        }
+    }
+}

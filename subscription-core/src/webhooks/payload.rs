@@ -1,0 +1,126 @@
+//! The bodies of deliveries.
+//!
+//! A body has the event and its record as a GET returns it at that moment. It never has an actor, an e-mail or IP
+//! address, a user agent or a hash.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::accounts::User;
+use crate::error::Error;
+use crate::events::{RecordedEvent, Subject};
+use crate::plans::Plan;
+use crate::service::SubscriptionService;
+use crate::store::{PageLimit, PlanOrder, PlanQuery, Position, SortKey, StoreError, StoreExt as _};
+use crate::values::clock::Timestamp;
+use crate::values::id::{PlanId, UserId};
+use crate::values::version::Version;
+
+/// The longest record that is sent, in bytes of JSON.
+const OBJECT_BYTES_MAX: usize = 16 * 1_024;
+/// The initial capacity of a body; nearly all are shorter.
+const BODY_BYTES: usize = 1_536;
+
+/// All that is sent of a user.
+#[derive(Serialize)]
+struct ShownUser {
+    id: UserId,
+    created_at: Timestamp,
+    version: Version,
+}
+
+/// The body of a delivery of an event, with its record as it is now.
+pub(super) async fn body(
+    service: &SubscriptionService,
+    recorded: &RecordedEvent,
+) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::with_capacity(BODY_BYTES);
+    head(&mut body, recorded).map_err(|error| StoreError::Damaged(error.into()))?;
+    let before_object = body.len();
+    body.extend_from_slice(b",\"object\":");
+    let start = body.len();
+    match &recorded.event.subject {
+        Subject::Plan(id) => object(&mut body, plan(service, *id, recorded.event.version).await)?,
+        Subject::Subscription(id) => object(&mut body, service.subscription(*id).await)?,
+        Subject::Payment(id) => object(&mut body, service.payment(*id).await)?,
+        Subject::User(id) => {
+            let user = service.store().get_as::<User>(id).await?;
+            let shown = |user: &User| {
+                let User { id, created_at, version, .. } = *user;
+                ShownUser { id, created_at, version }
+            };
+            object(&mut body, Ok(Arc::new(user.as_deref().map(shown))))?;
+        }
+        // Their events are never sent.
+        Subject::Session(_) | Subject::Client(_) => body.extend_from_slice(b"null"),
+    }
+    if body.len() - start > OBJECT_BYTES_MAX {
+        body.truncate(before_object);
+        body.extend_from_slice(b",\"object_omitted\":true");
+    }
+    body.extend_from_slice(b"}}");
+    Ok(body)
+}
+
+/// The plan at this version or a later one. A cache may still have the one before, if another process changed it.
+async fn plan(
+    service: &SubscriptionService,
+    id: PlanId,
+    version: Version,
+) -> Result<Arc<Plan>, Error> {
+    let cached = service.plan_by_id(id).await?;
+    if cached.version >= version {
+        return Ok(cached);
+    }
+    // Lists are not cached: the first plan after the place before its own.
+    let before = Uuid::from_u128(id.uuid().as_u128().saturating_sub(1));
+    let query = PlanQuery::default()
+        .with_order(PlanOrder::CreatedAt)
+        .with_after(Position { key: SortKey::CreatedAt, id: before })
+        .with_limit(PageLimit::new(1).unwrap_or_default());
+    let found = service.plans(query).await?.items.into_iter().find(|plan| plan.id == id);
+    found.ok_or_else(|| Error::NotFound { record: "plan", name: id.to_string() })
+}
+
+/// The body of a delivery that only tests the endpoint.
+pub(super) fn ping(now: Timestamp) -> Vec<u8> {
+    format!(r#"{{"type":"webhook.ping","timestamp":"{now}","data":{{}}}}"#).into_bytes()
+}
+
+/// Writes the body up to the object. Types, times and ids need no escapes.
+fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Error> {
+    let RecordedEvent { sequence, event } = recorded;
+    let (name, at, version) = (event.name(), event.at, event.version);
+    write!(body, r#"{{"type":"{name}","timestamp":"{at}","sequence":{sequence},"data":{{"id":"#)?;
+    match &event.subject {
+        Subject::Client(id) => serde_json::to_writer(&mut *body, id)?,
+        subject @ (Subject::Plan(_)
+        | Subject::Subscription(_)
+        | Subject::Payment(_)
+        | Subject::User(_)
+        | Subject::Session(_)) => serde_json::to_writer(&mut *body, &subject.uuid())?,
+    }
+    write!(body, r#","kind":"{}","version":{version},"change":"#, event.subject.kind())?;
+    let mut change = serde_json::to_value(&event.change)?;
+    // Its name is a part of the type already.
+    if let Some(members) = change.as_object_mut() {
+        members.remove("change");
+    }
+    Ok(serde_json::to_writer(body, &change)?)
+}
+
+/// Writes a record, or null if it does not exist.
+fn object<T: Serialize>(body: &mut Vec<u8>, record: Result<Arc<T>, Error>) -> Result<(), Error> {
+    match record {
+        Ok(record) => serde_json::to_writer(body, &*record)
+            .map_err(|error| StoreError::Damaged(error.into()).into()),
+        Err(Error::NotFound { .. }) => {
+            body.extend_from_slice(b"null");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,123 @@
+//! Sending events again: from another place in the feed, and those that were set aside.
+
+use std::collections::BTreeSet;
+
+use super::breaker::PARKED_MAX;
+use super::documents::{Endpoint, EndpointId, Parked, ParkedState, Stored};
+use super::endpoints::{delete, expect_kept};
+use super::facade::Webhooks;
+use super::input::{Resend, Rewind};
+use super::shown::ShownEndpoint;
+use crate::error::{Conflict, Error};
+use crate::events::Subject;
+use crate::store::{Document, EventPage, EventQuery, PageLimit};
+use crate::values::clock::Timestamp;
+
+impl Webhooks {
+    /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were set aside are sent with the
+    /// others. [`Error::EventsForgotten`] if events after it are deleted.
+    pub async fn rewind(&self, id: EndpointId, rewind: Rewind) -> Result<ShownEndpoint, Error> {
+        let feed = self.feed().await?;
+        let cursor = match rewind {
+            Rewind::To(sequence) => expect_kept(&feed, sequence, "to")?,
+            Rewind::Since(moment) => self.last_before(moment, &feed).await?,
+        };
+        let attempt = || async {
+            let mut loaded = self.load(id).await?;
+            loaded.delivery.body.cursor = cursor;
+            let mut deletes = Vec::new();
+            for parked in self.parked_of(id).await? {
+                let sequence = parked.body.event.sequence;
+                if sequence > cursor {
+                    deletes.push(delete(Parked::key(id, sequence)?, parked.version));
+                }
+            }
+            self.write_loaded(&mut loaded, false, Vec::new(), deletes).await?;
+            self.show(loaded).await
+        };
+        self.service.retrying_on(&Endpoint::key(id)?, attempt).await
+    }
+
+    /// The sequence before the first event that happened at a moment or later. The times of events rise along the
+    /// feed, so the search halves it.
+    async fn last_before(&self, moment: Timestamp, feed: &EventPage) -> Result<u64, Error> {
+        let EventPage { first_kept, last, .. } = *feed;
+        let start = first_kept.saturating_sub(1);
+        let (mut low, mut high) = (start, last);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let next = EventQuery::after(middle, PageLimit::default());
+            let next = self.service.event_page(&next).await?;
+            match next.items.first().filter(|next| next.event.at < moment) {
+                Some(earlier) => low = earlier.sequence.min(high),
+                None => high = middle,
+            }
+        }
+        // Deleted events may have happened after the moment too.
+        if low == start && start > 0 {
+            return Err(Error::EventsForgotten { first_kept });
+        }
+        Ok(low)
+    }
+
+    /// Makes events that were set aside due at once, with all their tries. The events of one record keep their order:
+    /// the first of them is due, the others are behind it.
+    pub async fn resend(&self, id: EndpointId, resend: Resend) -> Result<ShownEndpoint, Error> {
+        let attempt = || async {
+            let mut loaded = self.load(id).await?;
+            let parked = self.parked_of(id).await?;
+            let writes = resent(id, parked, resend, self.now())?;
+            self.write_loaded(&mut loaded, false, writes, Vec::new()).await?;
+            self.show(loaded).await
+        };
+        self.service.retrying_on(&Endpoint::key(id)?, attempt).await
+    }
+}
+
+/// The documents that change if events are sent again, of all that are set aside, in the order of the feed.
+fn resent(
+    id: EndpointId,
+    mut parked: Vec<Stored<Parked>>,
+    resend: Resend,
+    now: Timestamp,
+) -> Result<Vec<Document>, Error> {
+    let is_asked = |it: &Stored<Parked>| match resend {
+        Resend::One(sequence) => it.body.event.sequence == sequence,
+        Resend::All => true,
+    };
+    if let Resend::One(sequence) = resend
+        && !parked.iter().any(is_asked)
+    {
+        let name = sequence.to_string();
+        return Err(Error::NotFound { record: "event that is set aside", name });
+    }
+    let open = parked.iter().filter(|it| it.body.state != ParkedState::GivenUp).count();
+    let mut room = PARKED_MAX.saturating_sub(open);
+    let mut records = BTreeSet::new();
+    for it in parked.iter_mut().filter(|it| is_asked(it)) {
+        if it.body.state == ParkedState::GivenUp {
+            if room == 0 {
+                continue;
+            }
+            room -= 1;
+            it.body.state = ParkedState::Behind;
+        }
+        it.body.attempts = 0;
+        records.insert(it.body.event.event.subject.clone());
+    }
+    if records.is_empty() && !parked.is_empty() {
+        return Err(Conflict::ParkedFull.into());
+    }
+    let mut seen: BTreeSet<Subject> = BTreeSet::new();
+    let mut writes = Vec::new();
+    for mut it in parked {
+        let subject = &it.body.event.event.subject;
+        if it.body.state == ParkedState::GivenUp || !records.contains(subject) {
+            continue;
+        }
+        let is_first = seen.insert(subject.clone());
+        it.body.state = if is_first { ParkedState::Waiting } else { ParkedState::Behind };
+        writes.push(it.body.document(id, it.version, is_first.then_some(now))?);
+    }
+    Ok(writes)
+}

@@ -1,0 +1,89 @@
+//! The times of the next tries, after a failure.
+
+use std::time::Duration;
+
+use super::outcome::Outcome;
+use crate::values::clock::Timestamp;
+
+/// The number of tries of an event, after which it is given up.
+pub const TRIES_MAX: u32 = 10;
+
+/// The delay after each try of a parked event but the last.
+const TRY_DELAYS: [Duration; TRIES_MAX as usize - 1] = [
+    Duration::from_secs(5),
+    Duration::from_mins(5),
+    Duration::from_mins(30),
+    Duration::from_hours(2),
+    Duration::from_hours(5),
+    Duration::from_hours(10),
+    Duration::from_hours(14),
+    Duration::from_hours(20),
+    Duration::from_hours(24),
+];
+
+/// The delays before the first tries of a stalled endpoint, and before all later ones.
+const PROBE_DELAYS: [Duration; 4] = [
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_mins(2),
+    Duration::from_mins(5),
+];
+const PROBE_DELAY_LATER: Duration = Duration::from_mins(15);
+
+/// The shortest delay if the endpoint has too much to do: 429, 502, 504 or a time-out.
+const OVERLOADED_DELAY_MIN: Duration = Duration::from_mins(1);
+/// The longest delay that an endpoint can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
+
+/// A random number from 0 to 1,000, which shortens or lengthens a delay by up to a fifth: 0 gives 80 %, 500 gives
+/// 100 % and 1,000 gives 120 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PerMille(u16);
+
+impl PerMille {
+    /// The number itself up to 1,000; a greater one is reduced to its remainder by 1,001, so that random bits can be
+    /// used.
+    pub const fn new(number: u16) -> Self {
+        Self(number % 1_001)
+    }
+
+    fn of(self, delay: Duration) -> Duration {
+        delay * (2_000 + u32::from(self.0)) / 2_500
+    }
+}
+
+/// The next try of an event that was tried `tries` times, the last time without success; `None` if it is given up.
+pub fn next_try(
+    tries: u32,
+    failed_at: Timestamp,
+    outcome: &Outcome,
+    jitter: PerMille,
+) -> Option<Timestamp> {
+    let delay = TRY_DELAYS.get(usize::try_from(tries.saturating_sub(1)).ok()?)?;
+    Some(failed_at.saturating_add(lengthened(jitter.of(*delay), outcome)))
+}
+
+/// The next try of a stalled endpoint that was tried `probes` times since it stalled, always without success.
+pub fn next_probe(
+    probes: u32,
+    failed_at: Timestamp,
+    outcome: &Outcome,
+    jitter: PerMille,
+) -> Timestamp {
+    let delay = usize::try_from(probes).ok().and_then(|probes| PROBE_DELAYS.get(probes));
+    let delay = delay.copied().unwrap_or(PROBE_DELAY_LATER);
+    failed_at.saturating_add(lengthened(jitter.of(delay), outcome))
+}
+
+/// The delay, or a longer one that the outcome asks for.
+fn lengthened(delay: Duration, outcome: &Outcome) -> Duration {
+    let (overloaded, asked) = match outcome {
+        Outcome::Answered { status, retry_after } => {
+            (matches!(status, 429 | 502 | 504), *retry_after)
+        }
+        Outcome::TimedOut => (true, None),
+        Outcome::Unreachable | Outcome::Blocked => (false, None),
+    };
+    let least = if overloaded { OVERLOADED_DELAY_MIN } else { Duration::ZERO };
+    delay.max(least).max(asked.unwrap_or_default().min(RETRY_AFTER_MAX))
+}

@@ -1,0 +1,52 @@
+//! The signed requests of an endpoint.
+
+use url::Url;
+
+use super::documents::Endpoint;
+use super::signature::{Secret, check, secret, sign};
+use super::transport::DeliveryRequest;
+use crate::server_keys::ServerKeys;
+use crate::values::clock::Timestamp;
+
+/// The URL of an endpoint and the secrets that sign its deliveries, for one version of the endpoint.
+#[derive(Debug)]
+pub(super) struct Signing {
+    url: Url,
+    current: [Secret; 1],
+    /// Both secrets, the newest first, and the end of the older one.
+    both: Option<([Secret; 2], Timestamp)>,
+}
+
+impl Signing {
+    /// The secrets of an endpoint; `None` if the server key is not there, or is another one.
+    pub(super) fn of(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Self> {
+        let state = &endpoint.secret;
+        let derive = |key, generation| secret(keys, key, &state.salt, endpoint.id, generation);
+        let current = derive(state.key_id, state.generation);
+        let current = current.filter(|secret| check(secret) == state.check)?;
+        let both = state.previous.and_then(|previous| {
+            let older = derive(previous.key_id, previous.generation)?;
+            Some(([current.clone(), older], previous.until))
+        });
+        // A URL that cannot be read was not stored by this program.
+        Some(Self { url: Url::parse(&endpoint.url).ok()?, current: [current], both })
+    }
+
+    /// A signed request. `id` is the same in every try.
+    pub(super) fn request(&self, id: &str, now: Timestamp, body: Vec<u8>) -> DeliveryRequest {
+        let timestamp = now.micros().div_euclid(1_000_000);
+        let secrets: &[Secret] = match &self.both {
+            Some((both, until)) if now < *until => both,
+            Some(_) | None => &self.current,
+        };
+        let signature = sign(secrets, id, timestamp, &body).into();
+        DeliveryRequest { url: self.url.clone(), id: id.into(), timestamp, signature, body }
+    }
+
+    /// The URL without its query, for logs.
+    pub(super) fn shown_url(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.into()
+    }
+}

@@ -1,0 +1,100 @@
+//! Counts of deliveries since the start of the process, for metrics.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::documents::{DisabledReason, EndpointId};
+use super::lane::{Lane, Tried};
+use crate::values::clock::Timestamp;
+
+/// The counts of all deliveries since the start of the process, and the present state of sending.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Tallies {
+    /// By endpoint.
+    pub endpoints: BTreeMap<EndpointId, Tally>,
+    /// The endpoints that the sending job has disabled, by reason.
+    pub disabled: BTreeMap<DisabledReason, u64>,
+    /// The number of tries in flight.
+    pub in_flight: usize,
+}
+
+/// The counts of an endpoint.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Tally {
+    /// The number of tries, by the [name](super::Outcome::name) of the outcome.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// The number of tries that took at most each of [`Tally::MILLIS`] and more than the one before. The last number
+    /// counts those that took longer.
+    pub durations: [u64; Tally::MILLIS.len() + 1],
+    /// How long all tries took together.
+    pub took: Duration,
+    /// The number of events that were given up.
+    pub given_up: u64,
+    /// The present state; `None` if this process does not send.
+    pub state: Option<SendingState>,
+}
+
+/// The present state of sending to an endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendingState {
+    /// The number of events of the feed after the cursor.
+    pub lag_events: u64,
+    /// When the oldest event happened that is not delivered or set aside; `None` if there is none.
+    pub waiting_since: Option<Timestamp>,
+    /// The number of events that are set aside and tried again.
+    pub parked: usize,
+    /// True if only the oldest event is tried.
+    pub is_stalled: bool,
+}
+
+impl Tally {
+    /// The upper bounds of the durations that are counted, in milliseconds.
+    pub const MILLIS: [u64; 9] = [5, 10, 25, 50, 100, 500, 1_000, 5_000, 15_000];
+}
+
+/// The counts that the sending job and the metrics share.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SharedTallies(Arc<Mutex<Tallies>>);
+
+impl SharedTallies {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Tallies> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tried(&self, endpoint: EndpointId, tried: &Tried) {
+        let mut tallies = self.lock();
+        let tally = tallies.endpoints.entry(endpoint).or_default();
+        *tally.outcomes.entry(tried.outcome.name()).or_default() += 1;
+        tally.took += tried.took;
+        let bounds = Tally::MILLIS.iter().map(|millis| Duration::from_millis(*millis));
+        let nth = bounds.take_while(|bound| tried.took > *bound).count();
+        if let Some(count) = tally.durations.get_mut(nth) {
+            *count += 1;
+        }
+    }
+
+    /// Shows the present state of an endpoint.
+    pub(super) fn show(&self, lane: &Lane) {
+        let mut tallies = self.lock();
+        let tally = tallies.endpoints.entry(lane.endpoint().body.id).or_default();
+        tally.state = Some(SendingState {
+            lag_events: lane.lag(),
+            waiting_since: lane.oldest().map(|oldest| oldest.event.at),
+            parked: lane.parked().open(),
+            is_stalled: lane.stall().is_some(),
+        });
+    }
+
+    /// Forgets the present state: this process no longer sends.
+    pub(super) fn hide(&self) {
+        let mut tallies = self.lock();
+        tallies.in_flight = 0;
+        for tally in tallies.endpoints.values_mut() {
+            tally.state = None;
+        }
+    }
+}

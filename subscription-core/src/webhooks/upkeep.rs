@@ -1,0 +1,77 @@
+//! The facts about endpoints that upkeep, key rotation and imports need.
+
+use std::collections::BTreeSet;
+
+use serde::de::DeserializeOwned;
+
+use super::documents::{Delivery, Disabled, DisabledReason, ENDPOINTS, Endpoint, Stored};
+use super::facade::Webhooks;
+use crate::error::Error;
+use crate::service::SubscriptionService;
+use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _};
+use crate::values::clock::Timestamp;
+
+impl Webhooks {
+    /// The lowest cursor of the enabled endpoints: the events after it are still to be sent. `None` without one.
+    pub async fn lowest_cursor(&self) -> Result<Option<u64>, Error> {
+        let mut lowest: Option<u64> = None;
+        for endpoint in stored_endpoints(self.store()).await? {
+            if !endpoint.body.is_enabled() {
+                continue;
+            }
+            let key = Delivery::key(endpoint.body.id)?;
+            let delivery: Option<Stored<Delivery>> = Stored::load(self.store(), &key).await?;
+            let cursor = delivery.map(|delivery| delivery.body.cursor);
+            lowest = lowest.into_iter().chain(cursor).min();
+        }
+        Ok(lowest)
+    }
+}
+
+/// The numbers of the server keys that secrets of endpoints are derived from, with those of secrets that were replaced.
+pub async fn server_keys_named(service: &SubscriptionService) -> Result<BTreeSet<u8>, Error> {
+    let endpoints = stored_endpoints(service.store()).await?;
+    let secrets = endpoints.iter().map(|endpoint| &endpoint.body.secret);
+    let named = secrets.flat_map(|secret| {
+        let previous = secret.previous.map(|previous| previous.key_id);
+        [Some(secret.key_id), previous].into_iter().flatten()
+    });
+    Ok(named.collect())
+}
+
+/// The document of an endpoint that is enabled, disabled because it was imported: without this, a copy of a database
+/// would send its events a second time. `None` if it is another document, which stays as it is.
+pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Document>, Error> {
+    if document.key.collection != ENDPOINTS {
+        return Ok(None);
+    }
+    let mut endpoint: Endpoint = Stored::read(document)?.body;
+    if !endpoint.is_enabled() {
+        return Ok(None);
+    }
+    endpoint.disabled = Some(Disabled { reason: DisabledReason::Imported, at: now });
+    let disabled = endpoint.document(document.version)?;
+    Ok(Some(Document { version: document.version, ..disabled }))
+}
+
+pub(super) async fn stored_endpoints(store: &dyn Store) -> Result<Vec<Stored<Endpoint>>, Error> {
+    Stored::all(store, DocumentQuery::new(ENDPOINTS, DocumentFilter::All)).await
+}
+
+impl<T: DeserializeOwned> Stored<T> {
+    /// Reads all documents of a list.
+    pub(super) async fn all(store: &dyn Store, query: DocumentQuery) -> Result<Vec<Self>, Error> {
+        let mut query = query.with_limit(PageLimit::MAX);
+        let mut all = Vec::new();
+        loop {
+            let page = store.list_as::<Document>(query.clone()).await?;
+            for document in &page.items {
+                all.push(Self::read(document)?);
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `/webhook-endpoints`: the endpoints that events are sent to.
+
+use http::StatusCode;
+use serde::Serialize;
+use subscription_core::Timestamp;
+use subscription_core::auth::Scope::{UsersRead, WebhooksRead, WebhooksWrite};
+use subscription_core::events::{Actor, Subject};
+use subscription_core::webhooks::{
+    EndpointChanges, EndpointId, EndpointWithSecret, ListedParked, NewEndpoint, ParkedState,
+    Resend, Rewind, Rotation, Secret, ShownAttempt, ShownEndpoint, Webhooks,
+};
+
+use super::events::{ShownEvent, shown};
+use crate::api::bodies::PageBody;
+use crate::api::call::Call;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::reply::Reply;
+use crate::api::routes::{
+    ApiPart, Area, Route, delete, get, list, post, post_empty, post_optional, put, scope,
+};
+
+pub(crate) static AREA: Area = Area {
+    // Some of them have a secret.
+    is_private: true,
+    ..Area::new(
+        "/webhook-endpoints",
+        &[
+            of_webhooks(post("/webhook-endpoints", scope(WebhooksWrite), |call| {
+                Box::pin(create(call))
+            })),
+            of_webhooks(list("/webhook-endpoints", scope(WebhooksRead), |call| {
+                Box::pin(list_page(call))
+            })),
+            of_webhooks(get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), |call| {
+                Box::pin(show(call))
+            })),
+            of_webhooks(put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
+                Box::pin(update(call))
+            })),
+            of_webhooks(delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
+                Box::pin(remove(call))
+            })),
+            of_webhooks(post_optional(
+                "/webhook-endpoints/{endpoint_id}/rotate-secret",
+                scope(WebhooksWrite),
+                |call| Box::pin(rotate_secret(call)),
+            )),
+            of_webhooks(post_empty(
+                "/webhook-endpoints/{endpoint_id}/ping",
+                scope(WebhooksWrite),
+                |call| Box::pin(ping(call)),
+            )),
+            of_webhooks(post(
+                "/webhook-endpoints/{endpoint_id}/rewind",
+                scope(WebhooksWrite),
+                |call| Box::pin(rewind(call)),
+            )),
+            of_webhooks(post(
+                "/webhook-endpoints/{endpoint_id}/resend",
+                scope(WebhooksWrite),
+                |call| Box::pin(resend(call)),
+            )),
+            of_webhooks(list(
+                "/webhook-endpoints/{endpoint_id}/parked",
+                scope(WebhooksRead),
+                |call| Box::pin(parked(call)),
+            )),
+        ],
+    )
+};
+
+const fn of_webhooks(route: Route) -> Route {
+    Route { part: Some(ApiPart::Webhooks), ..route }
+}
+
+fn webhooks(call: &Call) -> Result<&Webhooks, ApiError> {
+    call.state.webhooks.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
+}
+
+fn may_read_users(call: &Call) -> Result<bool, ApiError> {
+    Ok(call.client()?.scopes.contains(&UsersRead))
+}
+
+/// Logs a call that changed an endpoint, and wakes the job that sends events.
+fn note(call: &Call, id: EndpointId, action: &'static str) -> Result<(), ApiError> {
+    note_at(call, id, action, None)
+}
+
+/// The same with the URL, whose query may hold a secret of the receiver.
+fn note_at(
+    call: &Call,
+    id: EndpointId,
+    action: &'static str,
+    url: Option<&str>,
+) -> Result<(), ApiError> {
+    let actor = Actor::Client(call.client()?.id.clone());
+    let url = url.and_then(|url| url.split('?').next());
+    tracing::info!(endpoint = %id, %actor, action, url, "webhook endpoint managed");
+    call.state.webhook_signal.notify();
+    Ok(())
+}
+
+/// The endpoint in the path, if it was not called too often.
+fn limited(call: &Call) -> Result<EndpointId, ApiError> {
+    let id = call.path("endpoint_id")?;
+    call.state.limiters.endpoint(id)?;
+    Ok(id)
+}
+
+/// An endpoint with its secret, which is shown this once.
+#[derive(Serialize)]
+struct SecretBody<'a> {
+    #[serde(flatten)]
+    endpoint: &'a ShownEndpoint,
+    secret: Option<String>,
+}
+
+impl<'a> From<&'a EndpointWithSecret> for SecretBody<'a> {
+    fn from(created: &'a EndpointWithSecret) -> Self {
+        let secret = created.secret.as_ref().map(Secret::expose);
+        Self { endpoint: &created.endpoint, secret }
+    }
+}
+
+async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
+    let webhooks = webhooks(&call)?;
+    let new = call.input(|json| NewEndpoint::from_json(json, webhooks.addresses()))?;
+    let (idempotency, may_read_users) = (call.idempotency()?, may_read_users(&call)?);
+    let created = webhooks.create_once(new, idempotency, may_read_users).await?;
+    let endpoint = &created.endpoint;
+    if !created.replayed {
+        note_at(&call, endpoint.id, "create", Some(&endpoint.url))?;
+    }
+    let reply = Reply::json(StatusCode::CREATED, &SecretBody::from(&created))?;
+    let reply = reply.location(&format!("webhook-endpoints/{}", endpoint.id));
+    Ok(reply.version(endpoint.version).replayed(created.replayed))
+}
+
+async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor"], &[])?;
+    let after = query.after(&call.cursors()?)?;
+    let page = webhooks(&call)?.list(after, query.limit()?).await?;
+    let next_cursor = call.next_cursor(&page)?;
+    Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
+}
+
+async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
+    whole(&webhooks(&call)?.get(call.path("endpoint_id")?).await?)
+}
+
+fn whole(endpoint: &ShownEndpoint) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(endpoint)?.version(endpoint.version))
+}
+
+async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (webhooks, id) = (webhooks(&call)?, call.path("endpoint_id")?);
+    let changes = call.input(|json| EndpointChanges::from_json(json, webhooks.addresses()))?;
+    let may_read_users = may_read_users(&call)?;
+    let update = |version| webhooks.update_if(id, version, changes.clone(), may_read_users);
+    let endpoint = call.if_match(update).await?;
+    note_at(&call, id, "update", Some(&endpoint.url))?;
+    whole(&endpoint)
+}
+
+async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (webhooks, id) = (webhooks(&call)?, call.path("endpoint_id")?);
+    call.if_match(|version| webhooks.delete_if(id, version)).await?;
+    note(&call, id, "delete")?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+async fn rotate_secret(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (id, rotation) = (call.path("endpoint_id")?, call.input(Rotation::from_json)?);
+    let rotated = webhooks(&call)?.rotate_secret(id, rotation.overlap).await?;
+    note(&call, id, "rotate_secret")?;
+    Ok(Reply::ok(&SecretBody::from(&rotated))?.version(rotated.endpoint.version))
+}
+
+async fn ping(call: Box<Call>) -> Result<Reply, ApiError> {
+    let id = limited(&call)?;
+    let pinged = webhooks(&call)?.ping(id).await?;
+    note(&call, id, "ping")?;
+    Reply::ok(&pinged)
+}
+
+async fn rewind(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (id, to) = (limited(&call)?, call.input(Rewind::from_json)?);
+    let endpoint = webhooks(&call)?.rewind(id, to).await?;
+    note(&call, id, "rewind")?;
+    whole(&endpoint)
+}
+
+async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
+    let (id, events) = (limited(&call)?, call.input(Resend::from_json)?);
+    let endpoint = webhooks(&call)?.resend(id, events).await?;
+    note(&call, id, "resend")?;
+    Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
+}
+
+/// An event that is set aside.
+#[derive(Serialize)]
+struct ParkedBody<'a> {
+    sequence: u64,
+    state: ParkedState,
+    attempts: u32,
+    first_failed_at: Option<Timestamp>,
+    next_attempt_at: Option<Timestamp>,
+    last: Option<&'a ShownAttempt>,
+    /// None for an event of a user, if the caller may not read users.
+    event: Option<ShownEvent<'a>>,
+}
+
+impl<'a> ParkedBody<'a> {
+    fn new(parked: &'a ListedParked, may_read_users: bool) -> Result<Self, ApiError> {
+        let ListedParked { event, state, attempts, first_failed_at, next_attempt_at, last, .. } =
+            parked;
+        let is_shown = may_read_users || !matches!(event.event.subject, Subject::User(_));
+        Ok(Self {
+            sequence: event.sequence,
+            state: *state,
+            attempts: *attempts,
+            first_failed_at: *first_failed_at,
+            next_attempt_at: *next_attempt_at,
+            last: last.as_ref(),
+            event: is_shown.then(|| shown(event)).transpose()?,
+        })
+    }
+}
+
+async fn parked(call: Box<Call>) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor"], &[])?;
+    let after = query.after(&call.cursors()?)?;
+    let page = webhooks(&call)?.parked(call.path("endpoint_id")?, after, query.limit()?).await?;
+    let may_read_users = may_read_users(&call)?;
+    let data = page.items.iter().map(|parked| ParkedBody::new(parked, may_read_users));
+    let (data, next_cursor) = (data.collect::<Result<_, _>>()?, call.next_cursor(&page)?);
+    Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
+}

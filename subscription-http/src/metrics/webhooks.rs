@@ -1,0 +1,105 @@
+//! The metrics of webhooks, for `/metrics`: the counts of this process, and the state of sending on the leader.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use subscription_core::webhooks::{SendingState, Tallies, Tally, Webhooks};
+use subscription_core::{SubscriptionService, Timestamp};
+
+/// The webhooks, and the service whose clock dates the events.
+#[derive(Debug)]
+pub(super) struct WebhookTallies {
+    pub(super) webhooks: Webhooks,
+    pub(super) service: SubscriptionService,
+}
+
+/// A gauge of an endpoint: its name, its help text, and its number.
+type Gauge = (&'static str, &'static str, fn(&SendingState, Timestamp) -> f64);
+
+const GAUGES: [Gauge; 4] = [
+    ("webhook_lag_events", "Events after the cursor of an endpoint", |state, _| {
+        number(state.lag_events)
+    }),
+    (
+        "webhook_lag_seconds",
+        "How long ago the oldest event happened that is neither delivered nor set aside",
+        |state, now| state.waiting_since.map_or(0.0, |at| now.since(at).as_secs_f64()),
+    ),
+    ("webhook_parked", "Events that are set aside and tried again", |state, _| {
+        number(state.parked as u64)
+    }),
+    ("webhook_stalled", "1 if only the oldest event is tried", |state, _| {
+        f64::from(u8::from(state.is_stalled))
+    }),
+];
+
+/// A count as a gauge has it.
+fn number(count: u64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+impl Collector for WebhookTallies {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (tallies, now) = (self.webhooks.tallies(), self.service.now());
+        counts(&tallies, &mut encoder)?;
+        seconds(&tallies, &mut encoder)?;
+        for (name, help, value) in GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (endpoint, tally) in &tallies.endpoints {
+                if let Some(state) = &tally.state {
+                    let labels = [("endpoint", endpoint.to_string())];
+                    ConstGauge::new(value(state, now)).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        let help = "Deliveries that are being tried";
+        let gauge =
+            encoder.encode_descriptor("webhook_in_flight", help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::try_from(tallies.in_flight).unwrap_or(i64::MAX)).encode(gauge)
+    }
+}
+
+fn counts(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let kind = MetricType::Counter;
+    let help = "Tries to deliver an event to an endpoint, by outcome";
+    let mut family = encoder.encode_descriptor("webhook_deliveries", help, None, kind)?;
+    for (endpoint, tally) in &tallies.endpoints {
+        for (outcome, count) in &tally.outcomes {
+            let labels = [("endpoint", endpoint.to_string()), ("outcome", (*outcome).to_owned())];
+            ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let help = "Events that were tried as often as there are tries";
+    let mut family = encoder.encode_descriptor("webhook_given_up", help, None, kind)?;
+    for (endpoint, tally) in &tallies.endpoints {
+        let labels = [("endpoint", endpoint.to_string())];
+        ConstCounter::new(tally.given_up).encode(family.encode_family(&labels)?)?;
+    }
+    let help = "Endpoints that sending has disabled, by reason";
+    let mut family = encoder.encode_descriptor("webhook_disabled", help, None, kind)?;
+    for (reason, count) in &tallies.disabled {
+        let labels = [("reason", reason.as_str())];
+        ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn seconds(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let (name, help) = ("webhook_delivery_seconds", "How long tries to deliver an event took");
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    let bounds = Tally::MILLIS.map(|millis| Duration::from_millis(millis).as_secs_f64());
+    for (endpoint, tally) in &tallies.endpoints {
+        let buckets: Vec<_> =
+            bounds.into_iter().chain([f64::INFINITY]).zip(tally.durations).collect();
+        let (sum, count) = (tally.took.as_secs_f64(), tally.durations.iter().sum());
+        let labels = [("endpoint", endpoint.to_string())];
+        let mut histogram = family.encode_family(&labels)?;
+        histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Calls of a running server, for commands.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use http::Method;
+use secrecy::SecretString;
+use serde_json::Value;
+use subscription_http::{FetchSettings, HttpFetch};
+use url::Url;
+
+use super::Failure;
+
+/// The most time of a request, which is more than one for events waits.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The server that a command calls.
+#[derive(Debug, Args)]
+pub(crate) struct ApiArgs {
+    /// The URL of the server.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    api: Url,
+    /// A file with the client-id of a client that has the scope of the command; a server in development needs
+    /// none.
+    #[arg(long, value_name = "FILE")]
+    client_id_file: Option<PathBuf>,
+}
+
+/// Calls one server as a client.
+pub(crate) struct ApiClient {
+    http: HttpFetch,
+    api: Url,
+    client_id: SecretString,
+}
+
+impl ApiClient {
+    /// Without a file, the client-id is `name`.
+    pub(crate) fn new(args: &ApiArgs, name: &str) -> Result<Self, Failure> {
+        let api = args.api.clone();
+        HttpFetch::check(&api)
+            .map_err(|error| Failure::new(format!("--api {api}: {}", Failure::from(error))))?;
+        let file = args.client_id_file.as_deref().map(read_client_id).transpose()?;
+        let http = HttpFetch::new(&FetchSettings::default().with_timeout(TIMEOUT))?;
+        Ok(Self { http, api, client_id: file.unwrap_or_else(|| name.into()) })
+    }
+
+    /// The URL of a path of the server.
+    pub(crate) fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.api.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    /// The status and the body of an answer.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        url: &Url,
+        body: Option<&Value>,
+    ) -> Result<(u16, Vec<u8>), Failure> {
+        let body = body.map(|body| body.to_string().into_bytes());
+        let answer = self.http.call(method, url, &self.client_id, body).await;
+        let mut shown = url.clone();
+        shown.set_query(None);
+        answer.map_err(|error| Failure::new(format!("{shown}: {}", Failure::from(error))))
+    }
+}
+
+/// The text of an answer that is no success.
+pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |name: &str| problem.get(name).and_then(Value::as_str);
+    match (text("code"), text("detail")) {
+        (Some(code), Some(detail)) => format!("the server answered {status} {code}: {detail}"),
+        _ => format!("the server answered {status}"),
+    }
+}
+
+fn read_client_id(path: &Path) -> Result<SecretString, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("--client-id-file {}: {error}", path.display())))?;
+    match text.trim() {
+        "" => Err(Failure::new(format!("--client-id-file {} is empty", path.display()))),
+        client_id => Ok(client_id.into()),
+    }
+}

@@ -1,0 +1,114 @@
+//! The background work that sends events to endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use subscription_core::webhooks::{Sender, Wake, Webhooks};
+use subscription_core::{Clock, Error, SystemClock, Timestamp};
+use subscription_http::{EventListener, EventSignal, WebhookSignal};
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+use crate::program::jobs::{Job, Next, Stop};
+
+/// How long a commit of another process may wait until it is read.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Sends events while this instance leads.
+#[derive(Debug)]
+pub(crate) struct WebhookJob {
+    webhooks: Webhooks,
+    clock: Arc<dyn Clock>,
+    signals: Signals,
+    /// The state of the sending. A new leader begins with the stored one.
+    sender: Mutex<Option<Sender>>,
+}
+
+/// The signals of this process.
+#[derive(Debug)]
+struct Signals {
+    events: Mutex<EventListener>,
+    changed: WebhookSignal,
+}
+
+impl Signals {
+    /// Returns when events were committed, or a caller changed an endpoint.
+    async fn wait(&self) {
+        let mut events = self.events.lock().await;
+        tokio::select! {
+            () = events.wait() => {}
+            () = self.changed.wait() => {}
+        }
+    }
+}
+
+impl WebhookJob {
+    /// Sends when the signals are given. `clock` is the clock of the process.
+    pub(crate) fn new(
+        webhooks: Webhooks,
+        clock: Arc<dyn Clock>,
+        events: &EventSignal,
+        changed: WebhookSignal,
+    ) -> Self {
+        let signals = Signals { events: Mutex::new(events.listener()), changed };
+        Self { webhooks, clock, signals, sender: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Job for WebhookJob {
+    fn name(&self) -> &'static str {
+        "webhooks"
+    }
+
+    fn longest_pause(&self) -> Duration {
+        READ_EVERY
+    }
+
+    async fn woken(&self) {
+        self.signals.wait().await;
+    }
+
+    /// Sends until it is to stop. The sender is taken out meanwhile: one that is cut off or panics is not used again.
+    async fn run(&self, _: usize, stop: &Stop) -> Result<Next, Error> {
+        let kept = self.sender.lock().await.take();
+        let mut sender = kept.unwrap_or_else(|| self.webhooks.sender());
+        let sent = sender.run(&Waker { signals: &self.signals, stop }).await;
+        *self.sender.lock().await = Some(sender);
+        // Deliveries have the machine's time, pauses have the process's.
+        let pause = |at: Timestamp| at.since(SystemClock.now());
+        Ok(sent?.map_or(Next::Idle, |at| Next::At(self.clock.now().saturating_add(pause(at)))))
+    }
+
+    fn ended(&self) {
+        if let Ok(mut sender) = self.sender.try_lock() {
+            *sender = None;
+        }
+    }
+}
+
+/// The timer and the signals of the sender.
+struct Waker<'a> {
+    signals: &'a Signals,
+    stop: &'a Stop,
+}
+
+#[async_trait]
+impl Wake for Waker<'_> {
+    async fn wait(&self, longest: Duration) {
+        if self.is_stopped() {
+            // Tries in flight get this time.
+            return sleep(longest).await;
+        }
+        tokio::select! {
+            () = sleep(longest.min(READ_EVERY)) => {}
+            () = self.signals.wait() => {}
+            () = self.stop.wait() => {}
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_set()
+    }
+}

@@ -1,0 +1,64 @@
+//! The facts that upkeep, key rotation and imports need.
+
+use std::time::Duration;
+
+use subscription_core::webhooks::{
+    EndpointChanges, FirstEvent, NewEndpoint, disable_imported, server_keys_named,
+};
+
+use super::world::{WebhookWorld, new_endpoint};
+
+#[tokio::test]
+async fn events_are_kept_from_the_lowest_cursor_of_an_enabled_endpoint_on() {
+    let world = WebhookWorld::new();
+    world.events(4).await;
+    assert_eq!(world.webhooks.lowest_cursor().await.unwrap(), None);
+    let mut ids = Vec::new();
+    for from in [FirstEvent::After(1), FirstEvent::Now, FirstEvent::After(3)] {
+        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }, false).await;
+        ids.push(created.unwrap().endpoint.id);
+    }
+    assert_eq!(world.webhooks.lowest_cursor().await.unwrap(), Some(1));
+
+    let off = EndpointChanges { enabled: Some(false), ..EndpointChanges::default() };
+    world.webhooks.update_if(ids[0], None, off, false).await.unwrap();
+
+    assert_eq!(world.webhooks.lowest_cursor().await.unwrap(), Some(3));
+}
+
+#[tokio::test]
+async fn the_server_keys_of_secrets_that_sign_or_signed_are_named() {
+    let world = WebhookWorld::new();
+    assert!(server_keys_named(&world.service).await.unwrap().is_empty());
+    let id = world.endpoint().await.endpoint.id;
+    world.rewrite("webhook_endpoint", id, |body| body["secret"]["key_id"] = 7.into()).await;
+    let other = world.endpoint().await.endpoint.id;
+    world.webhooks.rotate_secret(other, Duration::from_hours(1)).await.unwrap();
+    world
+        .rewrite("webhook_endpoint", other, |body| body["secret"]["previous"]["key_id"] = 4.into())
+        .await;
+
+    let named = server_keys_named(&world.service).await.unwrap();
+
+    assert_eq!(named.into_iter().collect::<Vec<_>>(), [1, 4, 7]);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_imported_is_disabled_and_nothing_else_changes() {
+    let world = WebhookWorld::new();
+    let id = world.endpoint().await.endpoint.id;
+    let now = world.service.now();
+    let stored = world.documents("webhook_endpoint").await.remove(0);
+
+    let disabled = disable_imported(&stored, now).unwrap().unwrap();
+
+    assert_eq!((&disabled.key, disabled.version), (&stored.key, stored.version));
+    assert_eq!(disabled.label.as_ref().unwrap().as_str(), "disabled");
+    assert_eq!(disable_imported(&disabled, now).unwrap(), None);
+    let delivery = world.documents("webhook_delivery").await.remove(0);
+    assert_eq!(disable_imported(&delivery, now).unwrap(), None);
+    let body: serde_json::Value = serde_json::from_str(&disabled.body).unwrap();
+    world.rewrite("webhook_endpoint", id, |stored| *stored = body).await;
+    let shown = world.webhooks.get(id).await.unwrap();
+    assert_eq!(shown.disabled_reason.unwrap().to_string(), "imported");
+}
