@@ -73,6 +73,8 @@ macro_rules! id_types {
     )+};
 }
 
+// Only capabilities use it outside of this file.
+#[cfg(feature = "webhooks")]
 pub(crate) use id_types;
 
 id_types! {
