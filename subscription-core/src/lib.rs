@@ -103,7 +103,7 @@
 //!
 //! # Errors
 //!
-//! [`Error::kind`] tells what the caller can do about an error and is closed: map its nine kinds to your
+//! [`Error::kind`] tells what the caller can do about an error and is closed: map its ten kinds to your
 //! protocol once, and the compiler reports a tenth. [`Error::code`] is a stable name for machines.
 //!
 //! # Stores
