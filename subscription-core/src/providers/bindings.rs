@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::documents::{EVENTS, LINKS, Link, ProviderEvent, Stored};
+use super::documents::{EVENTS, LINKS, Link, ProviderEvent};
 use super::facade::Providers;
 use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::observe::Ticket;
@@ -10,7 +10,7 @@ use super::standing::{Reason, Standing};
 use super::users::binding;
 use crate::error::{Conflict, Error};
 use crate::store::{
-    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _,
+    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
 };
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::id::{SubscriptionId, UserId};

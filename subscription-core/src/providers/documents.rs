@@ -2,16 +2,13 @@
 //!
 //! Their bodies hold ids and states, and no personal data.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
-use crate::store::{
-    Collection, Document, DocumentId, DocumentKey, Label, Store, StoreError, StoreExt as _,
-};
+use crate::store::{Collection, Document, DocumentKey, Label, document_body, document_key};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SubscriptionId, UserId};
 use crate::values::text::Slug;
@@ -28,12 +25,6 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x5f0c_6f9e_31d4_5b0c_9d57_6a52_0c4e_91b
 fn id_of(source: &Slug, parts: &[&str]) -> Uuid {
     let key = format!("{source} {}", parts.join(" "));
     Uuid::new_v5(&NAMESPACE, key.as_bytes())
-}
-
-fn document_key(collection: Collection, id: Uuid) -> Result<DocumentKey, Error> {
-    let id: Result<DocumentId, _> = id.to_string().parse();
-    let id = id.map_err(|error| StoreError::Damaged(error.into()))?;
-    Ok(DocumentKey { collection, id })
 }
 
 /// An event of a provider: a webhook, or an object that a sync could not apply.
@@ -108,7 +99,7 @@ impl ProviderEvent {
     }
 
     pub(super) fn document_key(&self) -> Result<DocumentKey, Error> {
-        document_key(EVENTS, id_of(&self.source, &["event", &self.key]))
+        Ok(document_key(EVENTS, id_of(&self.source, &["event", &self.key]))?)
     }
 
     /// The document of the event after the one that was read.
@@ -123,7 +114,7 @@ impl ProviderEvent {
             owner: self.resolved.as_ref().map(|object| link_uuid(&self.source, object)),
             label: self.standing().label(),
             due_at,
-            body: body(self)?,
+            body: document_body(self)?,
         })
     }
 }
@@ -152,7 +143,7 @@ pub(super) fn link_uuid(source: &Slug, object: &ObjectRef) -> Uuid {
 
 impl Link {
     pub(super) fn key(source: &Slug, object: &ObjectRef) -> Result<DocumentKey, Error> {
-        document_key(LINKS, link_uuid(source, object))
+        Ok(document_key(LINKS, link_uuid(source, object))?)
     }
 
     /// The document of the link after the one that was read.
@@ -165,37 +156,11 @@ impl Link {
             owner: owner.or(self.subscription_id.map(SubscriptionId::uuid)),
             label: link_label(&self.source, self.kind),
             due_at: None,
-            body: body(self)?,
+            body: document_body(self)?,
         })
     }
 }
 
 pub(super) fn progress_key(source: &Slug) -> Result<DocumentKey, Error> {
-    document_key(PROGRESS, id_of(source, &["progress"]))
-}
-
-/// A body that was read, with the version of its document.
-#[derive(Debug, Clone)]
-pub(super) struct Stored<T> {
-    pub(super) version: Version,
-    pub(super) due_at: Option<Timestamp>,
-    pub(super) body: T,
-}
-
-impl<T: DeserializeOwned> Stored<T> {
-    pub(super) fn read(document: &Document) -> Result<Self, Error> {
-        let body = serde_json::from_str(&document.body);
-        let body = body.map_err(|error| StoreError::Damaged(error.into()))?;
-        Ok(Self { version: document.version, due_at: document.due_at, body })
-    }
-
-    pub(super) async fn load(store: &dyn Store, key: &DocumentKey) -> Result<Option<Self>, Error> {
-        let document = store.get_as::<Document>(key).await?;
-        document.as_deref().map(Self::read).transpose()
-    }
-}
-
-pub(super) fn body(value: &impl Serialize) -> Result<Box<str>, Error> {
-    let text = serde_json::to_string(value);
-    Ok(text.map_err(|error| StoreError::Damaged(error.into()))?.into())
+    Ok(document_key(PROGRESS, id_of(source, &["progress"]))?)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::documents::{ProviderEvent, Stored};
+use super::documents::ProviderEvent;
 use super::facade::Providers;
 use super::finding::Webhook;
 use super::object::{ObjectId, ProviderKind};
@@ -12,7 +12,7 @@ use super::observe::Ticket;
 use super::standing::{EventState, Reason, Standing};
 use super::{mapping, signature};
 use crate::error::Error;
-use crate::store::{ChangeSet, Record, StoreError};
+use crate::store::{ChangeSet, Record, StoreError, Stored};
 use crate::values::text::Slug;
 use crate::values::version::Version;
 

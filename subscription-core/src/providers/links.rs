@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::documents::{LINKS, Link, Stored, link_label};
+use super::documents::{LINKS, Link, link_label};
 use super::facade::Providers;
 use super::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::error::Error;
-use crate::store::{Document, DocumentFilter, DocumentId, Page, PageLimit, Position};
+use crate::store::{Document, DocumentFilter, DocumentId, Page, PageLimit, Position, Stored};
 use crate::values::id::{SubscriptionId, UserId};
 use crate::values::text::Slug;
 

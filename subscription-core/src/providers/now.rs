@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::documents::{EVENTS, Stored};
+use super::documents::EVENTS;
 use super::facade::{Account, Providers};
 use super::object::ObjectRef;
 use super::observe::{Observed, Ticket};
 use super::queries::ListedEvent;
 use super::standing::Standing;
 use crate::error::Error;
-use crate::store::{DocumentId, DocumentKey};
+use crate::store::{DocumentId, DocumentKey, Stored};
 use crate::subscriptions::Subscription;
 use crate::values::id::{SubscriptionId, UserId};
 use crate::values::text::Slug;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::decide;
-use super::documents::{Link, ProviderEvent, Stored};
+use super::documents::{Link, ProviderEvent};
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::finding::{Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription};
@@ -24,7 +24,7 @@ use crate::payments::{ObservedPayment, ObservedPeriod, Payment, SettledDiffers};
 use crate::plans::{BillingCycle, Plan};
 use crate::service::Followed;
 use crate::store::{
-    ChangeSet, Document, Guard, Key, Record, StoreError, StoreExt as _, UniqueValue,
+    ChangeSet, Document, Guard, Key, Record, StoreError, StoreExt as _, Stored, UniqueValue,
 };
 use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription};
 use crate::values::clock::Timestamp;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::documents::{Stored, body, progress_key};
+use super::documents::progress_key;
 use super::facade::Providers;
 use super::observe::Ticket;
 use super::sync::{Run, SyncKind, SyncReport};
 use crate::error::Error;
-use crate::store::Document;
+use crate::store::{Document, Stored, document_body};
 use crate::values::clock::Timestamp;
 use crate::values::text::Slug;
 use crate::values::version::Version;
@@ -43,7 +43,7 @@ fn next_night(now: Timestamp) -> Timestamp {
 
 impl Providers {
     pub(super) async fn progress(&self, source: &Slug) -> Result<Option<Stored<Progress>>, Error> {
-        Stored::load(self.store(), &progress_key(source)?).await
+        Ok(Stored::load(self.store(), &progress_key(source)?).await?)
     }
 
     /// Changes the progress of a source.
@@ -71,7 +71,7 @@ impl Providers {
                 };
                 let (key, version) = (progress_key(source)?, before.next());
                 let (owner, label) = (None, source.as_str().parse().ok());
-                let body = body(&progress)?;
+                let body = document_body(&progress)?;
                 let due_at = Some(due_at);
                 self.write(vec![Document { key, version, owner, label, due_at, body }]).await
             })

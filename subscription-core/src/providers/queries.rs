@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::documents::{EVENTS, ProviderEvent, Stored, link_uuid};
+use super::documents::{EVENTS, ProviderEvent, link_uuid};
 use super::facade::Providers;
 use super::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
 use super::standing::{EventState, Reason, Standing};
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::service::found;
 use crate::store::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit,
-    Position, SortKey, StoreExt as _,
+    Position, SortKey, StoreExt as _, Stored,
 };
 use crate::values::clock::Timestamp;
 use crate::values::text::Slug;

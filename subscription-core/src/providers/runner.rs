@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 
-use super::documents::{EVENTS, Stored};
+use super::documents::EVENTS;
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::object::{ObjectId, ObjectRef};
@@ -19,7 +19,7 @@ use super::tally::FetchOutcome;
 use crate::error::Error;
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
-    SortKey, StoreError, StoreExt as _,
+    SortKey, StoreError, StoreExt as _, Stored,
 };
 use crate::values::clock::Timestamp;
 use crate::values::text::Slug;

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::documents::{EVENTS, ProviderEvent, Stored, link_uuid};
+use super::documents::{EVENTS, ProviderEvent, link_uuid};
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::mapping;
@@ -18,7 +18,7 @@ use super::pace::{Held, Turn};
 use super::read::Place;
 use super::standing::{EventState, Standing};
 use crate::error::Error;
-use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _};
+use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _, Stored};
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::faults::{Faults, InvalidValue};

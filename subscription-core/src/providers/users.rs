@@ -1,6 +1,6 @@
 //! The user whose a new subscription is.
 
-use super::documents::{Link, Stored};
+use super::documents::Link;
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::finding::FoundObject;
@@ -8,7 +8,7 @@ use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::standing::{Reason, Standing};
 use crate::accounts::User;
 use crate::error::Error;
-use crate::store::{Document, StoreExt as _, UniqueValue};
+use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
 use crate::values::clock::Timestamp;
 use crate::values::id::UserId;
 use crate::values::version::Version;
@@ -58,7 +58,7 @@ impl Providers {
         customer: &ObjectId,
     ) -> Result<Option<Stored<Link>>, Error> {
         let customer = ObjectRef { kind: ObjectKind::Customer, id: customer.clone() };
-        Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await
+        Ok(Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await?)
     }
 
     /// The user whose an object is, and the binding of its customer if that is new.

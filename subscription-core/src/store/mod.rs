@@ -11,6 +11,8 @@ mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod document;
+#[cfg(any(feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
+mod document_body;
 mod due;
 mod error;
 mod event_query;
@@ -41,6 +43,9 @@ pub use change_set::{ChangeSet, Delete, Guard};
 pub use document::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
 };
+
+#[cfg(any(feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
+pub(crate) use document_body::{Stored, document_body, document_key};
 pub use due::{DuePayments, DueSubscriptions};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use event_query::{EventPage, EventQuery};

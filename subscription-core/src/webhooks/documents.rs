@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use uuid::Uuid;
@@ -11,8 +10,7 @@ use super::outcome::Outcome;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{
-    Collection, Document, DocumentId, DocumentKey, Idempotency, Label, Store, StoreError,
-    StoreExt as _,
+    Collection, Document, DocumentKey, Idempotency, Label, document_body, document_key,
 };
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
@@ -67,7 +65,7 @@ impl CreationRequest {
         let Idempotency { client, key: token } = idempotency;
         let name = format!("{client} {}", token.as_str());
         let id = Uuid::new_v5(&REQUESTS_NAMESPACE, name.as_bytes());
-        key(REQUESTS, &id.to_string())
+        Ok(document_key(REQUESTS, id)?)
     }
 
     pub(super) fn document(&self, key: DocumentKey) -> Result<Document, Error> {
@@ -77,7 +75,7 @@ impl CreationRequest {
             owner: Some(self.endpoint.uuid()),
             label: None,
             due_at: None,
-            body: body(self)?,
+            body: document_body(self)?,
         })
     }
 }
@@ -141,7 +139,7 @@ impl Endpoint {
     }
 
     pub(super) fn key(id: EndpointId) -> Result<DocumentKey, Error> {
-        key(ENDPOINTS, &id.to_string())
+        Ok(document_key(ENDPOINTS, id)?)
     }
 
     /// The document of the endpoint after the one that was read.
@@ -153,7 +151,7 @@ impl Endpoint {
             owner: None,
             label: label.parse().ok(),
             due_at: None,
-            body: body(self)?,
+            body: document_body(self)?,
         })
     }
 }
@@ -224,7 +222,7 @@ impl Delivery {
     pub const RECENT_MAX: usize = 20;
 
     pub(super) fn key(endpoint: EndpointId) -> Result<DocumentKey, Error> {
-        key(DELIVERIES, &endpoint.to_string())
+        Ok(document_key(DELIVERIES, endpoint)?)
     }
 
     /// The document after the one that was read. It is due at the next try of a stalled endpoint, or now if a caller
@@ -241,7 +239,7 @@ impl Delivery {
             owner: Some(endpoint.uuid()),
             label: None,
             due_at,
-            body: body(self)?,
+            body: document_body(self)?,
         })
     }
 }
@@ -277,7 +275,7 @@ named_enum! {
 
 impl Parked {
     pub(super) fn key(endpoint: EndpointId, sequence: u64) -> Result<DocumentKey, Error> {
-        key(PARKED, &format!("{endpoint}/{sequence:020}"))
+        Ok(document_key(PARKED, format_args!("{endpoint}/{sequence:020}"))?)
     }
 
     /// The document after the one that was read. It is due at the next try, or at its deletion if it was given up.
@@ -293,38 +291,7 @@ impl Parked {
             owner: Some(endpoint.uuid()),
             label: self.state.as_str().parse::<Label>().ok(),
             due_at,
-            body: body(self)?,
+            body: document_body(self)?,
         })
     }
-}
-
-/// A body that was read, with the version and the due time of its document.
-#[derive(Debug, Clone)]
-pub(super) struct Stored<T> {
-    pub(super) version: Version,
-    pub(super) due_at: Option<Timestamp>,
-    pub(super) body: T,
-}
-
-impl<T: DeserializeOwned> Stored<T> {
-    pub(super) fn read(document: &Document) -> Result<Self, Error> {
-        let body = serde_json::from_str(&document.body);
-        let body = body.map_err(|error| StoreError::Damaged(error.into()))?;
-        Ok(Self { version: document.version, due_at: document.due_at, body })
-    }
-
-    pub(super) async fn load(store: &dyn Store, key: &DocumentKey) -> Result<Option<Self>, Error> {
-        let document = store.get_as::<Document>(key).await?;
-        document.as_deref().map(Self::read).transpose()
-    }
-}
-
-fn key(collection: Collection, id: &str) -> Result<DocumentKey, Error> {
-    let id: Result<DocumentId, _> = id.parse();
-    Ok(DocumentKey { collection, id: id.map_err(|error| StoreError::Damaged(error.into()))? })
-}
-
-fn body(value: &impl Serialize) -> Result<Box<str>, Error> {
-    let text = serde_json::to_string(value);
-    Ok(text.map_err(|error| StoreError::Damaged(error.into()))?.into())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::documents::{
     CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, PARKED, Parked,
-    ParkedState, PreviousSecret, REQUESTS, SecretState, Stored,
+    ParkedState, PreviousSecret, REQUESTS, SecretState,
 };
 use super::facade::Webhooks;
 use super::input::{EndpointChanges, FirstEvent, NewEndpoint};
@@ -16,7 +16,7 @@ use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
 use crate::events::TypePattern;
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
-    Idempotency, Key, Record, StoreExt as _,
+    Idempotency, Key, Record, StoreExt as _, Stored,
 };
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
@@ -206,7 +206,8 @@ impl Webhooks {
             for request in self.store().list_as::<Document>(requests).await?.items {
                 deletes.push(delete(request.key.clone(), request.version));
             }
-            // Whoever sets an event aside writes the delivery too, so that none is missing here.
+            // An event is only ever parked together with a write of the delivery, whose version is checked: if one is
+            // parked after this read, the commit is refused.
             for parked in self.parked_of(id).await? {
                 let sequence = parked.body.event.sequence;
                 deletes.push(delete(Parked::key(id, sequence)?, parked.version));
@@ -260,7 +261,7 @@ impl Webhooks {
     }
 
     async fn stored_endpoint(&self, id: EndpointId) -> Result<Option<Stored<Endpoint>>, Error> {
-        Stored::load(self.store(), &Endpoint::key(id)?).await
+        Ok(Stored::load(self.store(), &Endpoint::key(id)?).await?)
     }
 
     /// Reads an endpoint and its deliveries.

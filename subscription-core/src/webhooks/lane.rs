@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::breaker::{Breaker, PARKED_MAX, Verdict};
 use super::documents::{
     Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, Stall, StallReason,
-    Stored,
 };
 use super::outcome::Outcome;
 use super::parked::{ParkedEvents, Written};
@@ -17,7 +16,7 @@ use super::window::{End, Offered, Window};
 use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
 use crate::server_keys::ServerKeys;
-use crate::store::{ChangeSet, EventPage, Guard, Key, Record};
+use crate::store::{ChangeSet, EventPage, Guard, Key, Record, Stored};
 use crate::values::clock::Timestamp;
 
 /// The number of outcomes after which they are committed.

@@ -1,22 +1,25 @@
-//! Reads of the sending job.
+//! Reads of whole lists of documents, and those of the sending job.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::documents::{
-    DELIVERIES, Delivery, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked, Stored,
-};
+use serde::de::DeserializeOwned;
+
+use super::documents::{DELIVERIES, Delivery, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked};
 use super::facade::Webhooks;
 use super::lane::Documents;
 use crate::error::Error;
-use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _};
+use crate::store::{
+    Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
+};
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
 impl Webhooks {
     /// The documents of all endpoints.
     pub(super) async fn load_all(&self) -> Result<Vec<Documents>, Error> {
-        let list = |collection| self.listed(DocumentQuery::new(collection, DocumentFilter::All));
+        let all = |collection| DocumentQuery::new(collection, DocumentFilter::All);
+        let list = |collection| all_documents(self.store(), all(collection));
         // Endpoints come first: one that is created meanwhile is due, and read then.
         let endpoints = list(ENDPOINTS).await?;
         let mut deliveries = HashMap::new();
@@ -53,8 +56,7 @@ impl Webhooks {
         let delivery = Stored::load(self.store(), &Delivery::key(id)?).await?;
         let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
         let query = DocumentQuery::new(PARKED, DocumentFilter::Owner(id.uuid()));
-        let parked = self.listed(query).await?;
-        let parked = parked.iter().map(|it| Stored::read(it)).collect::<Result<_, _>>()?;
+        let parked = Stored::all(self.store(), query).await?;
         Ok(Some(Documents { endpoint, delivery, parked }))
     }
 
@@ -65,21 +67,32 @@ impl Webhooks {
         now: Timestamp,
     ) -> Result<Vec<(EndpointId, Version)>, Error> {
         let query = DocumentQuery::new(DELIVERIES, DocumentFilter::DueBy(now));
-        let due = self.listed(query).await?;
+        let due = all_documents(self.store(), query).await?;
         let due = due.iter().filter_map(|it| Some((EndpointId::from(it.owner?), it.version)));
         Ok(due.collect())
     }
+}
 
-    async fn listed(&self, query: DocumentQuery) -> Result<Vec<Arc<Document>>, Error> {
-        let mut query = query.with_limit(PageLimit::MAX);
-        let mut all = Vec::new();
-        loop {
-            let page = self.store().list_as::<Document>(query.clone()).await?;
-            all.extend(page.items);
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(all);
-            }
+impl<T: DeserializeOwned> Stored<T> {
+    /// Reads all documents of a list.
+    pub(super) async fn all(store: &dyn Store, query: DocumentQuery) -> Result<Vec<Self>, Error> {
+        let documents = all_documents(store, query).await?;
+        Ok(documents.iter().map(|it| Self::read(it)).collect::<Result<_, _>>()?)
+    }
+}
+
+async fn all_documents(
+    store: &dyn Store,
+    query: DocumentQuery,
+) -> Result<Vec<Arc<Document>>, Error> {
+    let mut query = query.with_limit(PageLimit::MAX);
+    let mut all = Vec::new();
+    loop {
+        let page = store.list_as::<Document>(query.clone()).await?;
+        all.extend(page.items);
+        query.after = page.next;
+        if query.after.is_none() {
+            return Ok(all);
         }
     }
 }

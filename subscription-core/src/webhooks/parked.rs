@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::documents::{Attempt, EndpointId, Parked, ParkedState, Stored};
+use super::documents::{Attempt, EndpointId, Parked, ParkedState};
 use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
-use crate::store::{ChangeSet, Delete, Key, Record};
+use crate::store::{ChangeSet, Delete, Key, Record, Stored};
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::breaker::PARKED_MAX;
-use super::documents::{Endpoint, EndpointId, Parked, ParkedState, Stored};
+use super::documents::{Endpoint, EndpointId, Parked, ParkedState};
 use super::endpoints::{delete, expect_kept};
 use super::facade::Webhooks;
 use super::input::{Resend, Rewind};
 use super::shown::ShownEndpoint;
 use crate::error::{Conflict, Error};
 use crate::events::Subject;
-use crate::store::{Document, EventPage, EventQuery, PageLimit};
+use crate::store::{Document, EventPage, EventQuery, PageLimit, Stored};
 use crate::values::clock::Timestamp;
 
 impl Webhooks {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::documents::{
     Attempt, Delivery, DisabledReason, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked,
-    ParkedState, StallReason, Stored,
+    ParkedState, StallReason,
 };
 use super::endpoints::Loaded;
 use super::facade::Webhooks;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{
     Document, DocumentFilter, DocumentQuery, EventPage, EventQuery, Page, PageLimit, Position,
-    SortKey, StoreExt as _,
+    SortKey, StoreExt as _, Stored,
 };
 use crate::values::clock::Timestamp;
 use crate::values::version::Version;

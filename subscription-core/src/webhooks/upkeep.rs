@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde::de::DeserializeOwned;
-
-use super::documents::{Delivery, Disabled, DisabledReason, ENDPOINTS, Endpoint, Stored};
+use super::documents::{Delivery, Disabled, DisabledReason, ENDPOINTS, Endpoint};
 use super::facade::Webhooks;
 use crate::error::Error;
 use crate::service::SubscriptionService;
-use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _};
+use crate::store::{Document, DocumentFilter, DocumentQuery, Store, Stored};
 use crate::values::clock::Timestamp;
 
 impl Webhooks {
@@ -56,22 +54,4 @@ pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Do
 
 pub(super) async fn stored_endpoints(store: &dyn Store) -> Result<Vec<Stored<Endpoint>>, Error> {
     Stored::all(store, DocumentQuery::new(ENDPOINTS, DocumentFilter::All)).await
-}
-
-impl<T: DeserializeOwned> Stored<T> {
-    /// Reads all documents of a list.
-    pub(super) async fn all(store: &dyn Store, query: DocumentQuery) -> Result<Vec<Self>, Error> {
-        let mut query = query.with_limit(PageLimit::MAX);
-        let mut all = Vec::new();
-        loop {
-            let page = store.list_as::<Document>(query.clone()).await?;
-            for document in &page.items {
-                all.push(Self::read(document)?);
-            }
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(all);
-            }
-        }
-    }
 }

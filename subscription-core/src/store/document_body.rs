@@ -1,0 +1,51 @@
+//! The bodies of documents: a value of a capability as JSON, read with the version of its document.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::document::{Collection, Document, DocumentId, DocumentKey};
+use super::error::StoreError;
+use super::{Store, StoreExt as _};
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
+
+/// A body that was read, with the version and the due time of its document.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored<T> {
+    pub(crate) version: Version,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) body: T,
+}
+
+impl<T: DeserializeOwned> Stored<T> {
+    pub(crate) fn read(document: &Document) -> Result<Self, StoreError> {
+        let body = serde_json::from_str(&document.body);
+        let body = body.map_err(|error| StoreError::Damaged(error.into()))?;
+        Ok(Self { version: document.version, due_at: document.due_at, body })
+    }
+
+    pub(crate) async fn load(
+        store: &dyn Store,
+        key: &DocumentKey,
+    ) -> Result<Option<Self>, StoreError> {
+        let document = store.get_as::<Document>(key).await?;
+        document.as_deref().map(Self::read).transpose()
+    }
+}
+
+/// The key of a document whose id is the text of a value.
+pub(crate) fn document_key(
+    collection: Collection,
+    id: impl Display,
+) -> Result<DocumentKey, StoreError> {
+    let id: Result<DocumentId, _> = id.to_string().parse();
+    Ok(DocumentKey { collection, id: id.map_err(|error| StoreError::Damaged(error.into()))? })
+}
+
+/// The JSON of a body.
+pub(crate) fn document_body(value: &impl Serialize) -> Result<Box<str>, StoreError> {
+    let text = serde_json::to_string(value);
+    Ok(text.map_err(|error| StoreError::Damaged(error.into()))?.into())
+}
