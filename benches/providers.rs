@@ -36,7 +36,7 @@ use subscription_core::providers::{
 use subscription_core::store::{CacheInvalidator, CachedStore, PageLimit, SqliteOptions};
 use subscription_core::{Clock as _, NewPlan, SubscriptionService, SystemClock};
 use subscription_http::{
-    Api, FetchSettings, HttpFetch, Limits, ProviderMetrics, ProviderSignal, Server,
+    Api, FetchSettings, HttpFetch, JobSignal, Limits, ProviderMetrics, Server,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -141,7 +141,7 @@ async fn serve(service: &SubscriptionService, providers: &Providers) -> SocketAd
     let server_keys = ServerKeys::new(1, vec![2; 32].into()).unwrap();
     let verifier = Arc::new(DevelopmentIdentities);
     let auth = Authentication::builder(service.clone(), verifier, keys, server_keys).build();
-    let (signal, metrics) = (ProviderSignal::default(), ProviderMetrics::default());
+    let (signal, metrics) = (JobSignal::default(), ProviderMetrics::default());
     let api = Api::builder(service.clone(), auth, vec![3; 32].into())
         .providers(providers.clone(), &signal, &metrics)
         .build();

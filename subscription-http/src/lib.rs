@@ -53,14 +53,13 @@ mod server;
 
 pub use api::Api;
 pub use api::hosts::{AllowedHost, BadHost};
+pub use api::job_signal::JobSignal;
 pub use api::long_polls::{EventListener, EventSignal};
-pub use api::provider_signal::ProviderSignal;
 pub use api::rate::{Quota, RateLimits};
 pub use api::routes::ApiPart;
 pub use api::self_service::SelfService;
 pub use api::state::{ApiBuilder, Timeouts};
 pub use api::turned_clock::{Advanced, PaymentReports, TurnedClock};
-pub use api::webhook_signal::WebhookSignal;
 pub use http_client::{
     DeliverSettings, FetchSettings, HttpDeliver, HttpFetch, ResolveName, SystemNames,
 };

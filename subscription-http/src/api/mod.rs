@@ -10,9 +10,9 @@ pub(crate) mod cors;
 pub(crate) mod cursor;
 pub(crate) mod error;
 pub(crate) mod hosts;
+pub(crate) mod job_signal;
 pub(crate) mod json_cache;
 pub(crate) mod long_polls;
-pub(crate) mod provider_signal;
 pub(crate) mod query;
 pub(crate) mod rate;
 pub(crate) mod readiness;
@@ -24,7 +24,6 @@ pub(crate) mod self_service;
 pub(crate) mod state;
 pub(crate) mod timeout;
 pub(crate) mod turned_clock;
-pub(crate) mod webhook_signal;
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -18,15 +18,14 @@ use super::clients::Clients;
 use super::cors::Origins;
 use super::error::{ApiError, Refusal};
 use super::hosts::{AllowedHost, Hosts};
+use super::job_signal::JobSignal;
 use super::json_cache::JsonCaches;
 use super::long_polls::{EventSignal, LongPolls};
-use super::provider_signal::ProviderSignal;
 use super::rate::{Limiters, RateLimits};
 use super::readiness::Readiness;
 use super::routes::{ApiPart, Served};
 use super::self_service::SelfService;
 use super::turned_clock::TurnedClock;
-use super::webhook_signal::WebhookSignal;
 use super::{Api, Surface};
 use crate::metrics::{ClockMetrics, Metrics, ProviderMetrics, StoreMetrics};
 
@@ -77,11 +76,11 @@ pub(crate) struct State {
     pub(crate) parts: Vec<ApiPart>,
     pub(crate) billing: Option<Billing>,
     pub(crate) providers: Option<Providers>,
-    pub(crate) provider_signal: ProviderSignal,
+    pub(crate) provider_signal: JobSignal,
     /// The large webhooks that can be read at a time.
     pub(crate) webhook_slots: Semaphore,
     pub(crate) webhooks: Option<Webhooks>,
-    pub(crate) webhook_signal: WebhookSignal,
+    pub(crate) webhook_signal: JobSignal,
     pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
@@ -137,10 +136,10 @@ impl ApiBuilder {
             parts: Vec::new(),
             billing: None,
             providers: None,
-            provider_signal: ProviderSignal::default(),
+            provider_signal: JobSignal::default(),
             webhook_slots: Semaphore::new(WEBHOOK_SLOTS),
             webhooks: None,
-            webhook_signal: WebhookSignal::default(),
+            webhook_signal: JobSignal::default(),
             turned_clock: None,
             checkout_hosts: CheckoutHosts::default(),
             long_polls,
@@ -210,7 +209,7 @@ impl ApiBuilder {
     pub fn providers(
         mut self,
         providers: Providers,
-        stored: &ProviderSignal,
+        stored: &JobSignal,
         metrics: &ProviderMetrics,
     ) -> Self {
         self.0.metrics = self.0.metrics.with_providers(&providers, metrics);
@@ -221,7 +220,7 @@ impl ApiBuilder {
 
     /// Lets clients manage the endpoints that events are sent to. Without this, the routes of webhooks do not exist.
     /// The signal is given when the job that sends events has something to read.
-    pub fn webhooks(mut self, webhooks: Webhooks, changed: &WebhookSignal) -> Self {
+    pub fn webhooks(mut self, webhooks: Webhooks, changed: &JobSignal) -> Self {
         self.0.metrics = self.0.metrics.with_webhooks(&webhooks, &self.0.service);
         self.0.webhooks = Some(webhooks);
         self.0.webhook_signal = changed.clone();

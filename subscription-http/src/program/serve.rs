@@ -8,7 +8,7 @@ use subscription_core::providers::Providers;
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{Clock as _, SubscriptionService};
 use subscription_http::{
-    Api, ApiBuilder, ClockMetrics, Limits, ProviderMetrics, ProviderSignal, Server, WebhookSignal,
+    Api, ApiBuilder, ClockMetrics, JobSignal, Limits, ProviderMetrics, Server,
 };
 
 use super::billing::BillingJob;
@@ -119,7 +119,7 @@ fn send_events(
     opened: &Opened,
     jobs: &mut Vec<Arc<dyn Job>>,
 ) -> ApiBuilder {
-    let changed = WebhookSignal::default();
+    let changed = JobSignal::default();
     let api = api.webhooks(webhooks.clone(), &changed);
     let events = &opened.event_signal;
     jobs.push(Arc::new(WebhookJob::new(webhooks, opened.clock(), events, changed)));
@@ -133,7 +133,7 @@ fn follow(
     service: SubscriptionService,
     jobs: &mut Vec<Arc<dyn Job>>,
 ) -> ApiBuilder {
-    let (stored, metrics) = (ProviderSignal::default(), ProviderMetrics::default());
+    let (stored, metrics) = (JobSignal::default(), ProviderMetrics::default());
     let api = api.providers(providers.clone(), &stored, &metrics);
     jobs.push(Arc::new(ProviderSyncJob::new(providers.clone())));
     jobs.push(Arc::new(ProviderJob::new(providers, service, stored, metrics)));

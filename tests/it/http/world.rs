@@ -18,8 +18,8 @@ use subscription_core::{
     SeededRandomness, Store, Subscription, SubscriptionService, Timestamp,
 };
 use subscription_http::{
-    Advanced, Api, PaymentReports, ProviderMetrics, ProviderSignal, RateLimits, SelfService,
-    Timeouts, TurnedClock, WebhookSignal,
+    Advanced, Api, JobSignal, PaymentReports, ProviderMetrics, RateLimits, SelfService, Timeouts,
+    TurnedClock,
 };
 use test_support::logs;
 use test_support::service_world::of;
@@ -42,7 +42,7 @@ pub(crate) struct HttpWorld {
     pub(crate) billing: Billing,
     /// Where deliveries to endpoints go.
     pub(crate) receiver: Receiver,
-    pub(crate) webhook_signal: WebhookSignal,
+    pub(crate) webhook_signal: JobSignal,
 }
 
 /// The world's clock, which callers can turn; nothing falls due by it.
@@ -107,7 +107,7 @@ impl HttpWorld {
     pub(crate) async fn limited(auth: AuthWorld, timeouts: Timeouts, limits: &RateLimits) -> Self {
         let key = secret(CURSOR_KEY);
         let billing = Billing::new(auth.service.clone(), Policy::default());
-        let (receiver, webhook_signal) = (Receiver::default(), WebhookSignal::default());
+        let (receiver, webhook_signal) = (Receiver::default(), JobSignal::default());
         let webhooks = webhooks_of(&auth.service, &auth.clock, &receiver);
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
             .billing(billing.clone())
@@ -119,7 +119,7 @@ impl HttpWorld {
             .turned_clock(WorldClock(auth.clock.clone()))
             .providers(
                 providers_of(billing.service()),
-                &ProviderSignal::default(),
+                &JobSignal::default(),
                 &ProviderMetrics::default(),
             )
             .build();

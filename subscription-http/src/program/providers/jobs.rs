@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use subscription_core::providers::{Providers, SyncCounts, SyncKind, SyncReport};
 use subscription_core::{Error, Slug, SubscriptionService};
-use subscription_http::{ProviderMetrics, ProviderSignal};
+use subscription_http::{JobSignal, ProviderMetrics};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ const COUNTED_EVERY: Duration = Duration::from_mins(1);
 pub(crate) struct ProviderJob {
     providers: Providers,
     service: SubscriptionService,
-    stored: ProviderSignal,
+    stored: JobSignal,
     metrics: ProviderMetrics,
     /// When the events that wait were counted last.
     counted: Mutex<Option<Instant>>,
@@ -29,7 +29,7 @@ impl ProviderJob {
     pub(crate) fn new(
         providers: Providers,
         service: SubscriptionService,
-        stored: ProviderSignal,
+        stored: JobSignal,
         metrics: ProviderMetrics,
     ) -> Self {
         Self { providers, service, stored, metrics, counted: Mutex::default() }

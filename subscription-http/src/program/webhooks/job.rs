@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use subscription_core::webhooks::{Sender, Wake, Webhooks};
 use subscription_core::{Clock, Error, SystemClock, Timestamp};
-use subscription_http::{EventListener, EventSignal, WebhookSignal};
+use subscription_http::{EventListener, EventSignal, JobSignal};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
@@ -29,7 +29,7 @@ pub(crate) struct WebhookJob {
 #[derive(Debug)]
 struct Signals {
     events: Mutex<EventListener>,
-    changed: WebhookSignal,
+    changed: JobSignal,
 }
 
 impl Signals {
@@ -49,7 +49,7 @@ impl WebhookJob {
         webhooks: Webhooks,
         clock: Arc<dyn Clock>,
         events: &EventSignal,
-        changed: WebhookSignal,
+        changed: JobSignal,
     ) -> Self {
         let signals = Signals { events: Mutex::new(events.listener()), changed };
         Self { webhooks, clock, signals, sender: Mutex::default() }
