@@ -104,7 +104,7 @@
 //! # Errors
 //!
 //! [`Error::kind`] tells what the caller can do about an error and is closed: map its ten kinds to your
-//! protocol once, and the compiler reports a tenth. [`Error::code`] is a stable name for machines.
+//! protocol once, and the compiler reports an eleventh. [`Error::code`] is a stable name for machines.
 //!
 //! # Stores
 //!
@@ -166,9 +166,10 @@ pub use service::{
 pub use service::{Followed, ObservedChanges};
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
-    ObservedSubscription, PauseInput, Phase, Quantity, Renewal, Schedule, Subscription,
-    SubscriptionChanges, SubscriptionStatus,
+    Action, AgreedQuote, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription,
+    NoInput, ObservedSubscription, PauseInput, Phase, PlanChange, Proration, Quantity, Quote,
+    QuoteLine, QuoteLineKind, Renewal, Schedule, Subscription, SubscriptionChanges,
+    SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

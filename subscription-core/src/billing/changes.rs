@@ -2,13 +2,11 @@
 
 use super::creation;
 use super::outcome::{billing, settle};
+use super::periods::count_from_renewal;
 use super::policy::Policy;
 use super::verbs::{check_resumption, invalid, is_pause};
 use crate::error::{Conflict, Error};
-use crate::plans::BillingCycle;
-use crate::subscriptions::{
-    Managed, ManagedBy, Schedule, ScheduledChange, Subscription, SubscriptionStatus,
-};
+use crate::subscriptions::{Managed, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::faults::FaultCode;
 use crate::values::states::InvalidTransition;
@@ -93,9 +91,7 @@ fn move_trial(
         after.ends_at = Some(end);
     }
     after.renews_at = Some(end);
-    let by_start = Schedule::new(after.starts_at, after.billing_cycle);
-    let off_grid = after.billing_cycle != BillingCycle::ONE_TIME && !by_start.starts_at(end);
-    after.anchor_at = off_grid.then_some(end);
+    count_from_renewal(after);
     Ok(())
 }
 

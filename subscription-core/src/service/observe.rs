@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::SubscriptionService;
 use super::payments::unchanged;
-use super::subscriptions::plan_unchanged;
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::payments::Payment;
@@ -69,7 +68,7 @@ impl SubscriptionService {
         }
         let plan = self.referenced_plan(after.subscription_plan_id).await?;
         if before.is_none_or(|before| before.subscription_plan_id != plan.id) {
-            let guard = plan_unchanged(&plan);
+            let guard = plan.unchanged();
             // The caller may have guarded it as it was read there.
             with.guards.extend(Some(guard).filter(|guard| !with.guards.contains(guard)));
         }

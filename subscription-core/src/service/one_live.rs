@@ -1,8 +1,8 @@
 //! At most one live subscription for each user, or for each user and product, where a setting asks for it.
 
-use super::SubscriptionService;
+use super::{Outcome, SubscriptionService};
 use crate::error::{Conflict, Error};
-use crate::events::Subject;
+use crate::events::{Change, Subject};
 use crate::plans::Plan;
 use crate::store::{
     ChangeSet, Key, PageLimit, Record, StoreExt as _, SubscriptionFilter, SubscriptionQuery, Unique,
@@ -72,7 +72,7 @@ impl SubscriptionService {
     }
 
     /// Gives a subscription that has a new user or plan its new key.
-    pub(super) async fn move_live_key(
+    pub(crate) async fn move_live_key(
         &self,
         current: &Subscription,
         next: &mut Subscription,
@@ -86,6 +86,26 @@ impl SubscriptionService {
         }
         let plan = self.plan_by_id(next.subscription_plan_id).await?;
         self.claim_live_key(next, &plan, with, now).await
+    }
+
+    /// Gives a subscription whose scheduled change of plan is due its new key. If another live subscription has
+    /// that key, this one has none: the change was agreed to before.
+    pub(super) async fn move_live_key_of_step(
+        &self,
+        outcome: &mut Outcome,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Change::PlanChanged { from_plan, to_plan } = outcome.change else { return Ok(()) };
+        if self.parts.one_live_per.is_none() || from_plan == to_plan {
+            return Ok(());
+        }
+        let plan = self.plan_by_id(to_plan).await?;
+        match self.claim_live_key(&mut outcome.subscription, &plan, with, now).await {
+            Err(Error::Conflict(Conflict::Taken { .. })) => outcome.subscription.live_key = None,
+            claimed => claimed?,
+        }
+        Ok(())
     }
 
     async fn key_of(&self, per: OneLivePer, other: &Subscription) -> Result<Box<str>, Error> {

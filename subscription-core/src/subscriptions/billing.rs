@@ -146,23 +146,27 @@ pub struct BillingState {
     pub manage_url: Option<HttpsUrl>,
 }
 
+/// The terms of a subscription: its plan, and what it pays how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The plan.
+    pub subscription_plan_id: PlanId,
+    /// The billing cycle.
+    pub billing_cycle: BillingCycle,
+    /// The price of one unit.
+    pub price: Amount,
+    /// The currency of the price.
+    pub currency: Currency,
+    /// The quantity.
+    pub quantity: Quantity,
+}
+
 /// A change that happens at the next renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduledChange {
     /// Another plan, price, cycle or quantity.
-    ChangePlan {
-        /// The plan.
-        subscription_plan_id: PlanId,
-        /// The billing cycle.
-        billing_cycle: BillingCycle,
-        /// The price of one unit.
-        price: Amount,
-        /// The currency of the price.
-        currency: Currency,
-        /// The quantity.
-        quantity: Quantity,
-    },
+    ChangePlan(Terms),
     /// A pause.
     Pause {
         /// When the pause ends by itself.

@@ -33,7 +33,9 @@ impl Amount {
     pub const ZERO: Self = Self(Decimal::ZERO);
 
     const INTEGER_DIGITS_MAX: usize = 15;
-    const FRACTION_DIGITS_MAX: usize = 6;
+    pub(crate) const FRACTION_DIGITS_MAX: u32 = 6;
+    /// The length of the longest text: all digits, the sign and the point.
+    const TEXT_MAX: usize = Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX as usize + 2;
 
     /// The number, for calculations and comparisons by value.
     pub const fn value(self) -> Decimal {
@@ -72,7 +74,7 @@ impl FromStr for Amount {
             InvalidValue::new(FaultCode::OutOfRange, message)
         };
         // A text longer than any allowed one is refused without a look at the rest of it.
-        if text.len() > Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX + 2 {
+        if text.len() > Self::TEXT_MAX {
             return Err(out_of_range());
         }
         let unsigned = text.strip_prefix('-').unwrap_or(text);
@@ -87,7 +89,7 @@ impl FromStr for Amount {
         }
         if unsigned.len() != text.len()
             || integer.len() > Self::INTEGER_DIGITS_MAX
-            || fraction.is_some_and(|fraction| fraction.len() > Self::FRACTION_DIGITS_MAX)
+            || fraction.is_some_and(|fraction| fraction.len() > Self::FRACTION_DIGITS_MAX as usize)
         {
             return Err(out_of_range());
         }

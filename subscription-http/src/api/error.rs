@@ -307,6 +307,7 @@ fn members(error: &Error) -> Map<String, Value> {
         Error::Conflict(Conflict::Taken { holder: Key::Payment(id), .. }) => {
             json!({ "holder": id })
         }
+        Error::Conflict(Conflict::QuoteChanged(quote)) => json!({ "quote": quote }),
         Error::Conflict(Conflict::PaymentSettled { fields }) => json!({ "fields": fields }),
         Error::Conflict(
             Conflict::PaymentOfPeriod { fields } | Conflict::Managed(Managed { fields, .. }),

@@ -2,7 +2,7 @@
 
 use subscription_core::billing::Policy;
 use subscription_core::events::Change;
-use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
     Action, Effective, ManagedBy, PaymentStatus, StepKind, Subscription, SubscriptionStatus,
     Timestamp,
@@ -223,13 +223,13 @@ fn resume_drops_a_scheduled_pause_and_unschedule_drops_any_change() {
 
 #[test]
 fn a_pause_leaves_a_scheduled_change_of_plan_alone() {
-    let change = ScheduledChange::ChangePlan {
+    let change = ScheduledChange::ChangePlan(Terms {
         subscription_plan_id: life(Active).subscription.subscription_plan_id,
         billing_cycle: of("yearly"),
         price: of("99"),
         currency: of("USD"),
         quantity: subscription_core::Quantity::ONE,
-    };
+    });
     let scheduled = || {
         let mut life = life(Active);
         life.subscription.billing.as_mut().unwrap().scheduled_change = Some(change);

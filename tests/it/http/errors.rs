@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
-use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{ManagedBy, Subscription};
 use subscription_http::{Quota, RateLimits};
 
@@ -247,13 +247,13 @@ async fn about_billing(world: &HttpWorld, code: &str) -> Answer {
 fn plan_change(held: &mut Subscription) {
     let (subscription_plan_id, quantity) = (held.subscription_plan_id, held.quantity);
     let billing = held.billing.as_mut().unwrap();
-    billing.scheduled_change = Some(ScheduledChange::ChangePlan {
+    billing.scheduled_change = Some(ScheduledChange::ChangePlan(Terms {
         subscription_plan_id,
         billing_cycle: held.billing_cycle,
         price: billing.price.unwrap(),
         currency: billing.currency.unwrap(),
         quantity,
-    });
+    }));
 }
 
 async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {
