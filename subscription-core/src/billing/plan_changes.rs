@@ -13,7 +13,7 @@ use crate::plans::Plan;
 use crate::service::{Created, Outcome};
 use crate::store::{ChangeSet, Guard, Idempotency, Key, StoreError};
 use crate::subscriptions::{
-    AgreedQuote, Effective, Managed, ManagedBy, PlanChange, Quote, Subscription,
+    AgreedQuote, Effective, Managed, ManagedBy, PlanChange, Quote, Subscription, SubscriptionStatus,
 };
 use crate::values::clock::Timestamp;
 use crate::values::faults::FaultCode;
@@ -125,8 +125,11 @@ impl Billing {
         }
         let guards = to.as_deref().map(Plan::unchanged).into_iter().collect();
         let Some(agreed) = agreed else { return Ok((fresh, guards)) };
-        let is_held = now.since(agreed.at) <= QUOTE_HOLDS
-            && subscription.current_period_start().is_none_or(|start| start <= agreed.at);
+        // The first period of a subscription that has not begun is ahead of every quote.
+        let runs = subscription.status != SubscriptionStatus::Pending;
+        let start = subscription.current_period_start().filter(|_| runs);
+        let is_held =
+            now.since(agreed.at) <= QUOTE_HOLDS && start.is_none_or(|start| start <= agreed.at);
         let quote = is_held.then(|| quote_at(agreed.at)).transpose()?;
         match quote.filter(|quote| agrees(quote, &agreed)) {
             Some(quote) => Ok((quote, guards)),
