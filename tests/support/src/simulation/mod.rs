@@ -22,6 +22,7 @@ pub mod operation;
 pub mod providers;
 pub mod snapshot;
 pub mod webhooks;
+mod worker_store;
 pub mod world;
 
 use std::sync::Arc;
