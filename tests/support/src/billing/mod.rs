@@ -2,6 +2,7 @@
 
 pub mod invariants;
 pub mod life;
+pub mod plan_races;
 pub mod races;
 
 pub use life::{By, Life, Write, days, hours};
