@@ -81,11 +81,16 @@ pub fn quote(
     let amount_due = after_credit(excess(charge, credit), &mut credit_after);
     let credit_after = sum(credit_after, excess(credit, charge))?;
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
-    // The first period of a subscription without trial is still to be paid while it is pending.
-    let asks_again = subscription.status == Pending && subscription.trial_ends_at().is_none()
-        || renews_at.is_some_and(|renews_at| {
-            subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at)
-        });
+    let renews = renews_at
+        .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
+    // The first period is still to be paid, at the old price if the change is for the one after it.
+    let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
+    let is_scheduled = settlement == Settlement::Scheduled;
+    let mut credit_then = credit_after;
+    if first_is_ahead && is_scheduled {
+        after_credit(value_of(&old).unwrap_or_default(), &mut credit_then);
+    }
+    let asks_again = renews || first_is_ahead && !is_scheduled;
     let line = |kind, amount| QuoteLine { kind, amount };
     Ok(Quote {
         at,
@@ -104,7 +109,7 @@ pub fn quote(
         credit_before,
         credit_after,
         renews_at,
-        next_amount: asks_again.then(|| after_credit(value, &mut credit_after.clone())),
+        next_amount: asks_again.then(|| after_credit(value, &mut credit_then)),
         settlement,
     })
 }

@@ -8,8 +8,8 @@ use proptest::test_runner::TestRunner;
 use subscription_core::billing::{Activation, AfterDunning, Policy};
 use subscription_core::{
     Action, Amount, Bounded, Effective, Error, Field, NewSubscription, PaymentChanges,
-    PaymentStatus, Plan, PlanChange, Quantity, StepKind, SubscriptionChanges, SubscriptionStatus,
-    Timestamp,
+    PaymentStatus, Plan, PlanChange, Quantity, Quote, StepKind, SubscriptionChanges,
+    SubscriptionStatus, Timestamp,
 };
 use test_support::billing::life::other_plan;
 use test_support::billing::{By, Life, days, hours, invariants};
@@ -77,7 +77,7 @@ fn new_terms() -> impl Strategy<Value = NewTerms> {
 }
 
 impl NewTerms {
-    fn apply(self, life: &mut Life) -> Result<bool, Error> {
+    fn apply(self, life: &mut Life) -> Result<Quote, Error> {
         let cycle = self.cycle.map_or(life.subscription.billing_cycle, of);
         let price = |count: u32| Plan { price: cents(count), ..other_plan("0", "USD", "monthly") };
         let to = self.cents.map(|count| Plan { billing_cycle: cycle, ..price(count) });
@@ -87,7 +87,7 @@ impl NewTerms {
         change.quantity = self.quantity.map(|count| Quantity::new(count).unwrap());
         change = if self.at_end { change.at_period_end() } else { change };
         change = if self.unprorated { change.unprorated() } else { change };
-        life.change_plan(to.as_ref(), &change).map(|_| true)
+        life.change_plan(to.as_ref(), &change)
     }
 }
 
@@ -217,7 +217,7 @@ fn happen(life: &mut Life, act: &Act) {
         Act::ResumeIn { days } => {
             life.update(SubscriptionChanges { resumes_at: later(days).into(), ..changes })
         }
-        Act::ChangePlan(terms) => terms.apply(life),
+        Act::ChangePlan(terms) => terms.apply(life).map(|_| true),
     };
     if done.is_err() {
         assert_eq!(life.subscription, before, "a refusal changes nothing");
@@ -370,6 +370,34 @@ proptest! {
     }
 
     #[test]
+    fn the_next_amount_of_a_quote_is_asked_for_next(
+        birth in births(),
+        wait in 0..40 * 24_u64,
+        terms in new_terms(),
+    ) {
+        let mut life = birth.begin(Policy::default());
+        life.advance(hours(wait));
+        life.pay();
+        let waits = life.status() == SubscriptionStatus::Pending && birth.trial_days.is_none();
+        let Ok(quote) = terms.apply(&mut life) else { return Ok(()) };
+        let is_first = waits && life.subscription.scheduled_change().is_none();
+        let next = if is_first { Some(life.subscription.starts_at) } else { quote.renews_at };
+        let before = life.writes.len();
+
+        life.punctually_to(next.unwrap_or(life.now.saturating_add(days(400))));
+
+        let begins = |by| match by {
+            By::Step(StepKind::Started | StepKind::PeriodStarted, at) => Some(at) == next,
+            _ => false,
+        };
+        let begun = life.writes[before..].iter().find(|write| begins(write.by));
+        let amount = |ask: &subscription_core::Ask| ask.amount.value();
+        let asked = begun.map(|write| write.ask.as_ref().map_or_else(Default::default, amount));
+        prop_assert_eq!(quote.next_amount.map(Amount::value), asked, "{:?}", quote);
+        sound(&life)?;
+    }
+
+    #[test]
     fn silence_changes_nothing(birth in births(), gaps in prop::collection::vec(1..60_u64, 1..30)) {
         let mut life = birth.begin(Policy::default());
         for gap in gaps {
@@ -390,10 +418,16 @@ proptest! {
     }
 
     #[test]
-    fn the_timeline_is_what_happens_if_all_is_paid(birth in births(), on_payment in any::<bool>()) {
+    fn the_timeline_is_what_happens_if_all_is_paid(
+        birth in births(),
+        on_payment in any::<bool>(),
+        scheduled in prop::option::of(new_terms()),
+    ) {
         let activation = if on_payment { Activation::OnPayment } else { Activation::AtStart };
         let policy = Policy::default().with_activation(activation);
         let mut life = birth.begin(policy.clone());
+        // A change that is refused is not scheduled.
+        scheduled.map(|terms| NewTerms { at_end: true, ..terms }.apply(&mut life));
         let end = at(START).saturating_add(days(120));
         let foretold: Vec<_> =
             subscription_core::billing::steps(life.subscription.clone(), &policy, end)

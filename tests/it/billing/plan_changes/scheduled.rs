@@ -115,6 +115,31 @@ fn a_trial_changes_at_its_end_and_one_that_has_not_started_after_its_first_perio
 }
 
 #[test]
+fn the_next_amount_of_one_that_has_not_started_is_what_its_first_period_leaves() {
+    let mut life = life(("10", "USD", "monthly"), START, |new| {
+        new.starts_at = Some(at(HALF));
+        new.credit = Some(of("13.00"));
+    });
+
+    let quote = schedule(&mut life, &other_plan("20", "USD", "monthly"));
+    paying_until(&mut life, "2026-05-16T00:00:00Z");
+
+    assert_eq!(ahead(&quote), "13.00, 2026-05-16, 17.00");
+    assert_eq!(
+        (life.amounts(), life.asked_days()),
+        (vec!["17.00".into()], vec!["2026-05-16".into()])
+    );
+    let only_one = |new: &mut subscription_core::NewSubscription| {
+        new.starts_at = Some(at(HALF));
+        new.ends_at = Some(at("2026-05-16T00:00:00Z"));
+    };
+    let mut only_one = super::life(("10", "USD", "monthly"), START, only_one);
+    let quote = schedule(&mut only_one, &other_plan("20", "USD", "monthly"));
+    assert_eq!(quote.next_amount, None, "it ends before the change");
+    sound(&life);
+}
+
+#[test]
 fn another_currency_starts_with_the_period_and_its_digits() {
     let credit = |new: &mut subscription_core::NewSubscription| new.credit = Some(of("10.00"));
     let mut life = life(("10", "USD", "monthly"), START, credit);
