@@ -220,6 +220,8 @@ fn a_trial_keeps_its_end_and_periods_of_the_new_cycle_are_counted_from_there() {
         ("monthly", "monthly", ["2026-02-14", "2026-03-14", "2026-04-14"]),
         ("monthly", "quarterly", ["2026-02-14", "2026-05-14", "2026-08-14"]),
         ("yearly", "weekly", ["2026-02-14", "2026-02-21", "2026-02-28"]),
+        // The end of the trial lies on the grid of weeks, and not on that of months.
+        ("weekly", "monthly", ["2026-02-14", "2026-03-14", "2026-04-14"]),
         // Weeks from the start hit the end of the trial: no other anchor is needed.
         ("one_time", "P2W", ["2026-02-14", "2026-02-28", "2026-03-14"]),
     ];
