@@ -45,8 +45,16 @@ impl Billing {
         let mut asks = false;
         // Steps that are due come first: the execution would take them.
         while let Some(step) = self.service.rules().step(&subscription, now) {
-            asks |= step.outcome.ask.is_some();
-            subscription = Arc::new(step.outcome.subscription);
+            let mut outcome = step.outcome;
+            if let Some(start) = outcome.ask.as_ref().map(|ask| ask.period_start) {
+                let payments = self.service.periods_of(id).await?;
+                if payments.iter().any(|payment| payment.claimed_period() == Some(start)) {
+                    outcome = outcome.unasked();
+                } else {
+                    asks = true;
+                }
+            }
+            subscription = Arc::new(outcome.subscription);
         }
         Ok(self.quoted(&subscription, asks, change, now).await?.0)
     }

@@ -188,7 +188,7 @@ impl SubscriptionService {
 
 impl Outcome {
     /// The outcome without its payment. The credit that the payment would have used stays.
-    fn unasked(mut self) -> Self {
+    pub(crate) fn unasked(mut self) -> Self {
         if let Some(ask) = self.ask.take()
             && let Some(billing) = &mut self.subscription.billing
         {

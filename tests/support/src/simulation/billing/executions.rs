@@ -129,13 +129,14 @@ fn compare(life: &Life, execution: &Execution, quote: &Quote) -> Result<(), Stri
     let Some((written, later)) = later.split_first() else { return Ok(()) };
     let subscription = &written.subscription;
     same("the amount", written.asked_amount() == due)?;
-    same("the renewal", subscription.renews_at == quote.renews_at)?;
     if let Some(asked) = written.asked().and_then(|payment| payment.asked.as_ref()) {
         same("the period", asked.period_end == quote.period_end)?;
         same("the kind", asked.kind == PaymentKind::Proration)?;
     }
-    // A plan that was edited since may have another price, if that changes no amount of the agreed quote.
-    if execution.meanwhile != Meanwhile::Changes {
+    // Another price or another end of the trial is accepted if it changes no amount of the agreed quote.
+    let changes = execution.meanwhile == Meanwhile::Changes;
+    if !changes {
+        same("the renewal", subscription.renews_at == quote.renews_at)?;
         same("the credit", credit(subscription) == quote.credit_after.value())?;
         let terms = terms_after(subscription).ok_or("no terms")?;
         let price = terms.price.value() == quote.price.value();
@@ -143,13 +144,18 @@ fn compare(life: &Life, execution: &Execution, quote: &Quote) -> Result<(), Stri
         let runs = subscription.status == SubscriptionStatus::Active;
         same("the start", !runs || subscription.current_period_start() == quote.period_start)?;
     }
-    next_ask(written, later, quote)
+    next_ask(written, later, quote, changes)
 }
 
 /// The next period asks for what the quote says, if only the clock writes until then.
-fn next_ask(written: &Written, later: &[Written], quote: &Quote) -> Result<(), String> {
+fn next_ask(
+    written: &Written,
+    later: &[Written],
+    quote: &Quote,
+    any_time: bool,
+) -> Result<(), String> {
     let mut before = written;
-    let mut skipped = false;
+    let mut skipped = any_time;
     for after in later {
         let goes_on = matches!(
             after.subscription.status,

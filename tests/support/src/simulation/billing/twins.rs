@@ -272,10 +272,12 @@ impl Life {
     /// Pays all that is owed, and changes the plan.
     async fn change(&self, plan: usize, mut change: PlanChange) -> Result<(), Error> {
         // A subscription that is paid again may ask for the periods that it has missed.
-        while let Some(owed) = self.payments().await.iter().find(|it| it.is_unpaid()) {
+        loop {
+            self.advance().await;
+            let payments = self.payments().await;
+            let Some(owed) = payments.iter().find(|payment| payment.is_unpaid()) else { break };
             let paid = PaymentChanges::status(PaymentStatus::Succeeded);
             self.billing.service().update_payment(owed.id, paid).await?;
-            self.advance().await;
         }
         change.subscription_plan_id = self.plans.get(plan).copied();
         self.billing.change_plan(self.id, &change).await.map(drop)

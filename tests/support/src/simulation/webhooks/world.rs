@@ -235,7 +235,7 @@ impl WebhookSimulation {
             it.deleted_at.is_none() && feed.last().is_some_and(|event| it.wants(event))
         };
         let picky = self.rng.pick(by_host.values_mut().filter(wants));
-        if let Some(receiver) = picky.filter(|_| self.rng.percent(70)) {
+        if let Some(receiver) = picky.filter(|_| self.is_patient() || self.rng.percent(70)) {
             receiver.mood = Mood::Picky;
         }
     }
