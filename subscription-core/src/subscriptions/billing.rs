@@ -174,6 +174,16 @@ pub enum ScheduledChange {
     },
 }
 
+impl Subscription {
+    /// The plan that the subscription is scheduled to change to.
+    pub fn scheduled_plan_id(&self) -> Option<PlanId> {
+        match self.scheduled_change()? {
+            ScheduledChange::ChangePlan(terms) => Some(terms.subscription_plan_id),
+            ScheduledChange::Pause { .. } => None,
+        }
+    }
+}
+
 impl BillingState {
     /// Clears all that the clock would still do.
     pub fn stop(&mut self) {
