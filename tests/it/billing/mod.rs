@@ -4,6 +4,7 @@ mod creation;
 mod golden;
 mod grid;
 mod mirror;
+mod plan_changes;
 mod policy;
 mod properties;
 mod races;
