@@ -200,7 +200,7 @@ fn a_plan_is_changed_for_the_amount_of_its_preview_and_back_when_the_period_ends
         ("renewal", Some(10.0), "2030-02-28".to_owned()),
     ];
     assert_eq!(asked, expected);
-    assert_eq!(events(&running, "subscription.plan_changed"), ["2030-02-14", "2030-03-01"]);
+    assert_eq!(events(&running, "subscription.plan_changed"), ["2030-02-14", "2030-02-28"]);
     stop(running);
 }
 
