@@ -390,7 +390,7 @@ export interface paths {
         put?: never;
         /**
          * Change the plan, the billing cycle or the quantity of a subscription
-         * @description Applies the quote that the preview shows: at once, with one payment of kind `proration` if something is due, or at the end of the period, shown as `scheduled_change`. With `at` and `amount_due` of a preview it costs just that, or is `quote_changed` with the new `quote`. For a subscription that is `pending`, `on_trial` or `active`, and that the clock manages. A change to what it has already changes nothing. The route exists only where the service bills.
+         * @description Applies the quote that the preview shows: at once, with one payment of kind `proration` if something is due, or at the end of the period, shown as `scheduled_change`. With `at` and `amount_due` of a preview it costs just that, or is `quote_changed` with the new `quote`. For a subscription that is `pending`, `on_trial` or `active`, and that the clock manages. A change to the terms that it has already writes nothing. The route exists only where the service bills.
          */
         post: operations["changePlan"];
         delete?: never;
@@ -1695,7 +1695,7 @@ export interface components {
                 kind: "credit" | "charge";
                 amount: components["schemas"]["Amount"];
             }[];
-            /** @description The amount to pay at once: the charge without the line of credit and the credit of the subscription, and never below 0. */
+            /** @description The amount to pay at once: the charge less both credits, at least 0. */
             amount_due: components["schemas"]["Amount"];
             /** @description The currency of all amounts, a code of ISO 4217. */
             currency: string;
