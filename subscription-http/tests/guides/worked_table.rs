@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<(), Failed> {
 /// A row with the amounts of the billing. The cells up to the date are the input.
 async fn computed(row: &str) -> Result<String, Failed> {
     let cells: Vec<_> = row.split('|').map(str::trim).collect();
-    let [_, change, from, to, on, .., listed, _] = *cells else { return Err(row.into()) };
+    let [_, case, from, to, on, .., listed, _] = *cells else { return Err(row.into()) };
     let clock = ManualClock::at(midnight(START)?);
     let service = SubscriptionService::builder(MemoryStore::default()).clock(clock.clone()).build();
     let billing = Billing::new(service, Policy::default());
@@ -50,10 +50,10 @@ async fn computed(row: &str) -> Result<String, Failed> {
 
     clock.set(midnight(on)?);
     let mut wanted = PlanChange::to_plan(to_plan.id).with_quantity(many);
-    if change.contains("`proration: none`") {
+    if case.contains("`proration: none`") {
         wanted = wanted.unprorated();
     }
-    if change.contains("`effective: period_end`") {
+    if case.contains("`effective: period_end`") {
         wanted = wanted.at_period_end();
     }
     let quote = billing.preview_plan_change(id, &wanted).await?;
@@ -79,7 +79,7 @@ async fn computed(row: &str) -> Result<String, Failed> {
     let (credit, charge) = (line(0), line(1));
     let (left, asked) = (quote.credit_after, asked.join(", "));
     Ok(format!(
-        "| {change} | {from} | {to} | {on} | {credit} | {charge} | {paid} | {left} | {next} | {asked} |"
+        "| {case} | {from} | {to} | {on} | {credit} | {charge} | {paid} | {left} | {next} | {asked} |"
     ))
 }
 
