@@ -35,11 +35,6 @@ pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
     value.with_digits(billing.currency.map_or(0, Currency::digits))
 }
 
-/// Price times quantity, with the digits of the currency; `None` if it has too many digits for an amount.
-pub(super) fn value_of(price: Amount, quantity: Quantity, currency: Currency) -> Option<Amount> {
-    price.times(quantity.get()).map(|value| value.with_digits(currency.digits()))
-}
-
 /// The part of a value that the credit does not cover. What it covers leaves the credit.
 pub(super) fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
     let used = value.value().min(credit.value());

@@ -9,7 +9,7 @@ use rust_decimal::Decimal;
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
 use super::outcome::{Beside, billing, outcome};
-use super::periods::{after_credit, count_from_renewal, restart, value_of};
+use super::periods::{after_credit, count_from_renewal, restart};
 use super::policy::Policy;
 use super::verbs::invalid;
 use crate::error::{Conflict, Error};
@@ -60,28 +60,37 @@ pub fn quote(
     // The value of the running period, as it was paid.
     let paid = match &subscription.billing {
         Some(billing) if subscription.managed_by == ManagedBy::Clock => billing.period_value,
-        Some(_) | None => value_of(old.price, old.quantity, from).unwrap_or_default(),
+        Some(_) | None => value_of(&old).unwrap_or_default(),
     };
-    let settlement = settle(subscription, &old, &new, paid, change)?;
-    let value = value_of(new.price, new.quantity, currency).unwrap_or_default();
+    let (settlement, value) = settle(subscription, &old, &new, paid, change)?;
+    let zero = Amount::ZERO.with_digits(currency.digits());
+    let rest = rest_of_period(subscription, at);
+    let part = |value| {
+        let part = rest.and_then(|(rest, whole)| prorated(value, rest, whole, currency));
+        part.unwrap_or(zero)
+    };
     let lines = match settlement {
         Settlement::Unchanged | Settlement::Scheduled | Settlement::NextPeriod => None,
-        Settlement::RunningPeriod => {
-            Some((part(paid, subscription, at, currency), part(value, subscription, at, currency)))
-        }
-        Settlement::NewPeriod => Some((part(paid, subscription, at, currency), value)),
+        Settlement::RunningPeriod => Some((part(paid), part(value))),
+        Settlement::NewPeriod => Some((part(paid), value)),
     };
-    let zero = Amount::ZERO.with_digits(currency.digits());
     let (credit, charge) = lines.unwrap_or((zero, zero));
-    let credit_before = subscription.credit().unwrap_or_default().with_digits(currency.digits());
+    let credit_before =
+        own_credit(subscription).map_or(zero, |it| it.with_digits(currency.digits()));
     let mut credit_after = credit_before;
     let amount_due = after_credit(excess(charge, credit), &mut credit_after);
     let credit_after = sum(credit_after, excess(credit, charge))?;
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
-    let asks_again = match renews_at {
-        Some(renews_at) => subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at),
-        None => subscription.status == Pending,
-    };
+    let renews = renews_at
+        .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
+    // The first period is still to be paid, at the old price if the change is for the one after it.
+    let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
+    let is_scheduled = settlement == Settlement::Scheduled;
+    let mut credit_then = credit_after;
+    if first_is_ahead && is_scheduled {
+        after_credit(value_of(&old).unwrap_or_default(), &mut credit_then);
+    }
+    let asks_again = renews || first_is_ahead && !is_scheduled;
     let line = |kind, amount| QuoteLine { kind, amount };
     Ok(Quote {
         at,
@@ -100,7 +109,7 @@ pub fn quote(
         credit_before,
         credit_after,
         renews_at,
-        next_amount: asks_again.then(|| after_credit(value, &mut credit_after.clone())),
+        next_amount: asks_again.then(|| after_credit(value, &mut credit_then)),
         settlement,
     })
 }
@@ -140,7 +149,7 @@ pub fn change_plan(
                 next.renews_at = quote.renews_at;
                 billing(&mut next).current_period_start = Some(quote.at);
             }
-            let value = value_of(terms.price, terms.quantity, terms.currency).unwrap_or_default();
+            let value = value_of(&terms).unwrap_or_default();
             let billing = billing(&mut next);
             billing.period_value = value;
             billing.credit = quote.credit_after;
@@ -155,9 +164,14 @@ pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
     subscription.subscription_plan_id = terms.subscription_plan_id;
     subscription.billing_cycle = terms.billing_cycle;
     subscription.quantity = terms.quantity;
+    let has_credit = own_credit(subscription).is_some();
     let billing = billing(subscription);
     billing.price = Some(terms.price);
     billing.currency = Some(terms.currency);
+    // A credit of 0.00 may have too many digits for another currency.
+    if !has_credit {
+        billing.credit = Amount::ZERO;
+    }
 }
 
 /// The payment for the rest of the period; `None` if nothing is due.
@@ -190,7 +204,7 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         PastDue | Unpaid | Paused | Cancelled | Expired => false,
     };
     if !changes {
-        let (from, to) = (status.as_str(), "another plan");
+        let (from, to) = (status.as_str(), "one with other terms");
         let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
         return Err(Conflict::from(refused).into());
     }
@@ -209,28 +223,32 @@ fn currencies(
 ) -> Result<(Currency, Currency), Error> {
     let from = subscription.currency().or(own.currency);
     let to = to.map_or(from, |plan| plan.currency);
-    let has_credit = subscription.credit().is_some_and(|credit| !credit.value().is_zero());
+    let changes = effective == Effective::PeriodEnd && own_credit(subscription).is_none();
+    // A subscription without a price has that of its plan, which is in the currency of the plan.
+    let is_priced =
+        subscription.price().is_some() || own.currency.is_none_or(|it| Some(it) == from);
     match (from, to) {
-        (Some(from), Some(to))
-            if from == to || (effective == Effective::PeriodEnd && !has_credit) =>
-        {
-            Ok((from, to))
-        }
+        (Some(from), Some(to)) if is_priced && (from == to || changes) => Ok((from, to)),
         (from, to) => Err(Conflict::CurrencyMismatch { from, to }.into()),
     }
 }
 
-/// The way in which the change is applied, or all faults of the input.
+/// The credit of a subscription, unless it is 0.
+pub(super) fn own_credit(subscription: &Subscription) -> Option<Amount> {
+    subscription.credit().filter(|credit| !credit.value().is_zero())
+}
+
+/// The way in which the change is applied, and the value of a period after it; or all faults of the input.
 fn settle(
     subscription: &Subscription,
     old: &Terms,
     new: &Terms,
     paid: Amount,
     change: &PlanChange,
-) -> Result<Settlement, Error> {
+) -> Result<(Settlement, Amount), Error> {
     let mut faults = Faults::default();
     let mut fault = |code, message, field| faults.push(InvalidValue::new(code, message).at(field));
-    let value = value_of(new.price, new.quantity, new.currency);
+    let value = value_of(new);
     if value.is_none() {
         let message = "times the price must have at most 15 digits before the point";
         fault(FaultCode::OutOfRange, message, "quantity");
@@ -248,20 +266,21 @@ fn settle(
         fault(FaultCode::NotAllowedValue, message, "proration");
     }
     faults.into_result()?;
-    let value = value.unwrap_or_default().value();
-    let is_paid = paid.value() == value;
+    let value = value.unwrap_or_default();
+    let is_paid = paid.value() == value.value();
     let begins = old.billing_cycle == BillingCycle::ONE_TIME
         || subscription.renews_at.is_none()
         || other_cycle
-        || (paid.value().is_zero() && !value.is_zero());
-    Ok(match (at_end, runs) {
+        || (paid.value().is_zero() && !is_paid);
+    let settlement = match (at_end, runs) {
         (false, true) if !unprorated && same(old, new) && is_paid => Settlement::Unchanged,
         (false, true) if !unprorated && begins => Settlement::NewPeriod,
         (false, true) if !unprorated => Settlement::RunningPeriod,
         _ if same(old, new) => Settlement::Unchanged,
         (true, _) => Settlement::Scheduled,
         (false, _) => Settlement::NextPeriod,
-    })
+    };
+    Ok((settlement, value))
 }
 
 /// True if two terms say the same, also if one of them writes 10.00 for 10.
@@ -292,33 +311,31 @@ fn period_after(
     (subscription.current_period_start(), renews_at, renews_at)
 }
 
-/// The part of a value that pays for the rest of the running period, rounded half to even at the digits of the
-/// currency. A period without an end has no such part.
-fn part(value: Amount, subscription: &Subscription, at: Timestamp, currency: Currency) -> Amount {
-    let start = subscription.current_period_start();
-    let period = start.zip(subscription.renews_at);
-    let rest = period.and_then(|(start, end)| {
-        let (total, remaining) = (end.since(start).as_secs(), end.since(at).as_secs());
-        prorated(value, remaining, total, currency.digits())
-    });
-    rest.unwrap_or_default().with_digits(currency.digits())
+/// The rest of the running period and the whole of it, in seconds; `None` if it has no end.
+fn rest_of_period(subscription: &Subscription, at: Timestamp) -> Option<(u64, u64)> {
+    let (start, end) = subscription.current_period_start().zip(subscription.renews_at)?;
+    Some((end.since(at).as_secs(), end.since(start).as_secs()))
 }
 
-/// Value times remaining, divided by total, rounded half to even; `None` if total is 0.
-fn prorated(value: Amount, remaining: u64, total: u64, digits: u32) -> Option<Amount> {
+/// Price times quantity, with the digits of the currency; `None` if it has too many digits for an amount.
+fn value_of(terms: &Terms) -> Option<Amount> {
+    prorated(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
+}
+
+/// The part of a value that pays for the rest of a period, rounded half to even at the digits of the currency;
+/// `None` if the period is empty.
+fn prorated(value: Amount, rest: u64, whole: u64, currency: Currency) -> Option<Amount> {
+    let digits = currency.digits();
     let mut exact = value.value();
     exact.rescale(Amount::FRACTION_DIGITS_MAX);
     // A value has at most 21 digits and a time in seconds at most 12: their product fits.
-    let dividend = exact.mantissa().checked_mul(remaining.min(total).into())?;
+    let dividend = exact.mantissa().checked_mul(rest.min(whole).into())?;
     let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
-    let divisor = i128::from(total).checked_mul(units)?;
-    let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
-    let up = match rest.checked_mul(2)?.cmp(&divisor) {
-        std::cmp::Ordering::Less => false,
-        std::cmp::Ordering::Equal => quotient & 1 == 1,
-        std::cmp::Ordering::Greater => true,
-    };
-    let rounded = quotient.checked_add(up.into())?;
+    let divisor = i128::from(whole).checked_mul(units)?;
+    let (down, left) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
+    // More than half is rounded up, and so is half if the result is even then.
+    let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
+    let rounded = down.checked_add(is_up.into())?;
     Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()
 }
 

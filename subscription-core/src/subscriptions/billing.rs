@@ -232,14 +232,17 @@ impl Managed {
             ManagedBy::Provider => "a payment provider",
         };
         let verbs = self.fields.iter().any(|field| ["status", "ends_at"].contains(field));
+        let is_of_plan = |field| ["subscription_plan_id", "billing_cycle"].contains(field);
+        let of_plan = !self.fields.is_empty() && self.fields.iter().all(is_of_plan);
         let sets = match self.fields.join(", ") {
             fields if fields.is_empty() => String::new(),
             fields => format!(" and sets its {fields}"),
         };
-        let instead = match (self.by, verbs) {
-            (ManagedBy::Clock, true) => ": use cancel, pause or resume instead",
-            (ManagedBy::Clock, false) => ": set managed_by to caller first",
-            _ => "",
+        let instead = match self.by {
+            ManagedBy::Clock if verbs => ": use cancel, pause or resume instead",
+            ManagedBy::Clock if of_plan => ": use change-plan instead",
+            ManagedBy::Clock => ": set managed_by to caller first",
+            ManagedBy::Caller | ManagedBy::Provider => "",
         };
         format!("{manager} manages the subscription{sets}{instead}")
     }

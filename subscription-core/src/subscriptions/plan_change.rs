@@ -209,7 +209,8 @@ pub struct Quote {
     pub credit_after: Amount,
     /// When the next period starts and must be paid.
     pub renews_at: Option<Timestamp>,
-    /// The amount to pay then, after credit; `None` if it does not renew.
+    /// The amount of the next payment at these terms, after credit: at the renewal, or at the start of a
+    /// subscription that is pending. `None` if there is none.
     pub next_amount: Option<Amount>,
     /// The way in which the change is applied.
     #[serde(skip)]

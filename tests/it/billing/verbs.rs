@@ -186,7 +186,7 @@ fn a_pause_is_scheduled_and_gives_no_time_back() {
         .iter()
         .filter_map(|write| match write.by {
             By::Step(kind, _) => Some((kind, write.after.status)),
-            By::Create | By::Update | By::Verb | By::Report => None,
+            By::Create | By::Update | By::Verb | By::PlanChange | By::Report => None,
         })
         .collect();
     let (resumed, period) = (StepKind::Resumed, StepKind::PeriodStarted);

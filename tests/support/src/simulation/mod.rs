@@ -21,6 +21,7 @@ pub mod model;
 pub mod operation;
 pub mod providers;
 pub mod snapshot;
+pub mod verdict;
 pub mod webhooks;
 pub mod world;
 
