@@ -190,7 +190,7 @@ pub enum Conflict {
     #[error("the plan takes no new subscriptions")]
     PlanInactive,
     /// Subscriptions refer to the plan.
-    #[error("the plan has subscriptions")]
+    #[error("subscriptions have the plan, or are scheduled to change to it")]
     PlanInUse,
     /// The lifecycle does not allow the transition.
     #[error(transparent)]
