@@ -356,8 +356,8 @@ async fn billing(client: &mut Client, user: &str, run: &str) -> Result<()> {
     let quote = client.call(preview).await?.body;
     let agreed =
         json!({ "quantity": 2, "at": quote.get("at"), "amount_due": quote.get("amount_due") });
-    let change = post(format!("{path}/change-plan"), &agreed).header(KEY, format!("{run}-seats"));
-    let changed = client.call(change).await?.body;
+    let seats = post(format!("{path}/change-plan"), &agreed).header(KEY, format!("{run}-seats"));
+    let changed = client.call(seats).await?.body;
     assert_eq!(changed.get("quantity"), Some(&json!(2)));
 
     let steps = client.call(get(format!("{path}/timeline?limit=2"))).await?;
