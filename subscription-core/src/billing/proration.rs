@@ -37,26 +37,8 @@ pub fn quote(
     at: Timestamp,
 ) -> Result<Quote, Error> {
     check_state(subscription)?;
-    if to.is_some_and(|plan| !plan.is_active) {
-        return Err(Conflict::PlanInactive.into());
-    }
-    let (from, currency) = currencies(subscription, own, to, change.effective)?;
-    let old = Terms {
-        subscription_plan_id: subscription.subscription_plan_id,
-        billing_cycle: subscription.billing_cycle,
-        price: subscription.price().unwrap_or(own.price),
-        currency: from,
-        quantity: subscription.quantity,
-    };
-    let new = Terms {
-        subscription_plan_id: to.map_or(old.subscription_plan_id, |plan| plan.id),
-        billing_cycle: change
-            .billing_cycle
-            .unwrap_or(to.map_or(old.billing_cycle, |plan| plan.billing_cycle)),
-        price: to.map_or(old.price, |plan| plan.price),
-        currency,
-        quantity: change.quantity.unwrap_or(old.quantity),
-    };
+    let (old, new) = terms(subscription, own, to, change)?;
+    let currency = new.currency;
     // The value of the running period, as it was paid.
     let paid = match &subscription.billing {
         Some(billing) if subscription.managed_by == ManagedBy::Clock => billing.period_value,
@@ -64,22 +46,18 @@ pub fn quote(
     };
     let (settlement, value) = settle(subscription, &old, &new, paid, change)?;
     let zero = Amount::ZERO.with_digits(currency.digits());
-    let rest = rest_of_period(subscription, at);
-    let part = |value| {
-        let part = rest.and_then(|(rest, whole)| prorated(value, rest, whole, currency));
-        part.unwrap_or(zero)
-    };
+    let part = |value| part_at(at, subscription, value, currency).unwrap_or(zero);
     let lines = match settlement {
         Settlement::Unchanged | Settlement::Scheduled | Settlement::NextPeriod => None,
         Settlement::RunningPeriod => Some((part(paid), part(value))),
         Settlement::NewPeriod => Some((part(paid), value)),
     };
-    let (credit, charge) = lines.unwrap_or((zero, zero));
+    let (given, taken) = lines.unwrap_or((zero, zero));
     let credit_before =
         own_credit(subscription).map_or(zero, |it| it.with_digits(currency.digits()));
     let mut credit_after = credit_before;
-    let amount_due = after_credit(excess(charge, credit), &mut credit_after);
-    let credit_after = sum(credit_after, excess(credit, charge))?;
+    let amount_due = after_credit(excess(taken, given), &mut credit_after);
+    let credit_after = sum(credit_after, excess(given, taken))?;
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
     let renews = renews_at
         .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
@@ -101,8 +79,8 @@ pub fn quote(
         price: new.price,
         period_start,
         period_end,
-        lines: lines.map_or_else(Vec::new, |(credit, charge)| {
-            vec![line(QuoteLineKind::Credit, credit), line(QuoteLineKind::Charge, charge)]
+        lines: lines.map_or_else(Vec::new, |(given, taken)| {
+            vec![line(QuoteLineKind::Credit, given), line(QuoteLineKind::Charge, taken)]
         }),
         amount_due,
         currency,
@@ -204,7 +182,7 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         PastDue | Unpaid | Paused | Cancelled | Expired => false,
     };
     if !changes {
-        let (from, to) = (status.as_str(), "another plan");
+        let (from, to) = (status.as_str(), "one with other terms");
         let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
         return Err(Conflict::from(refused).into());
     }
@@ -214,23 +192,41 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
     Ok(())
 }
 
-/// The currencies before and after the change. Another one is for whole periods, and only if no credit is left.
-fn currencies(
+/// The terms before and after the change. Another currency is for whole periods, and only if no credit is left.
+fn terms(
     subscription: &Subscription,
     own: &Plan,
     to: Option<&Plan>,
-    effective: Effective,
-) -> Result<(Currency, Currency), Error> {
+    change: &PlanChange,
+) -> Result<(Terms, Terms), Error> {
+    if to.is_some_and(|plan| !plan.is_active) {
+        return Err(Conflict::PlanInactive.into());
+    }
     let from = subscription.currency().or(own.currency);
-    let to = to.map_or(from, |plan| plan.currency);
-    let changes = effective == Effective::PeriodEnd && own_credit(subscription).is_none();
+    let may_differ = change.effective == Effective::PeriodEnd && own_credit(subscription).is_none();
     // A subscription without a price has that of its plan, which is in the currency of the plan.
     let is_priced =
         subscription.price().is_some() || own.currency.is_none_or(|it| Some(it) == from);
-    match (from, to) {
-        (Some(from), Some(to)) if is_priced && (from == to || changes) => Ok((from, to)),
-        (from, to) => Err(Conflict::CurrencyMismatch { from, to }.into()),
-    }
+    let (from, currency) = match (from, to.map_or(from, |plan| plan.currency)) {
+        (Some(from), Some(to)) if is_priced && (from == to || may_differ) => (from, to),
+        (from, to) => return Err(Conflict::CurrencyMismatch { from, to }.into()),
+    };
+    let old = Terms {
+        subscription_plan_id: subscription.subscription_plan_id,
+        billing_cycle: subscription.billing_cycle,
+        price: subscription.price().unwrap_or(own.price),
+        currency: from,
+        quantity: subscription.quantity,
+    };
+    let of_plan = to.map_or(old, |plan| Terms {
+        subscription_plan_id: plan.id,
+        billing_cycle: plan.billing_cycle,
+        price: plan.price,
+        ..old
+    });
+    let billing_cycle = change.billing_cycle.unwrap_or(of_plan.billing_cycle);
+    let quantity = change.quantity.unwrap_or(old.quantity);
+    Ok((old, Terms { billing_cycle, currency, quantity, ..of_plan }))
 }
 
 /// The credit of a subscription, unless it is 0.
@@ -311,10 +307,15 @@ fn period_after(
     (subscription.current_period_start(), renews_at, renews_at)
 }
 
-/// The rest of the running period and the whole of it, in seconds; `None` if it has no end.
-fn rest_of_period(subscription: &Subscription, at: Timestamp) -> Option<(u64, u64)> {
+/// The part of a value that pays for the rest of the running period; `None` if the period has no end.
+fn part_at(
+    at: Timestamp,
+    subscription: &Subscription,
+    value: Amount,
+    currency: Currency,
+) -> Option<Amount> {
     let (start, end) = subscription.current_period_start().zip(subscription.renews_at)?;
-    Some((end.since(at).as_secs(), end.since(start).as_secs()))
+    prorated(value, end.since(at).as_secs(), end.since(start).as_secs(), currency)
 }
 
 /// Price times quantity, with the digits of the currency; `None` if it has too many digits for an amount.
@@ -322,8 +323,7 @@ fn value_of(terms: &Terms) -> Option<Amount> {
     prorated(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
 }
 
-/// The part of a value that pays for the rest of a period, rounded half to even at the digits of the currency;
-/// `None` if the period is empty.
+/// Value times rest, divided by whole, rounded half to even at the digits of the currency; `None` if whole is 0.
 fn prorated(value: Amount, rest: u64, whole: u64, currency: Currency) -> Option<Amount> {
     let digits = currency.digits();
     let mut exact = value.value();
@@ -341,9 +341,8 @@ fn prorated(value: Amount, rest: u64, whole: u64, currency: Currency) -> Option<
 
 /// The amount by which one is greater than another, or 0.
 fn excess(one: Amount, other: Amount) -> Amount {
-    let more = one.value().checked_sub(other.value()).filter(|more| !more.is_sign_negative());
-    let digits = one.fraction_digits().max(other.fraction_digits());
-    more.and_then(|more| Amount::try_from(more).ok()).unwrap_or_default().with_digits(digits)
+    let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
+    more.unwrap_or_default().with_digits(one.fraction_digits())
 }
 
 /// The credit with more of it.

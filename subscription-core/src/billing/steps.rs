@@ -103,7 +103,8 @@ fn earliest(
     candidates.into_iter().flatten().min()
 }
 
-/// When the subscriber is to be reminded of the next renewal: once for it, and before it.
+/// When the subscriber is to be reminded of the next renewal: once for it, and before it. A reminder at the renewal
+/// is never sent, for a step of the renewal comes first.
 fn reminder(
     subscription: &Subscription,
     billing: &BillingState,
@@ -126,7 +127,7 @@ fn reminder(
         return None;
     }
     let at = policy.remind_before?.before(renews_at).unwrap_or(Timestamp::MIN);
-    Some(at.max(subscription.current_period_start()?)).filter(|at| *at < renews_at)
+    Some(at.max(subscription.current_period_start()?))
 }
 
 /// True for every cycle of months or years, and for others of four weeks or more.

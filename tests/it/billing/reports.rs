@@ -301,7 +301,18 @@ fn only_the_first_payment_of_its_period_makes_one_that_waits_active() {
 }
 
 #[test]
-fn only_one_that_waits_for_the_canceled_payment_lapses() {
+fn only_one_that_waits_for_the_failed_or_canceled_payment_lapses() {
+    let mut failed = monthly();
+    failed.report(0, Failed);
+    assert_eq!(lapses_at(&failed), None);
+
+    let mut not_begun = monthly();
+    not_begun.subscription.status = Pending;
+    not_begun.subscription.starts_at = at("2026-03-05T00:00:00Z");
+    not_begun.subscription.billing.as_mut().unwrap().current_period_start = None;
+    not_begun.report(0, Failed);
+    assert_eq!(lapses_at(&not_begun), None);
+
     let mut active = monthly();
     active.report(0, Canceled);
     assert_eq!(lapses_at(&active), None);

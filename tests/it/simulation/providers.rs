@@ -61,7 +61,6 @@ async fn is_found(fault: Fault, invariant: &'static str, seeds: impl Iterator<It
         for kind in ProviderKind::ALL {
             let run = ProviderSimulation::broken(fault, invariant, kind, seed).await;
             if run.run(300).await.is_err() {
-                println!("{fault:?} is found with seed {seed} at {kind:?}");
                 return true;
             }
         }

@@ -26,7 +26,7 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
+    pub(super) async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
         Self::named(stores, &format!("race-{nth}")).await
     }
 
@@ -49,19 +49,33 @@ impl Instances {
 
     /// Subscriptions that are due for renewal, with their first payment as `status`.
     async fn due(&self, status: PaymentStatus) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
+        let due = self.made(status).await;
+        self.turn_to_renewal(&due);
+        due
+    }
+
+    /// New subscriptions, with their first payment as `status`.
+    pub(super) async fn made(
+        &self,
+        status: PaymentStatus,
+    ) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
         let service = self.billings[0].service();
-        let mut due = Vec::new();
+        let mut all = Vec::new();
         for _ in 0..SUBSCRIPTIONS {
             let new = NewSubscription::new(self.user(), self.plan.id);
             let made = service.create_subscription(new).await.unwrap();
             let first = self.payments(&made).await.remove(0);
             let report = PaymentChanges::status(status);
             let first = service.update_payment(first.id, report).await.unwrap();
-            due.push((made, first));
+            all.push((made, first));
         }
-        let renewal = due.first().and_then(|(made, _)| made.renews_at).unwrap();
+        all
+    }
+
+    /// Turns the clock to the moment after the renewal.
+    pub(super) fn turn_to_renewal(&self, of: &[(Arc<Subscription>, Arc<Payment>)]) {
+        let renewal = of.first().and_then(|(made, _)| made.renews_at).unwrap();
         self.clock.set(renewal.saturating_add(Duration::from_secs(1)));
-        due
     }
 
     pub(super) async fn payments(&self, of: &Subscription) -> Vec<Arc<Payment>> {
