@@ -190,7 +190,7 @@ pub enum Conflict {
     #[error("the plan takes no new subscriptions")]
     PlanInactive,
     /// Subscriptions refer to the plan.
-    #[error("the plan has subscriptions")]
+    #[error("subscriptions have the plan, or are scheduled to change to it")]
     PlanInUse,
     /// The lifecycle does not allow the transition.
     #[error(transparent)]
@@ -211,8 +211,8 @@ pub enum Conflict {
     /// The clock or a provider manages the subscription, or the request needs one that the clock manages.
     #[error(transparent)]
     Managed(#[from] Managed),
-    /// A payment of the subscription has failed and must be paid first.
-    #[error("a payment of the subscription has failed and is not paid yet")]
+    /// A payment of the subscription is open or has failed, and must be paid first.
+    #[error("a payment of the subscription is not paid yet")]
     PaymentOpen,
     /// Another change is scheduled for the subscription.
     #[error("another change of the subscription is scheduled")]

@@ -60,6 +60,10 @@
 //! program of yours collects and reports. Call [`advance`](billing::Billing::advance) from a loop, and write through
 //! [`Billing::service`](billing::Billing::service). The examples `renewals` and `collector` show both sides.
 //!
+//! [`change_plan`](billing::Billing::change_plan) moves a subscription to another plan, cycle or quantity, and settles
+//! the rest of its period by a payment or by credit, as the [`Quote`] of
+//! [`preview_plan_change`](billing::Billing::preview_plan_change) says. The example `upgrade` shows it.
+//!
 //! # Authentication
 //!
 //! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is

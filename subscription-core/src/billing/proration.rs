@@ -182,7 +182,7 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         PastDue | Unpaid | Paused | Cancelled | Expired => false,
     };
     if !changes {
-        let (from, to) = (status.as_str(), "another plan");
+        let (from, to) = (status.as_str(), "one with other terms");
         let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
         return Err(Conflict::from(refused).into());
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::SubscriptionService;
 use super::payments::unchanged;
-use crate::error::{Conflict, Error};
+use crate::error::Error;
 use crate::events::Change;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{ChangeSet, Unique};
+use crate::store::ChangeSet;
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
@@ -101,18 +101,6 @@ impl SubscriptionService {
         if keeps_key || after.phase_at(now) == Phase::Over {
             return Ok(true);
         }
-        let mut expired = ChangeSet::default();
-        match self.claim_live_key(after, plan, &mut expired, now).await {
-            Err(Error::Conflict(Conflict::Taken { unique: Unique::LiveSubscription, .. })) => {
-                after.live_key = None;
-                Ok(false)
-            }
-            claimed => {
-                claimed?;
-                with.writes.append(&mut expired.writes);
-                with.events.append(&mut expired.events);
-                Ok(true)
-            }
-        }
+        self.claim_live_key_if_free(after, plan, with, now).await
     }
 }

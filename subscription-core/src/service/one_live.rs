@@ -37,6 +37,9 @@ impl SubscriptionService {
             return Ok(());
         }
         let key = live_key(per, new, plan);
+        if new.live_key.as_ref() == Some(&key) {
+            return Ok(());
+        }
         let statuses = SubscriptionStatus::all()
             .filter(|status| *status != SubscriptionStatus::Expired)
             .collect();
@@ -88,8 +91,32 @@ impl SubscriptionService {
         self.claim_live_key(next, &plan, with, now).await
     }
 
+    /// Gives a subscription the key that no other live one has, if it is free. False if another one has it: then
+    /// this one has none.
+    pub(super) async fn claim_live_key_if_free(
+        &self,
+        new: &mut Subscription,
+        plan: &Plan,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut expired = ChangeSet::default();
+        match self.claim_live_key(new, plan, &mut expired, now).await {
+            Err(Error::Conflict(Conflict::Taken { unique: Unique::LiveSubscription, .. })) => {
+                new.live_key = None;
+                Ok(false)
+            }
+            claimed => {
+                claimed?;
+                with.writes.append(&mut expired.writes);
+                with.events.append(&mut expired.events);
+                Ok(true)
+            }
+        }
+    }
+
     /// Gives a subscription whose scheduled change of plan is due its new key. If another live subscription has
-    /// that key, this one has none: the change was agreed to before.
+    /// that key, the change still happens: it was agreed to before.
     pub(super) async fn move_live_key_of_step(
         &self,
         outcome: &mut Outcome,
@@ -100,10 +127,11 @@ impl SubscriptionService {
         if self.parts.one_live_per.is_none() || from_plan == to_plan {
             return Ok(());
         }
-        let plan = self.plan_by_id(to_plan).await?;
-        match self.claim_live_key(&mut outcome.subscription, &plan, with, now).await {
-            Err(Error::Conflict(Conflict::Taken { .. })) => outcome.subscription.live_key = None,
-            claimed => claimed?,
+        let next = &mut outcome.subscription;
+        match self.store().get_as::<Plan>(&to_plan).await? {
+            Some(plan) => drop(self.claim_live_key_if_free(next, &plan, with, now).await?),
+            // The release before does not see schedules, and deletes their plans.
+            None => next.live_key = None,
         }
         Ok(())
     }

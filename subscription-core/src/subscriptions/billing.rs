@@ -174,6 +174,16 @@ pub enum ScheduledChange {
     },
 }
 
+impl Subscription {
+    /// The plan that the subscription is scheduled to change to.
+    pub fn scheduled_plan_id(&self) -> Option<PlanId> {
+        match self.scheduled_change()? {
+            ScheduledChange::ChangePlan(terms) => Some(terms.subscription_plan_id),
+            ScheduledChange::Pause { .. } => None,
+        }
+    }
+}
+
 impl BillingState {
     /// Clears all that the clock would still do.
     pub fn stop(&mut self) {
@@ -222,14 +232,17 @@ impl Managed {
             ManagedBy::Provider => "a payment provider",
         };
         let verbs = self.fields.iter().any(|field| ["status", "ends_at"].contains(field));
+        let is_of_plan = |field| ["subscription_plan_id", "billing_cycle"].contains(field);
+        let of_plan = !self.fields.is_empty() && self.fields.iter().all(is_of_plan);
         let sets = match self.fields.join(", ") {
             fields if fields.is_empty() => String::new(),
             fields => format!(" and sets its {fields}"),
         };
-        let instead = match (self.by, verbs) {
-            (ManagedBy::Clock, true) => ": use cancel, pause or resume instead",
-            (ManagedBy::Clock, false) => ": set managed_by to caller first",
-            _ => "",
+        let instead = match self.by {
+            ManagedBy::Clock if verbs => ": use cancel, pause or resume instead",
+            ManagedBy::Clock if of_plan => ": use change-plan instead",
+            ManagedBy::Clock => ": set managed_by to caller first",
+            ManagedBy::Caller | ManagedBy::Provider => "",
         };
         format!("{manager} manages the subscription{sets}{instead}")
     }

@@ -36,38 +36,28 @@ pub(crate) static AREA: Area = Area::new(
         delete("/subscriptions/{id}/scheduled-change", scope(SubscriptionsWrite), |call| {
             Box::pin(unschedule(call))
         }),
-        Route {
-            part: Some(ApiPart::Billing),
-            ..post("/subscriptions/{id}/change-plan", scope(SubscriptionsWrite), |call| {
-                Box::pin(change_plan(call))
-            })
-        },
-        Route {
-            part: Some(ApiPart::Billing),
-            ..post("/subscriptions/{id}/change-plan/preview", scope(SubscriptionsRead), |call| {
-                Box::pin(preview_plan_change(call))
-            })
-        },
-        Route {
-            part: Some(ApiPart::Billing),
-            ..list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
-                Box::pin(timeline(call))
-            })
-        },
-        Route {
-            part: Some(ApiPart::Billing),
-            ..list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))
-        },
-        Route {
-            part: Some(ApiPart::Billing),
-            ..post_optional(
-                "/subscription-payments/{payment_id}/retry",
-                scope(PaymentsWrite),
-                |call| Box::pin(retry(call)),
-            )
-        },
+        billed(post("/subscriptions/{id}/change-plan", scope(SubscriptionsWrite), |call| {
+            Box::pin(change_plan(call))
+        })),
+        billed(post("/subscriptions/{id}/change-plan/preview", scope(SubscriptionsRead), |call| {
+            Box::pin(preview_plan_change(call))
+        })),
+        billed(list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
+            Box::pin(timeline(call))
+        })),
+        billed(list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))),
+        billed(post_optional(
+            "/subscription-payments/{payment_id}/retry",
+            scope(PaymentsWrite),
+            |call| Box::pin(retry(call)),
+        )),
     ],
 );
+
+/// A route that is served only where the service bills.
+const fn billed(route: Route) -> Route {
+    Route { part: Some(ApiPart::Billing), ..route }
+}
 
 const YEAR: Duration = Duration::from_hours(365 * 24);
 

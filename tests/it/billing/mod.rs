@@ -5,6 +5,7 @@ mod golden;
 mod grid;
 mod mirror;
 mod plan_changes;
+mod plan_use;
 mod policy;
 mod properties;
 mod races;

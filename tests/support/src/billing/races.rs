@@ -19,14 +19,14 @@ use tokio::task::JoinSet;
 const SUBSCRIPTIONS: usize = 24;
 
 /// Instances of the service with one clock, and a monthly plan.
-struct Instances {
+pub(super) struct Instances {
     clock: ManualClock,
     billings: Vec<Billing>,
     plan: Arc<Plan>,
 }
 
 impl Instances {
-    async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
+    pub(super) async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
         let clock = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
         let billing = |store: &Arc<dyn Store>| {
             let service = SubscriptionService::builder(Arc::clone(store))
@@ -50,7 +50,7 @@ impl Instances {
     }
 
     /// The instance of a number.
-    fn billing(&self, nth: usize) -> Billing {
+    pub(super) fn billing(&self, nth: usize) -> Billing {
         self.billings[nth % self.billings.len()].clone()
     }
 
@@ -60,19 +60,33 @@ impl Instances {
 
     /// Subscriptions that are due for renewal, with their first payment as `status`.
     async fn due(&self, status: PaymentStatus) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
+        let due = self.made(status).await;
+        self.turn_to_renewal(&due);
+        due
+    }
+
+    /// New subscriptions, with their first payment as `status`.
+    pub(super) async fn made(
+        &self,
+        status: PaymentStatus,
+    ) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
         let service = self.billings[0].service();
-        let mut due = Vec::new();
+        let mut all = Vec::new();
         for _ in 0..SUBSCRIPTIONS {
             let new = NewSubscription::new(self.user(), self.plan.id);
             let made = service.create_subscription(new).await.unwrap();
             let first = self.payments(&made).await.remove(0);
             let report = PaymentChanges::status(status);
             let first = service.update_payment(first.id, report).await.unwrap();
-            due.push((made, first));
+            all.push((made, first));
         }
-        let renewal = due.first().and_then(|(made, _)| made.renews_at).unwrap();
+        all
+    }
+
+    /// Turns the clock to the moment after the renewal.
+    pub(super) fn turn_to_renewal(&self, of: &[(Arc<Subscription>, Arc<Payment>)]) {
+        let renewal = of.first().and_then(|(made, _)| made.renews_at).unwrap();
         self.clock.set(renewal.saturating_add(Duration::from_secs(1)));
-        due
     }
 
     async fn payments(&self, of: &Subscription) -> Vec<Arc<Payment>> {
@@ -80,7 +94,7 @@ impl Instances {
     }
 
     /// Advances every instance, beside the other tasks.
-    fn advance(&self, tasks: &mut JoinSet<()>) {
+    pub(super) fn advance(&self, tasks: &mut JoinSet<()>) {
         for billing in &self.billings {
             let billing = billing.clone();
             tasks.spawn(async move { while billing.advance(7).await.unwrap().more {} });
@@ -88,7 +102,7 @@ impl Instances {
     }
 
     /// Runs all tasks to their end, and then the clock until nothing is due.
-    async fn finish(&self, mut tasks: JoinSet<()>) {
+    pub(super) async fn finish(&self, mut tasks: JoinSet<()>) {
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
         }
