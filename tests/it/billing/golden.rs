@@ -170,10 +170,12 @@ fn the_events_of_reminders_and_of_a_start_that_waits_say_what_comes() {
     let mut trial = Life::new("monthly", "2026-03-01T00:00:00Z", |new| {
         new.trial_ends_at = start.into();
     });
-    trial.punctually_to(at("2026-04-04T00:00:00Z"));
+    trial.punctually_to(end);
     let events: Vec<_> = trial.writes.iter().skip(1).map(|write| &write.change).collect();
     assert_eq!(*events[0], Change::TrialWillEnd { trial_ends_at: start });
     assert_eq!(*events[2], Change::RenewalUpcoming { renews_at: end });
+    let period_end = Some(at("2026-05-05T00:00:00Z"));
+    assert_eq!(*events[3], Change::PeriodStarted { period_start: end, period_end });
 
     let policy = Policy::default().with_activation(Activation::OnPayment);
     let later = |new: &mut subscription_core::NewSubscription| new.starts_at = Some(start);

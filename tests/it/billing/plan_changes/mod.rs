@@ -68,12 +68,12 @@ fn money(quote: &Quote) -> String {
 
 /// Credit after, renewal and next amount of a quote.
 fn ahead(quote: &Quote) -> String {
-    let renews_at = quote.renews_at.map_or_else(|| "-".to_owned(), |at| day(&at));
+    let renews_at = quote.renews_at.map_or_else(|| "-".to_owned(), day);
     let next = quote.next_amount.map_or_else(|| "-".to_owned(), |amount| amount.to_string());
     format!("{}, {renews_at}, {next}", quote.credit_after)
 }
 
-fn day(at: &subscription_core::Timestamp) -> String {
+fn day(at: subscription_core::Timestamp) -> String {
     at.to_string()[..10].to_owned()
 }
 
@@ -81,7 +81,7 @@ fn day(at: &subscription_core::Timestamp) -> String {
 fn period(subscription: &Subscription) -> String {
     let bounds =
         [subscription.current_period_start(), subscription.renews_at, subscription.anchor_at];
-    bounds.map(|at| at.map_or_else(|| "-".to_owned(), |at| day(&at))).join(", ")
+    bounds.map(|at| at.map_or_else(|| "-".to_owned(), day)).join(", ")
 }
 
 fn sound(life: &Life) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rust_decimal::Decimal;
+use subscription_core::billing::Policy;
 use subscription_core::{
     Amount, Currency, Plan, PlanChange, Quote, QuoteLineKind, Subscription, Timestamp,
 };
@@ -242,7 +243,7 @@ fn the_extremes_neither_panic_nor_overflow() {
             ["daily", "P1000Y", "monthly", "one_time"].map(|cycle| (start, cycle))
         }) {
             let plan = other_plan(from, "USD", "daily");
-            let Ok(life) = Life::of_plan(Default::default(), &plan, at(start), |new| {
+            let Ok(life) = Life::of_plan(Policy::default(), &plan, at(start), |new| {
                 new.billing_cycle = cycle.parse().ok();
             }) else {
                 continue;
