@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::auth::RevocationReason;
-use subscription_core::events::Change;
+use subscription_core::events::{Change, ChangedFields};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, Unique,
@@ -86,7 +86,9 @@ impl<S: Store> BrokenStore<S> {
         }
         if self.breakage == Breakage::HidesPlanChanges {
             let hidden = changes.events.iter_mut().filter(|event| is_change(&event.change));
-            hidden.for_each(|event| event.change = Change::Updated { fields: Default::default() });
+            hidden.for_each(|event| {
+                event.change = Change::Updated { fields: ChangedFields::default() }
+            });
         }
         for write in &mut changes.writes {
             match (self.breakage, write) {

@@ -7,8 +7,8 @@ use rust_decimal::{Decimal, RoundingStrategy};
 use subscription_core::events::Change;
 use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
-    Amount, BillingCycle, Effective, PaymentKind, PlanChange, Proration, Quote, Subscription,
-    SubscriptionStatus, Timestamp, Version,
+    Amount, BillingCycle, Currency, Effective, PaymentKind, PlanChange, Proration, Quote,
+    Subscription, SubscriptionStatus, Timestamp, Version,
 };
 
 use super::life::{Life, PeriodStart as _, Written};
@@ -69,7 +69,7 @@ impl Execution {
             };
             let seconds = |from: Timestamp| Decimal::from(end.since(from).as_secs());
             let part = value * seconds(self.at) / seconds(start);
-            let digits = after.currency().map_or(0, |currency| currency.digits());
+            let digits = after.currency().map_or(0, Currency::digits);
             part.round_dp_with_strategy(digits, RoundingStrategy::MidpointNearestEven)
         };
         let restarts = before.billing_cycle != after.billing_cycle

@@ -307,14 +307,14 @@ impl BillingSimulation {
         }
         self.collect();
         let (one, two) = (self.billing.clone(), self.other.clone());
-        let (chance, change) = (self.rng.below(10), self.random_change(id));
+        let (chance, other) = (self.rng.below(10), self.random_change(id));
         let act = async {
             match chance {
                 0..3 => {
                     let cancel = Action::Cancel(Some(Effective::Now));
                     one.service().act(id, cancel).await.map(Some)
                 }
-                3..7 => one.change_plan(id, &change).await.map(Some),
+                3..7 => one.change_plan(id, &other).await.map(Some),
                 _ => Ok(None),
             }
         };
@@ -324,7 +324,7 @@ impl BillingSimulation {
         self.note("advance elsewhere", &second);
         self.note(format!("cancel {id} or change its plan meanwhile"), &acted);
         if (3..7).contains(&chance) {
-            self.executed(id, change, None, Meanwhile::Changes, before, acted.err().as_ref());
+            self.executed(id, other, None, Meanwhile::Changes, before, acted.err().as_ref());
         }
     }
 
