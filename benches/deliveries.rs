@@ -44,7 +44,7 @@ const PLANS: usize = 1_000;
 /// The deliveries of a run that measures how soon they come.
 const SOON: usize = 500;
 /// The rounds that compare endpoints beside one that is well or dead.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 25;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -146,11 +146,11 @@ async fn p99_beside(third: &str) -> Duration {
     world.endpoint(&if third == "dead" { dead } else { receiver.url("/three") }).await;
     receiver.watch();
     let sending = world.start();
-    for _ in 0..2_000 {
+    for _ in 0..1_000 {
         world.commit_one(&receiver).await;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     sending.task.abort();
     receiver.percentile(99, 2)
 }

@@ -10,12 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
+use subscription_core::billing::quote;
 use subscription_core::store::{ChangeSet, Idempotency, Record};
 use subscription_core::{
-    Amount, BillingCycle, Field, ManualClock, MemoryStore, NewPlan, NewSubscription, Plan, PlanId,
-    Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
-    SubscriptionStatus, SystemRandomness, UserId,
+    Amount, BillingCycle, Field, ManualClock, MemoryStore, NewPlan, NewSubscription, Plan,
+    PlanChange, PlanId, Schedule, Store as _, Subscription, SubscriptionChanges, SubscriptionId,
+    SubscriptionService, SubscriptionStatus, SystemRandomness, UserId,
 };
+use test_support::billing::Life;
+use test_support::billing::life::other_plan;
 use test_support::{million, million_records as records};
 use tokio::runtime::{Builder, Runtime};
 
@@ -70,6 +73,13 @@ fn rules(c: &mut Criterion) {
     let at_month_end = at("2031-02-28T11:59:59Z");
     group.bench_function("the next period after a month's end, in the 73rd month", |b| {
         b.iter(|| schedule.next_after(black_box(at_month_end)).unwrap());
+    });
+    let life = Life::new("monthly", "2026-04-01T00:00:00Z", |_| {});
+    let to = other_plan("29.99", "USD", "monthly");
+    let (change, changed_at) = (PlanChange::to_plan(to.id), at("2026-04-11T13:37:42Z"));
+    group.bench_function("the quote of a change of plan", |b| {
+        let own = (&life.subscription, &life.plan);
+        b.iter(|| quote(black_box(own).0, own.1, Some(&to), &change, changed_at).unwrap());
     });
     group.finish();
 }

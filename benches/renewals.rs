@@ -39,6 +39,9 @@ use test_support::cluster::Cluster;
 
 /// The callers that fill a store at the same time, and the sets of one call of `commit_each`.
 const FILLED_AT_ONCE: (usize, usize) = (16, 200);
+/// The renewals of a slice on SQLite, and the commits with which they are compared.
+const SLICE: usize = 5_000;
+const GROUPED: usize = 10_240;
 
 #[tokio::main]
 async fn main() {
@@ -95,10 +98,29 @@ async fn beside_over(name: &str, store: impl Store + 'static, due: usize) {
 async fn on_sqlite(due: usize) {
     let folder = folder();
     let open = |name: &str| SqliteOptions::file(folder.join(name)).open();
-    let commits = grouped_commits(Arc::new(open("commits.db").await.unwrap())).await;
-    let rate = renew(open("due.db").await.unwrap(), due).await;
+    let commits = GroupedCommits::new(open("commits.db").await.unwrap()).await;
+    let mut renewing = Renewing::of(open("due.db").await.unwrap(), due).await;
+    // In slices, in turn: the speed of a disk changes from minute to minute.
+    let (mut committed, mut slices) = (Duration::ZERO, Vec::new());
+    loop {
+        let (taken, steps) = (renewing.taken, renewing.steps);
+        let more = renewing.advance(SLICE).await;
+        let commits_took = commits.slice().await;
+        committed += commits_took;
+        let renewals =
+            (renewing.steps - steps) as f64 / renewing.taken.saturating_sub(taken).as_secs_f64();
+        slices.push(renewals / (GROUPED as f64 / commits_took.as_secs_f64()));
+        if !more {
+            break;
+        }
+    }
+    let commits = (slices.len() * GROUPED) as f64 / committed.as_secs_f64();
+    let rate = renewing.finish().await;
     let ratio = rate / commits;
     println!("| SQLite | {due} | {rate:.0} | {commits:.0} grouped commits/s | {ratio:.2} |");
+    slices.sort_unstable_by(f64::total_cmp);
+    let at = |part: usize| slices[(slices.len() - 1) * part / 4];
+    println!("SQLite, {} slices: quartiles {:.2} {:.2} {:.2}", slices.len(), at(1), at(2), at(3));
 }
 
 async fn on_postgres(due: usize) {
@@ -149,26 +171,49 @@ async fn billing(store: impl Store + 'static) -> (Billing, RunningClock, Arc<Pla
 
 /// Renews so many subscriptions that are due at the same time, each once, and returns how many a second.
 async fn renew(store: impl Store + 'static, due: usize) -> f64 {
-    let store = Arc::new(store);
-    let (billing, clock, plan) = billing(Arc::clone(&store)).await;
-    let template = fill(&store, &billing, plan.id, due).await;
-    // The reminder is not measured: nobody is reminded late.
-    clock.set.set(template.renews_at.unwrap());
-    let (mut steps, begun) = (0, Instant::now());
-    loop {
-        let advanced = billing.advance(10_000).await.unwrap();
-        assert_eq!((advanced.refused, advanced.failed), (0, 0), "{advanced:?}");
-        steps += advanced.steps;
-        if !advanced.more {
-            break;
-        }
+    let mut renewing = Renewing::of(store, due).await;
+    while renewing.advance(10_000).await {}
+    renewing.finish().await
+}
+
+/// Subscriptions that are due at the same time, while they are renewed.
+struct Renewing {
+    billing: Billing,
+    template: Arc<Subscription>,
+    due: usize,
+    steps: usize,
+    taken: Duration,
+}
+
+impl Renewing {
+    async fn of(store: impl Store + 'static, due: usize) -> Self {
+        let store = Arc::new(store);
+        let (billing, clock, plan) = billing(Arc::clone(&store)).await;
+        let template = fill(&store, &billing, plan.id, due).await;
+        // The reminder is not measured: nobody is reminded late.
+        clock.set.set(template.renews_at.unwrap());
+        Self { billing, template, due, steps: 0, taken: Duration::ZERO }
     }
-    let taken = begun.elapsed();
-    assert_eq!(steps, due, "each exactly once");
-    assert_eq!(billing.advance(10_000).await.unwrap().steps, 0);
-    let payments = billing.service().payments(PaymentQuery::of(template.id)).await.unwrap().items;
-    assert_eq!(payments.len(), 2, "the first period and the second");
-    due as f64 / taken.as_secs_f64()
+
+    /// Renews up to `limit` of them; true if more are due.
+    async fn advance(&mut self, limit: usize) -> bool {
+        let begun = Instant::now();
+        let advanced = self.billing.advance(limit).await.unwrap();
+        self.taken += begun.elapsed();
+        assert_eq!((advanced.refused, advanced.failed), (0, 0), "{advanced:?}");
+        self.steps += advanced.steps;
+        advanced.more
+    }
+
+    /// Checks that each was renewed once, and returns how many were a second.
+    async fn finish(self) -> f64 {
+        assert_eq!(self.steps, self.due, "each exactly once");
+        assert_eq!(self.billing.advance(10_000).await.unwrap().steps, 0);
+        let of = PaymentQuery::of(self.template.id);
+        let payments = self.billing.service().payments(of).await.unwrap().items;
+        assert_eq!(payments.len(), 2, "the first period and the second");
+        self.due as f64 / self.taken.as_secs_f64()
+    }
 }
 
 /// Makes so many subscriptions that are due at the same time, and returns one of them.
@@ -219,30 +264,43 @@ fn copy_of(template: &Subscription, at: Timestamp) -> ChangeSet {
     ChangeSet { writes: vec![Record::from(copy)], events: vec![event], ..ChangeSet::default() }
 }
 
-/// The commits of one record a second that 256 callers make at once.
-async fn grouped_commits<S: Store + 'static>(store: Arc<S>) -> f64 {
-    const CALLERS: usize = 256;
-    const EACH: usize = 100;
-    let (billing, clock, plan) = billing(Arc::clone(&store)).await;
-    let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
-    let template = NewSubscription::new(user, plan.id);
-    let template = billing.service().create_subscription(template).await.unwrap();
-    let begun = Instant::now();
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|_| {
-            let (store, template) = (Arc::clone(&store), Arc::clone(&template));
-            let clock = clock.clone();
-            tokio::spawn(async move {
-                for _ in 0..EACH {
-                    store.commit(copy_of(&template, clock.now())).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await.unwrap();
+/// Commits of one record that 256 callers make at once.
+struct GroupedCommits<S> {
+    store: Arc<S>,
+    template: Arc<Subscription>,
+    clock: RunningClock,
+}
+
+impl<S: Store + 'static> GroupedCommits<S> {
+    async fn new(store: S) -> Self {
+        let store = Arc::new(store);
+        let (billing, clock, plan) = billing(Arc::clone(&store)).await;
+        let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
+        let template = NewSubscription::new(user, plan.id);
+        let template = billing.service().create_subscription(template).await.unwrap();
+        Self { store, template, clock }
     }
-    (CALLERS * EACH) as f64 / begun.elapsed().as_secs_f64()
+
+    /// The time that [`GROUPED`] commits take.
+    async fn slice(&self) -> Duration {
+        const CALLERS: usize = 256;
+        let begun = Instant::now();
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let (store, template) = (Arc::clone(&self.store), Arc::clone(&self.template));
+                let clock = self.clock.clone();
+                tokio::spawn(async move {
+                    for _ in 0..GROUPED / CALLERS {
+                        store.commit(copy_of(&template, clock.now())).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        begun.elapsed()
+    }
 }
 
 /// The commits of one row a second that pgbench makes, one after the other.

@@ -214,8 +214,10 @@ impl Contents {
             Guard::PlanUnused(plan) => {
                 let deleted = |id| changes.deletes.iter().any(|d| d.key == Key::Subscription(id));
                 let mut all = self.all::<Subscription>().filter(|one| !deleted(one.id));
-                let holds = all.all(|one| one.subscription_plan_id != *plan);
-                (holds, StoreError::PlanInUse(*plan))
+                let uses = |one: &Subscription| {
+                    one.subscription_plan_id == *plan || one.scheduled_plan_id() == Some(*plan)
+                };
+                (!all.any(|one| uses(&one)), StoreError::PlanInUse(*plan))
             }
             Guard::NoOtherLiveSubscription(user) => {
                 let named = changes.subscriptions_named();

@@ -351,6 +351,15 @@ async fn billing(client: &mut Client, user: &str, run: &str) -> Result<()> {
     client.call(put(&payment, &json!({ "status": "succeeded" }))).await?;
     assert_eq!(client.call(get(&path)).await?.text("status"), "active");
 
+    // The user sees what more seats cost, and agrees to just that.
+    let preview = post(format!("{path}/change-plan/preview"), &json!({ "quantity": 2 }));
+    let quote = client.call(preview).await?.body;
+    let agreed =
+        json!({ "quantity": 2, "at": quote.get("at"), "amount_due": quote.get("amount_due") });
+    let seats = post(format!("{path}/change-plan"), &agreed).header(KEY, format!("{run}-seats"));
+    let changed = client.call(seats).await?.body;
+    assert_eq!(changed.get("quantity"), Some(&json!(2)));
+
     let steps = client.call(get(format!("{path}/timeline?limit=2"))).await?;
     assert_eq!(steps.body.pointer("/data/1/step"), Some(&json!("period_started")));
     client.call(ask(Method::POST, format!("{path}/pause"))).await?;
@@ -361,7 +370,9 @@ async fn billing(client: &mut Client, user: &str, run: &str) -> Result<()> {
     assert_eq!(client.call(now).await?.text("status"), "expired");
     client.call(ask(Method::DELETE, path)).await?;
     client.call(ask(Method::DELETE, format!("/subscription-plans/{run}-billed"))).await?;
-    println!("billing: due, failed, asked for again, paid; paused, cancelled and resumed");
+    println!(
+        "billing: due, failed, asked for again, paid; two seats; paused, cancelled and resumed"
+    );
     Ok(())
 }
 

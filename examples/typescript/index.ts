@@ -46,12 +46,12 @@ export class Problem extends Error {
 }
 
 /** Fields that hold an amount, which is read as text: a number of JavaScript does not keep its digits. */
-export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit"]);
+export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit", "amount_due", "next_amount", "credit_before", "credit_after"]);
 /** The paths that need an access token, and those whose POST accepts an idempotency key. */
 export const BEARER = /^\/(me\/|authentication\/(user-logged-in|delete-my-account|tokens))/;
 export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments",
-  "/subscriptions/{id}/cancel", "/subscriptions/{id}/resume", "/subscriptions/{id}/pause", "/subscription-payments/{payment_id}/retry",
-  "/webhook-endpoints"]);
+  "/subscriptions/{id}/cancel", "/subscriptions/{id}/resume", "/subscriptions/{id}/pause", "/subscriptions/{id}/change-plan",
+  "/subscription-payments/{payment_id}/retry", "/webhook-endpoints"]);
 const [RETRIES_MAX, WAIT_SECONDS_MAX] = [3, 60];
 
 /** Engines without `source` (Node 20) give the number's own text, which is exact up to 15 significant digits. */
@@ -99,7 +99,7 @@ export class Subscriptions {
         const text = await response.text();
         const isJson = /^application\/(problem\+)?json/.test(response.headers.get("content-type") ?? "");
         if (response.ok && (isJson || !text)) return text ? JSON.parse(text, exactAmounts) : undefined;
-        const body: Schemas["Problem"] | undefined = isJson ? JSON.parse(text) : undefined;
+        const body: Schemas["Problem"] | undefined = isJson ? JSON.parse(text, exactAmounts) : undefined;
         problem = new Problem(response.status, body?.code ?? "not_json", body?.detail ?? "the answer is no JSON", body);
         if (![408, 429, 503].includes(problem.status) && problem.code !== "idempotency_in_progress") return problem;
         wait = Number(response.headers.get("retry-after")) || pause;
@@ -176,6 +176,8 @@ export class Subscriptions {
     cancel: this.#verb("/subscriptions/{id}/cancel"),
     pause: this.#verb("/subscriptions/{id}/pause"),
     resume: this.#verb("/subscriptions/{id}/resume"),
+    previewPlan: (id: string, body: Schemas["PlanChange"], extra?: Extra) => this.call("POST", "/subscriptions/{id}/change-plan/preview", { path: { id }, body, ...extra }),
+    changePlan: (id: string, body: Schemas["PlanChange"], extra?: Extra) => this.call("POST", "/subscriptions/{id}/change-plan", { path: { id }, body, ...extra }),
     unschedule: (id: string, extra?: Extra) => this.call("DELETE", "/subscriptions/{id}/scheduled-change", { path: { id }, ...extra }),
   };
   readonly payments = {

@@ -359,6 +359,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/subscriptions/{id}/change-plan/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read what a change of plan costs
+         * @description The quote of this moment, or of `at`. Nothing is written: an `Idempotency-Key` and an `If-Match` are ignored, as with other reads. If callers manage the subscription, it is what the clock would charge, with the price of the plan if the subscription has none. The route exists only where the service bills.
+         */
+        post: operations["previewPlanChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/change-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change the plan, the billing cycle or the quantity of a subscription
+         * @description Applies the quote that the preview shows: at once, with one payment of kind `proration` if something is due, or at the end of the period, shown as `scheduled_change`. With `at` and `amount_due` of a preview it costs just that, or is `quote_changed` with the new `quote`. For a subscription that is `pending`, `on_trial` or `active`, and that the clock manages. A change to the terms that it has already writes nothing. The route exists only where the service bills.
+         */
+        post: operations["changePlan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/subscriptions/{id}/timeline": {
         parameters: {
             query?: never;
@@ -1572,6 +1612,103 @@ export interface components {
             resumes_at?: components["schemas"]["NullableTimestampInput"];
         };
         /**
+         * @description Another plan, billing cycle or quantity: at least one of `subscription_plan_id`, `billing_cycle` and `quantity`. `at` and `amount_due` are those of a preview, and are sent together: if the change costs something else by now, it is `quote_changed`.
+         * @example {
+         *       "subscription_plan_id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
+         *       "at": "2026-04-11T00:00:00.000000Z",
+         *       "amount_due": 13.33
+         *     }
+         * @example {
+         *       "quantity": 5,
+         *       "effective": "period_end"
+         *     }
+         */
+        PlanChange: {
+            /** @description The plan's `id`; the plan must be active. It brings its present price, also if it is the plan of the subscription. If left out, plan and price stay. */
+            subscription_plan_id?: components["schemas"]["Uuid"];
+            /** @description If left out: that of the plan that is named, else it stays. */
+            billing_cycle?: components["schemas"]["BillingCycleInput"];
+            /** @description How many units are paid for: 1 to 1,000,000. If left out, it stays. */
+            quantity?: components["schemas"]["Quantity"];
+            /** @description `period_end`: it is scheduled for `renews_at`, at the price of now; `now`: at once. Default: `now`. */
+            effective?: components["schemas"]["Effective"];
+            /** @description How the running period is settled if the change is made at once. Default: `prorated`. */
+            proration?: components["schemas"]["Proration"];
+            /** @description The `at` of the quote that was agreed to: not in the future, at most 15 minutes old, and in the running period. */
+            at?: components["schemas"]["TimestampInput"];
+            /** @description The `amount_due` of that quote. */
+            amount_due?: components["schemas"]["AmountInput"];
+            /** @description The `next_amount` of that quote, if it must hold as well; null: it need not. */
+            next_amount?: components["schemas"]["NullableAmountInput"];
+        };
+        /**
+         * @description `prorated`: the unused part of the old price is credited, and the rest of the period is charged at the new price; `none`: the new price counts from the next period on.
+         * @enum {string}
+         */
+        Proration: "prorated" | "none";
+        /**
+         * @description The consequences of a change of plan.
+         * @example {
+         *       "at": "2026-04-11T00:00:00.000000Z",
+         *       "effective": "now",
+         *       "subscription_plan_id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
+         *       "billing_cycle": "monthly",
+         *       "quantity": 1,
+         *       "price": 29.99,
+         *       "period_start": "2026-04-01T00:00:00.000000Z",
+         *       "period_end": "2026-05-01T00:00:00.000000Z",
+         *       "lines": [
+         *         {
+         *           "kind": "credit",
+         *           "amount": 6.66
+         *         },
+         *         {
+         *           "kind": "charge",
+         *           "amount": 19.99
+         *         }
+         *       ],
+         *       "amount_due": 13.33,
+         *       "currency": "USD",
+         *       "credit_before": 0,
+         *       "credit_after": 0,
+         *       "renews_at": "2026-05-01T00:00:00.000000Z",
+         *       "next_amount": 29.99
+         *     }
+         */
+        Quote: {
+            /** @description The moment for which the amounts are computed. */
+            at: components["schemas"]["Timestamp"];
+            effective: components["schemas"]["Effective"];
+            /** @description The plan after the change. */
+            subscription_plan_id: components["schemas"]["RecordId"];
+            billing_cycle: components["schemas"]["BillingCycle"];
+            quantity: components["schemas"]["Quantity"];
+            /** @description The price of one unit for one cycle after the change. */
+            price: components["schemas"]["Amount"];
+            /** @description The start of the period that runs after the change; null if none runs. */
+            period_start: components["schemas"]["NullableTimestamp"];
+            /** @description The end of that period; null if it has none. */
+            period_end: components["schemas"]["NullableTimestamp"];
+            /** @description The credit for the rest of the running period and the charge; empty if the running period is not settled. */
+            lines: {
+                /** @enum {string} */
+                kind: "credit" | "charge";
+                amount: components["schemas"]["Amount"];
+            }[];
+            /** @description The amount to pay at once: the charge less both credits, at least 0. */
+            amount_due: components["schemas"]["Amount"];
+            /** @description The currency of all amounts, a code of ISO 4217. */
+            currency: string;
+            /** @description The credit of the subscription before the change. */
+            credit_before: components["schemas"]["Amount"];
+            /** @description The credit of the subscription after the change. */
+            credit_after: components["schemas"]["Amount"];
+            /** @description When the next period starts and is to be paid. */
+            renews_at: components["schemas"]["NullableTimestamp"];
+            /** @description The amount to pay then, after credit; null if it does not renew. */
+            next_amount: components["schemas"]["NullableAmount"];
+        };
+        /**
          * @description `period_end`: when the running period ends; `now`: at once.
          * @enum {string}
          */
@@ -1861,6 +1998,16 @@ export interface components {
                  * @description With `periods_skipped`: how many periods nothing is asked for.
                  */
                 count?: number;
+                /**
+                 * Format: uuid
+                 * @description With `plan_changed`: the plan before.
+                 */
+                from_plan?: string;
+                /**
+                 * Format: uuid
+                 * @description With `plan_changed`: the plan since; the same if only the billing cycle, the price or the quantity changed.
+                 */
+                to_plan?: string;
                 /**
                  * Format: date-time
                  * @description With `trial_will_end`: when the trial ends.
@@ -2367,7 +2514,7 @@ export interface components {
              * @description What went wrong, for machines; it does not change.
              * @enum {string}
              */
-            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
+            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "currency_mismatch" | "quote_changed" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`, to be told to those who run the service. */
             request_id: string;
             /** @description With `validation_failed`: all that is wrong with the body, at once. */
@@ -2378,9 +2525,9 @@ export interface components {
             column?: number;
             /** @description With `invalid_query`: which parameter is wrong. */
             parameter?: string;
-            /** @description With `invalid_transition`: the state that the record is in. */
+            /** @description With `invalid_transition`: the state that the record is in; with `currency_mismatch`: the currency of the subscription. */
             from?: string;
-            /** @description With `invalid_transition`: the state that it was to get. */
+            /** @description With `invalid_transition`: the state that it was to get; with `currency_mismatch`: the currency of the plan. */
             to?: string;
             /** @description With `invalid_transition`: the states that it could get instead. */
             allowed?: string[];
@@ -2393,6 +2540,8 @@ export interface components {
              * @description With `precondition_failed`: the version that the record has by now.
              */
             current_version?: number;
+            /** @description With `quote_changed`: the quote of this moment. */
+            quote?: components["schemas"]["Quote"];
         };
         /** @description What is wrong with one field. */
         Fault: {
@@ -3364,6 +3513,70 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    previewPlanChange: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanChange"];
+            };
+        };
+        responses: {
+            /** @description The quote. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Quote"];
+                };
+            };
+        };
+    };
+    changePlan: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanChange"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscription"];
+                };
             };
         };
     };

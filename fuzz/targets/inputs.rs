@@ -12,8 +12,8 @@ use libfuzzer_sys::fuzz_target;
 use subscription_core::auth::{ProofOfIdentity, RefreshRequest, Scope};
 use subscription_core::{
     Amount, BillingCycle, Currency, Email, ExternalId, Features, Href, InputError, Metadata, Name,
-    NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentStatus, PlanChanges, Slug,
-    SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp,
+    NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentStatus, PlanChange, PlanChanges,
+    Slug, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp,
 };
 
 fn body<T: Debug>(json: &[u8], read: impl Fn(&[u8]) -> Result<T, InputError>) {
@@ -36,7 +36,7 @@ fn value<T: FromStr<Err: Debug> + Display + Debug + PartialEq>(text: &str) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, rest)) = data.split_first() else { return };
-    match kind % 9 {
+    match kind % 10 {
         0 => body(rest, NewPlan::from_json),
         1 => body(rest, PlanChanges::from_json),
         2 => body(rest, NewSubscription::from_json),
@@ -45,6 +45,7 @@ fuzz_target!(|data: &[u8]| {
         5 => body(rest, PaymentChanges::from_json),
         6 => body(rest, ProofOfIdentity::from_json),
         7 => body(rest, RefreshRequest::from_json),
+        8 => body(rest, PlanChange::from_json),
         _ => {
             let Ok(text) = std::str::from_utf8(rest) else { return };
             value::<Amount>(text);

@@ -3,7 +3,8 @@
 use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
 use crate::store::{Key, Source, StoreError, Unique};
-use crate::subscriptions::{Managed, ManagedBy, SubscriptionRefused};
+use crate::subscriptions::{Managed, ManagedBy, Quote, SubscriptionRefused};
+use crate::values::currency::Currency;
 use crate::values::faults::Faults;
 use crate::values::input::{InputError, MalformedJson};
 use crate::values::randomness::RandomnessUnavailable;
@@ -189,7 +190,7 @@ pub enum Conflict {
     #[error("the plan takes no new subscriptions")]
     PlanInactive,
     /// Subscriptions refer to the plan.
-    #[error("the plan has subscriptions")]
+    #[error("subscriptions have the plan, or are scheduled to change to it")]
     PlanInUse,
     /// The lifecycle does not allow the transition.
     #[error(transparent)]
@@ -210,12 +211,26 @@ pub enum Conflict {
     /// The clock or a provider manages the subscription, or the request needs one that the clock manages.
     #[error(transparent)]
     Managed(#[from] Managed),
-    /// A payment of the subscription has failed and must be paid first.
-    #[error("a payment of the subscription has failed and is not paid yet")]
+    /// A payment of the subscription is open or has failed, and must be paid first.
+    #[error("a payment of the subscription is not paid yet")]
     PaymentOpen,
     /// Another change is scheduled for the subscription.
     #[error("another change of the subscription is scheduled")]
     ChangeScheduled,
+    /// The plan has another currency than the subscription, or one of them has none.
+    #[error("{}", currency_mismatch(*from, *to))]
+    CurrencyMismatch {
+        /// The currency of the subscription.
+        from: Option<Currency>,
+        /// The currency of the plan.
+        to: Option<Currency>,
+    },
+    /// The change of plan does not cost what the subscriber agreed to.
+    #[error("the change costs something else by now, or the quote is too old")]
+    QuoteChanged(
+        /// The quote of this moment.
+        Box<Quote>,
+    ),
     /// The identity already has an account.
     #[error("the identity has an account")]
     AccountExists,
@@ -350,6 +365,17 @@ fn taken(unique: Unique, holder: &Key) -> String {
     }
 }
 
+fn currency_mismatch(from: Option<Currency>, to: Option<Currency>) -> String {
+    match (from, to) {
+        (None, _) => "neither the subscription nor its plan has a currency".to_owned(),
+        (Some(_), None) => "the plan has no currency".to_owned(),
+        (Some(from), Some(to)) => format!(
+            "the subscription is paid in {from} and the plan in {to}: the currency changes only at the end of a \
+             period, and without credit left"
+        ),
+    }
+}
+
 fn of_period(fields: &[&str]) -> String {
     if fields.is_empty() {
         "the payment is for a period and is not settled: cancel it before it is deleted".to_owned()
@@ -387,6 +413,8 @@ impl Conflict {
             Self::Managed(Managed { by: ManagedBy::Caller, .. }) => "managed_by_caller",
             Self::PaymentOpen => "payment_open",
             Self::ChangeScheduled => "change_scheduled",
+            Self::CurrencyMismatch { .. } => "currency_mismatch",
+            Self::QuoteChanged(_) => "quote_changed",
             Self::CustomerConflict => "customer_conflict",
             Self::EndpointLimit => "endpoint_limit",
             Self::RotationInProgress => "rotation_in_progress",

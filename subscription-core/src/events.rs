@@ -192,6 +192,13 @@ pub enum Change {
         /// The number of periods.
         count: u32,
     },
+    /// The plan, the billing cycle or the quantity of a subscription changed, and its status stayed the same.
+    PlanChanged {
+        /// The plan before the change.
+        from_plan: PlanId,
+        /// The plan after the change, which may be the same.
+        to_plan: PlanId,
+    },
     /// The trial of a subscription ends soon.
     TrialWillEnd {
         /// When it ends.
@@ -221,6 +228,7 @@ impl Change {
             }
             Self::PeriodStarted { .. } => "period_started",
             Self::PeriodsSkipped { .. } => "periods_skipped",
+            Self::PlanChanged { .. } => "plan_changed",
             Self::TrialWillEnd { .. } => "trial_will_end",
             Self::RenewalUpcoming { .. } => "renewal_upcoming",
             Self::Revoked { .. } => "revoked",
@@ -237,6 +245,7 @@ impl Change {
             | Self::Updated { .. }
             | Self::PeriodStarted { .. }
             | Self::PeriodsSkipped { .. }
+            | Self::PlanChanged { .. }
             | Self::TrialWillEnd { .. }
             | Self::RenewalUpcoming { .. }
             | Self::Revoked { .. }
@@ -256,6 +265,7 @@ const TYPES: [(&str, &[&str]); 6] = [
             "status_changed",
             "period_started",
             "periods_skipped",
+            "plan_changed",
             "trial_will_end",
             "renewal_upcoming",
             "deleted",

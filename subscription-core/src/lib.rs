@@ -60,6 +60,10 @@
 //! program of yours collects and reports. Call [`advance`](billing::Billing::advance) from a loop, and write through
 //! [`Billing::service`](billing::Billing::service). The examples `renewals` and `collector` show both sides.
 //!
+//! [`change_plan`](billing::Billing::change_plan) moves a subscription to another plan, cycle or quantity, and settles
+//! the rest of its period by a payment or by credit, as the [`Quote`] of
+//! [`preview_plan_change`](billing::Billing::preview_plan_change) says. The example `upgrade` shows it.
+//!
 //! # Authentication
 //!
 //! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is
@@ -104,7 +108,7 @@
 //! # Errors
 //!
 //! [`Error::kind`] tells what the caller can do about an error and is closed: map its ten kinds to your
-//! protocol once, and the compiler reports a tenth. [`Error::code`] is a stable name for machines.
+//! protocol once, and the compiler reports an eleventh. [`Error::code`] is a stable name for machines.
 //!
 //! # Stores
 //!
@@ -166,9 +170,10 @@ pub use service::{
 pub use service::{Followed, ObservedChanges};
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    Action, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription, NoInput,
-    ObservedSubscription, PauseInput, Phase, Quantity, Renewal, Schedule, Subscription,
-    SubscriptionChanges, SubscriptionStatus,
+    Action, AgreedQuote, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription,
+    NoInput, ObservedSubscription, PauseInput, Phase, PlanChange, Proration, Quantity, Quote,
+    QuoteLine, QuoteLineKind, Renewal, Schedule, Subscription, SubscriptionChanges,
+    SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

@@ -17,7 +17,7 @@ use subscription_core::{
     Authentication, BillingCycle, Field, NewPlan, NewSubscription, Store, SubscriptionChanges,
     SubscriptionId, SubscriptionService, SystemRandomness, UserId,
 };
-use test_support::billing::races;
+use test_support::billing::{plan_races, races};
 use test_support::cluster::fresh_schema;
 use test_support::simulation::providers::races::one_external_id;
 use test_support::trials::{Trial, trial};
@@ -34,6 +34,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("contention::sqlite::races_with_the_clock_have_one_order", move || async move {
             let store = store().await;
             races::all(vec![Arc::clone(&store), store], 3).await;
+        }),
+        trial("contention::sqlite::changes_of_plan_have_one_order", move || async move {
+            let store = store().await;
+            plan_races::all(vec![Arc::clone(&store), store], 4).await;
         }),
         trial("contention::sqlite::a_provider_and_a_caller_make_one_record", move || async move {
             let store = store().await;
@@ -64,6 +68,9 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
     vec![
         trial("contention::postgres::races_with_the_clock_have_one_order", move || async move {
             races::all(two().await, 3).await;
+        }),
+        trial("contention::postgres::changes_of_plan_have_one_order", move || async move {
+            plan_races::all(two().await, 4).await;
         }),
         trial(
             "contention::postgres::a_provider_and_a_caller_make_one_record",

@@ -7,6 +7,7 @@ mod contention;
 mod feed;
 mod folder;
 mod lives;
+mod plan_use;
 mod postgres;
 mod records;
 mod rolling;
@@ -32,6 +33,7 @@ fn main() {
                 upgrades::trials(),
                 rolling::trials(),
                 contention::trials(),
+                plan_use::trials(),
                 feed::trials(),
             ],
         ),
@@ -44,6 +46,7 @@ fn main() {
                 upgrades::trials_with_a_server(),
                 rolling::trials_with_a_server(),
                 contention::trials_with_a_server(),
+                plan_use::trials_with_a_server(),
                 feed::trials_with_a_server(),
             ],
         ),

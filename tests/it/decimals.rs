@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use proptest::prelude::*;
+use rust_decimal::Decimal;
 use subscription_core::{Amount, NewPlan, Plan, PlanId, Timestamp};
 use test_support::service_world::faults;
 
@@ -73,6 +74,20 @@ proptest! {
 
         prop_assert_eq!(serde_json::to_string(&amount).unwrap(), text.clone());
         prop_assert_eq!(amount.to_string(), text);
+    }
+
+    #[test]
+    fn a_number_is_an_amount_if_its_text_is_one(
+        (digits, scale) in (prop_oneof![-9..9_i128, -9..10_i128.pow(23)], 0..10_u32),
+    ) {
+        // Also the numbers beside a power of ten.
+        for mantissa in [digits, 10_i128.pow(15 + scale.min(6)) + digits % 2] {
+            let number = Decimal::from_i128_with_scale(mantissa, scale);
+
+            let amount = Amount::try_from(number);
+
+            prop_assert_eq!(amount, number.to_string().parse());
+        }
     }
 
     #[test]

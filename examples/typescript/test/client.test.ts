@@ -41,6 +41,21 @@ test("amounts survive a write and a read digit for digit", async () => {
   await api.plans.create({ ...plan("number"), price: 0.1 });
 });
 
+test("a quantity is changed for the amount of its preview, digit for digit", async () => {
+  const user = await api.auth.signUp({ access_token: "any", email: "seats@example.com" });
+  const seats = await api.plans.create({ ...plan("seats"), price: "10.10", currency: "EUR" });
+  const { id } = await api.subscriptions.create({ user_id: user.auth_id, subscription_plan_id: seats.id });
+  for await (const { id: payment } of api.subscriptions.payments(id)) await api.payments.update(payment, { status: "succeeded" });
+
+  const { at, amount_due, next_amount } = await api.subscriptions.previewPlan(id, { quantity: 2 });
+  await assert.rejects(api.subscriptions.changePlan(id, { quantity: 2, at, amount_due: "1" }), (failure) => {
+    return problem("quote_changed")(failure) && (failure as Problem).body?.quote?.amount_due === "10.10";
+  });
+  const changed = await api.subscriptions.changePlan(id, { quantity: 2, at, amount_due, next_amount });
+
+  assert.deepEqual([amount_due, next_amount, changed.quantity, changed.price], ["10.10", "20.20", 2, "10.10"]);
+});
+
 test("all pages of a list are read, each record once", async () => {
   const slugs = Array.from({ length: 7 }, (_, nth) => `page-${nth}`);
   for (const slug of slugs) await api.plans.create({ ...plan(slug), product_id: "pages" });

@@ -2,13 +2,12 @@
 
 use super::creation;
 use super::outcome::{billing, settle};
+use super::periods::count_from_renewal;
 use super::policy::Policy;
+use super::proration::own_credit;
 use super::verbs::{check_resumption, invalid, is_pause};
 use crate::error::{Conflict, Error};
-use crate::plans::BillingCycle;
-use crate::subscriptions::{
-    Managed, ManagedBy, Schedule, ScheduledChange, Subscription, SubscriptionStatus,
-};
+use crate::subscriptions::{Managed, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::faults::FaultCode;
 use crate::values::states::InvalidTransition;
@@ -66,6 +65,9 @@ fn set_free_fields(
         let message = "must be set: the clock bills the subscription";
         return Err(invalid(FaultCode::NullNotAllowed, message, "price"));
     }
+    if own_credit(after).is_some() && moves_currency(after) {
+        return Err(Conflict::ChangeScheduled.into());
+    }
     if after.trial_ends_at() != before.trial_ends_at() {
         move_trial(before, after, now)?;
     }
@@ -73,6 +75,14 @@ fn set_free_fields(
         move_resumption(after, now)?;
     }
     Ok(())
+}
+
+/// True if a change to another currency is scheduled. Credit cannot follow it there.
+fn moves_currency(subscription: &Subscription) -> bool {
+    let Some(ScheduledChange::ChangePlan(terms)) = subscription.scheduled_change() else {
+        return false;
+    };
+    subscription.currency() != Some(terms.currency)
 }
 
 /// Moves the end of a trial. The first paid period starts there; a trial that does not convert ends there.
@@ -93,9 +103,7 @@ fn move_trial(
         after.ends_at = Some(end);
     }
     after.renews_at = Some(end);
-    let by_start = Schedule::new(after.starts_at, after.billing_cycle);
-    let off_grid = after.billing_cycle != BillingCycle::ONE_TIME && !by_start.starts_at(end);
-    after.anchor_at = off_grid.then_some(end);
+    count_from_renewal(after);
     Ok(())
 }
 

@@ -110,7 +110,8 @@ impl Committed {
     ) -> Result<(), Error> {
         for (result, (subscription, kind, change)) in self.results.into_iter().zip(self.steps) {
             let result = match result {
-                Err(StoreError::Taken(Unique::PaymentPeriod)) => {
+                // A step decided on before an earlier one of this page took the live key is decided on again.
+                Err(StoreError::Taken(Unique::PaymentPeriod | Unique::LiveSubscription)) => {
                     let Some(step) = clock.rules().step(&subscription, self.now) else { continue };
                     clock.commit_step(step.outcome, self.now).await.map(drop)
                 }

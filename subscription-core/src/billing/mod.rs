@@ -9,7 +9,9 @@ mod creation;
 mod due_page;
 mod outcome;
 mod periods;
+mod plan_changes;
 mod policy;
+mod proration;
 mod rules;
 mod runner;
 mod steps;
@@ -17,6 +19,7 @@ mod verbs;
 
 pub use collection::retry;
 pub use policy::{Activation, AfterDunning, Dunning, Policy};
+pub use proration::{change_plan, quote};
 pub use rules::BillingRules;
 pub use runner::{Advanced, Billing, Upcoming};
 pub use steps::{next_action_at, step, steps};

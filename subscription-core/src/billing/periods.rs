@@ -2,8 +2,9 @@
 
 use super::outcome::billing;
 use crate::payments::PaymentKind;
+use crate::plans::BillingCycle;
 use crate::service::Ask;
-use crate::subscriptions::{BillingState, Quantity, Subscription};
+use crate::subscriptions::{BillingState, Quantity, Schedule, Subscription};
 use crate::values::clock::Timestamp;
 use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
@@ -35,7 +36,7 @@ pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
 }
 
 /// The part of a value that the credit does not cover. What it covers leaves the credit.
-fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
+pub(super) fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
     let used = value.value().min(credit.value());
     if used.is_zero() {
         return value;
@@ -66,4 +67,13 @@ pub(super) fn renewal_after(subscription: &Subscription, count: u32) -> Option<T
 pub(super) fn restart(subscription: &mut Subscription, at: Timestamp) {
     subscription.renews_at = Some(at);
     subscription.anchor_at = Some(at).filter(|at| *at != subscription.starts_at);
+}
+
+/// Counts periods from the renewal, unless one that is counted from the start begins there.
+pub(super) fn count_from_renewal(subscription: &mut Subscription) {
+    let by_start = Schedule::new(subscription.starts_at, subscription.billing_cycle);
+    let is_off_grid = |at: &Timestamp| {
+        subscription.billing_cycle != BillingCycle::ONE_TIME && !by_start.starts_at(*at)
+    };
+    subscription.anchor_at = subscription.renews_at.filter(is_off_grid);
 }

@@ -28,8 +28,8 @@ use crate::values::version::Version;
 /// processes may do so at the same time.
 #[derive(Debug, Clone)]
 pub struct Billing {
-    service: SubscriptionService,
-    policy: Arc<Policy>,
+    pub(super) service: SubscriptionService,
+    pub(super) policy: Arc<Policy>,
 }
 
 /// The result of [`Billing::advance`].

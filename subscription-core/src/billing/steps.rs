@@ -7,6 +7,7 @@ use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, P
 use super::outcome::{Beside, billing, expire, outcome, settle};
 use super::periods::{begin, missed, renewal_after, restart};
 use super::policy::{Activation, AfterDunning, Policy};
+use super::proration::set_terms;
 use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::plans::{BillingCycle, CycleUnit};
@@ -83,7 +84,7 @@ fn earliest(
     let begins = status == Pending && billing.current_period_start.is_none();
     let renews_at = renews_at.filter(|_| matches!(status, Active | OnTrial));
     let scheduled = billing.scheduled_change.map(|change| match change {
-        ScheduledChange::ChangePlan { .. } => StepKind::PlanChanged,
+        ScheduledChange::ChangePlan(_) => StepKind::PlanChanged,
         ScheduledChange::Pause { .. } => StepKind::Paused,
     });
     let candidates = [
@@ -102,7 +103,8 @@ fn earliest(
     candidates.into_iter().flatten().min()
 }
 
-/// When the subscriber is to be reminded of the next renewal: once for it, and before it.
+/// When the subscriber is to be reminded of the next renewal: once for it, and before it. A reminder at the renewal
+/// is never sent, for a step of the renewal comes first.
 fn reminder(
     subscription: &Subscription,
     billing: &BillingState,
@@ -125,7 +127,7 @@ fn reminder(
         return None;
     }
     let at = policy.remind_before?.before(renews_at).unwrap_or(Timestamp::MIN);
-    Some(at.max(subscription.current_period_start()?)).filter(|at| *at < renews_at)
+    Some(at.max(subscription.current_period_start()?))
 }
 
 /// True for every cycle of months or years, and for others of four weeks or more.
@@ -153,7 +155,7 @@ fn take(
             expire(next, at);
         }
         StepKind::Started => beside = start(next, policy, now),
-        StepKind::PlanChanged => change_plan(next, at),
+        StepKind::PlanChanged => beside = change_plan(next, at),
         StepKind::Paused => {
             let change = billing(next).scheduled_change.take();
             if let Some(ScheduledChange::Pause { resumes_at }) = change {
@@ -207,27 +209,16 @@ pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) ->
 }
 
 /// Applies a scheduled change of plan. Another cycle is counted from `at` on.
-fn change_plan(next: &mut Subscription, at: Timestamp) {
+fn change_plan(next: &mut Subscription, at: Timestamp) -> Beside {
     let change = billing(next).scheduled_change.take();
-    let Some(ScheduledChange::ChangePlan {
-        subscription_plan_id,
-        billing_cycle,
-        price,
-        currency,
-        quantity,
-    }) = change
-    else {
-        return;
-    };
-    let moves = billing_cycle != next.billing_cycle;
-    next.subscription_plan_id = subscription_plan_id;
-    next.billing_cycle = billing_cycle;
-    next.quantity = quantity;
-    billing(next).price = Some(price);
-    billing(next).currency = Some(currency);
+    let Some(ScheduledChange::ChangePlan(terms)) = change else { return Beside::default() };
+    let moves = terms.billing_cycle != next.billing_cycle;
+    let (from_plan, to_plan) = (next.subscription_plan_id, terms.subscription_plan_id);
+    set_terms(next, terms);
     if moves {
         restart(next, at);
     }
+    Beside { change: Some(Change::PlanChanged { from_plan, to_plan }), ..Beside::default() }
 }
 
 /// Starts the period at the renewal, or skips the oldest of the missed periods if they are too many.

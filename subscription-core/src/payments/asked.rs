@@ -130,6 +130,11 @@ impl super::Payment {
             && matches!(self.status, PaymentStatus::Pending | PaymentStatus::Failed)
     }
 
+    /// True if the payment is collected here, and neither paid nor canceled.
+    pub fn is_unpaid(&self) -> bool {
+        self.is_open() || self.to_collect().is_some() && self.status == PaymentStatus::Processing
+    }
+
     /// True if collecting the payment here has failed and has not succeeded since.
     pub fn is_behind(&self) -> bool {
         let Some(asked) = self.to_collect() else { return false };

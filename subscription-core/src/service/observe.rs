@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::SubscriptionService;
 use super::payments::unchanged;
-use super::subscriptions::plan_unchanged;
-use crate::error::{Conflict, Error};
+use crate::error::Error;
 use crate::events::Change;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{ChangeSet, Unique};
+use crate::store::ChangeSet;
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
@@ -69,7 +68,7 @@ impl SubscriptionService {
         }
         let plan = self.referenced_plan(after.subscription_plan_id).await?;
         if before.is_none_or(|before| before.subscription_plan_id != plan.id) {
-            let guard = plan_unchanged(&plan);
+            let guard = plan.unchanged();
             // The caller may have guarded it as it was read there.
             with.guards.extend(Some(guard).filter(|guard| !with.guards.contains(guard)));
         }
@@ -102,18 +101,6 @@ impl SubscriptionService {
         if keeps_key || after.phase_at(now) == Phase::Over {
             return Ok(true);
         }
-        let mut expired = ChangeSet::default();
-        match self.claim_live_key(after, plan, &mut expired, now).await {
-            Err(Error::Conflict(Conflict::Taken { unique: Unique::LiveSubscription, .. })) => {
-                after.live_key = None;
-                Ok(false)
-            }
-            claimed => {
-                claimed?;
-                with.writes.append(&mut expired.writes);
-                with.events.append(&mut expired.events);
-                Ok(true)
-            }
-        }
+        self.claim_live_key_if_free(after, plan, with, now).await
     }
 }

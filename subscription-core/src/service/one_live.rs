@@ -1,8 +1,8 @@
 //! At most one live subscription for each user, or for each user and product, where a setting asks for it.
 
-use super::SubscriptionService;
+use super::{Outcome, SubscriptionService};
 use crate::error::{Conflict, Error};
-use crate::events::Subject;
+use crate::events::{Change, Subject};
 use crate::plans::Plan;
 use crate::store::{
     ChangeSet, Key, PageLimit, Record, StoreExt as _, SubscriptionFilter, SubscriptionQuery, Unique,
@@ -37,6 +37,9 @@ impl SubscriptionService {
             return Ok(());
         }
         let key = live_key(per, new, plan);
+        if new.live_key.as_ref() == Some(&key) {
+            return Ok(());
+        }
         let statuses = SubscriptionStatus::all()
             .filter(|status| *status != SubscriptionStatus::Expired)
             .collect();
@@ -72,7 +75,7 @@ impl SubscriptionService {
     }
 
     /// Gives a subscription that has a new user or plan its new key.
-    pub(super) async fn move_live_key(
+    pub(crate) async fn move_live_key(
         &self,
         current: &Subscription,
         next: &mut Subscription,
@@ -86,6 +89,51 @@ impl SubscriptionService {
         }
         let plan = self.plan_by_id(next.subscription_plan_id).await?;
         self.claim_live_key(next, &plan, with, now).await
+    }
+
+    /// Gives a subscription the key that no other live one has, if it is free. False if another one has it: then
+    /// this one has none.
+    pub(super) async fn claim_live_key_if_free(
+        &self,
+        new: &mut Subscription,
+        plan: &Plan,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut expired = ChangeSet::default();
+        match self.claim_live_key(new, plan, &mut expired, now).await {
+            Err(Error::Conflict(Conflict::Taken { unique: Unique::LiveSubscription, .. })) => {
+                new.live_key = None;
+                Ok(false)
+            }
+            claimed => {
+                claimed?;
+                with.writes.append(&mut expired.writes);
+                with.events.append(&mut expired.events);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Gives a subscription whose scheduled change of plan is due its new key. If another live subscription has
+    /// that key, the change still happens: it was agreed to before.
+    pub(super) async fn move_live_key_of_step(
+        &self,
+        outcome: &mut Outcome,
+        with: &mut ChangeSet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let Change::PlanChanged { from_plan, to_plan } = outcome.change else { return Ok(()) };
+        if self.parts.one_live_per.is_none() || from_plan == to_plan {
+            return Ok(());
+        }
+        let next = &mut outcome.subscription;
+        match self.store().get_as::<Plan>(&to_plan).await? {
+            Some(plan) => drop(self.claim_live_key_if_free(next, &plan, with, now).await?),
+            // The release before does not see schedules, and deletes their plans.
+            None => next.live_key = None,
+        }
+        Ok(())
     }
 
     async fn key_of(&self, per: OneLivePer, other: &Subscription) -> Result<Box<str>, Error> {

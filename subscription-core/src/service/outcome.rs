@@ -153,9 +153,18 @@ impl SubscriptionService {
         outcome: Outcome,
         now: Timestamp,
     ) -> Result<ChangeSet, Error> {
-        let (subscription, change, changes) =
-            self.changes_of(outcome, ChangeSet::default(), now).await?;
+        let (subscription, change, changes) = self.changes_of_step(outcome, now).await?;
         self.change_set(&subscription, change, changes, now)
+    }
+
+    async fn changes_of_step(
+        &self,
+        mut outcome: Outcome,
+        now: Timestamp,
+    ) -> Result<(Arc<Subscription>, Change, ChangeSet), Error> {
+        let mut with = ChangeSet::default();
+        self.move_live_key_of_step(&mut outcome, &mut with, now).await?;
+        self.changes_of(outcome, with, now).await
     }
 
     /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.
@@ -165,8 +174,7 @@ impl SubscriptionService {
         now: Timestamp,
     ) -> Result<Arc<Subscription>, Error> {
         let unasked = outcome.clone().unasked();
-        let (subscription, change, changes) =
-            self.changes_of(outcome, ChangeSet::default(), now).await?;
+        let (subscription, change, changes) = self.changes_of_step(outcome, now).await?;
         let set = self.change_set(&subscription, change, changes, now)?;
         match self.store().commit(set).await {
             Ok(()) => Ok(subscription),
@@ -180,7 +188,7 @@ impl SubscriptionService {
 
 impl Outcome {
     /// The outcome without its payment. The credit that the payment would have used stays.
-    fn unasked(mut self) -> Self {
+    pub(crate) fn unasked(mut self) -> Self {
         if let Some(ask) = self.ask.take()
             && let Some(billing) = &mut self.subscription.billing
         {

@@ -197,7 +197,7 @@ impl SubscriptionService {
         Ok(Some(Guard::Unchanged { key: Key::User(id), version: user.version }))
     }
 
-    pub(super) async fn referenced_plan(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
+    pub(crate) async fn referenced_plan(&self, id: PlanId) -> Result<Arc<Plan>, Error> {
         let plan = self.store().get_as::<Plan>(&id).await?;
         plan.ok_or_else(|| unknown("subscription_plan_id", "must be an existing plan"))
     }
@@ -209,12 +209,14 @@ fn unknown(field: &'static str, message: &'static str) -> Error {
 
 /// Checks that the plan is active, and guards it until the commit.
 fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
-    if plan.is_active { Ok(plan_unchanged(plan)) } else { Err(Conflict::PlanInactive.into()) }
+    if plan.is_active { Ok(plan.unchanged()) } else { Err(Conflict::PlanInactive.into()) }
 }
 
-/// The guard that a plan is not changed before the commit.
-pub(super) fn plan_unchanged(plan: &Plan) -> Guard {
-    Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }
+impl Plan {
+    /// The guard that the plan is not changed before the commit.
+    pub(crate) const fn unchanged(&self) -> Guard {
+        Guard::Unchanged { key: Key::Plan(self.id), version: self.version }
+    }
 }
 
 /// The subscription as of `now`; copied only if its access differs from the stored one.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::idempotency::IdempotencyLookup;
-use super::{Created, SubscriptionService, expect_version, found};
+use super::{Created, Outcome, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::store::{ChangeSet, Idempotency, Key, Operation};
 use crate::subscriptions::{Action, Subscription};
+use crate::values::clock::Timestamp;
 use crate::values::id::{SubscriptionId, UserId};
 use crate::values::version::Version;
 
@@ -54,7 +55,7 @@ impl SubscriptionService {
         action: Action,
         idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Subscription>, Error> {
-        self.apply(id, None, version.into(), action, idempotency.into()).await
+        self.apply_action(id, None, version.into(), action, idempotency.into()).await
     }
 
     /// Applies a verb to a subscription of this user.
@@ -64,7 +65,7 @@ impl SubscriptionService {
         id: SubscriptionId,
         action: Action,
     ) -> Result<Arc<Subscription>, Error> {
-        Ok(self.apply(id, Some(user_id), None, action, None).await?.record)
+        Ok(self.apply_action(id, Some(user_id), None, action, None).await?.record)
     }
 
     /// True if the verb can be applied to the subscription now, and changes it.
@@ -72,7 +73,7 @@ impl SubscriptionService {
         matches!(self.rules().act(subscription, action, self.now()), Ok(Some(_)))
     }
 
-    async fn apply(
+    async fn apply_action(
         &self,
         id: SubscriptionId,
         owner: Option<UserId>,
@@ -81,7 +82,29 @@ impl SubscriptionService {
         idempotency: Option<Idempotency>,
     ) -> Result<Created<Subscription>, Error> {
         let request = Request { id, action };
-        let request = Self::request(Operation::Act, idempotency, &request);
+        let decide = |current: Arc<Subscription>, now| async move {
+            let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
+            let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
+            let outcome = self.rules().act(&current, action, now)?;
+            Ok(outcome.map(|outcome| (outcome, ChangeSet::default())))
+        };
+        self.apply(id, version, &request, idempotency, decide).await
+    }
+
+    /// Changes a subscription as `decide` says, if it is still at `version`, and once for each idempotency key.
+    /// `decide` returns the outcome and what is committed besides, or `None` if nothing changes.
+    pub(crate) async fn apply<F>(
+        &self,
+        id: SubscriptionId,
+        version: Option<Version>,
+        request: &(impl Serialize + Sync),
+        idempotency: Option<Idempotency>,
+        decide: impl Fn(Arc<Subscription>, Timestamp) -> F + Send + Sync,
+    ) -> Result<Created<Subscription>, Error>
+    where
+        F: Future<Output = Result<Option<(Outcome, ChangeSet)>, Error>> + Send,
+    {
+        let request = Self::request(Operation::Act, idempotency, request);
         let applied = self
             .retrying_on(Key::Subscription(id), || async {
                 let kept = match self.look_up(request.as_ref()).await? {
@@ -89,16 +112,12 @@ impl SubscriptionService {
                     IdempotencyLookup::New(version) => version,
                 };
                 let current = self.subscription(id).await?;
-                let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
-                let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
                 expect_version(&*current, version)?;
                 let now = self.now();
-                let acted = self.rules().act(&current, action, now)?;
-                let Some(outcome) = acted else {
+                let Some((outcome, with)) = decide(Arc::clone(&current), now).await? else {
                     return Ok(Created { record: current, replayed: false });
                 };
-                let (record, change, mut with) =
-                    self.changes_of(outcome, ChangeSet::default(), now).await?;
+                let (record, change, mut with) = self.changes_of(outcome, with, now).await?;
                 self.keep(request.as_ref(), kept, &record, &mut with, now);
                 let record = self.commit(record, change, with, now).await?;
                 Ok(Created { record, replayed: false })

@@ -88,7 +88,7 @@ pub enum Guard {
         /// Its version as it was read.
         version: Version,
     },
-    /// No subscription refers to the plan, apart from those that this change set deletes.
+    /// No subscription has the plan or is scheduled to change to it, apart from those that this change set deletes.
     PlanUnused(PlanId),
     /// Every subscription of the user is expired, apart from those that this change set writes or deletes.
     NoOtherLiveSubscription(UserId),

@@ -89,9 +89,11 @@ pub use sql::{SqlStore, error::OpenError};
 ///   [`Version::FIRST`](crate::Version::FIRST) there must be no such record. A [`Delete`] and a
 ///   [`Guard::Unchanged`] are accepted only at exactly the version that they name. Otherwise the commit is
 ///   refused with [`StoreError::Conflict`], which names the record.
-/// - [`Guard::PlanUnused`] holds if no subscription refers to the plan once the set's deletes are
+/// - [`Guard::PlanUnused`] holds if no subscription has the plan or is
+///   [scheduled](crate::Subscription::scheduled_plan_id) to change to it, once the set's deletes are
 ///   done; otherwise [`StoreError::PlanInUse`]. A subscription that is being written at the same
 ///   time under a [`Guard::Unchanged`] of the plan is either seen by this guard or refused itself.
+///   One whose scheduled change happens at the same time is seen.
 /// - [`Guard::NoOtherLiveSubscription`] holds if each subscription of the user that is not
 ///   [expired](crate::subscriptions::SubscriptionStatus::Expired) is written or deleted by the set;
 ///   otherwise [`StoreError::Conflict`] with the user's key. A subscription that is being written at

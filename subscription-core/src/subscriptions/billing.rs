@@ -146,28 +146,42 @@ pub struct BillingState {
     pub manage_url: Option<HttpsUrl>,
 }
 
+/// The terms of a subscription: its plan, and what it pays how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The plan.
+    pub subscription_plan_id: PlanId,
+    /// The billing cycle.
+    pub billing_cycle: BillingCycle,
+    /// The price of one unit.
+    pub price: Amount,
+    /// The currency of the price.
+    pub currency: Currency,
+    /// The quantity.
+    pub quantity: Quantity,
+}
+
 /// A change that happens at the next renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduledChange {
     /// Another plan, price, cycle or quantity.
-    ChangePlan {
-        /// The plan.
-        subscription_plan_id: PlanId,
-        /// The billing cycle.
-        billing_cycle: BillingCycle,
-        /// The price of one unit.
-        price: Amount,
-        /// The currency of the price.
-        currency: Currency,
-        /// The quantity.
-        quantity: Quantity,
-    },
+    ChangePlan(Terms),
     /// A pause.
     Pause {
         /// When the pause ends by itself.
         resumes_at: Option<Timestamp>,
     },
+}
+
+impl Subscription {
+    /// The plan that the subscription is scheduled to change to.
+    pub fn scheduled_plan_id(&self) -> Option<PlanId> {
+        match self.scheduled_change()? {
+            ScheduledChange::ChangePlan(terms) => Some(terms.subscription_plan_id),
+            ScheduledChange::Pause { .. } => None,
+        }
+    }
 }
 
 impl BillingState {
@@ -218,14 +232,17 @@ impl Managed {
             ManagedBy::Provider => "a payment provider",
         };
         let verbs = self.fields.iter().any(|field| ["status", "ends_at"].contains(field));
+        let is_of_plan = |field| ["subscription_plan_id", "billing_cycle"].contains(field);
+        let of_plan = !self.fields.is_empty() && self.fields.iter().all(is_of_plan);
         let sets = match self.fields.join(", ") {
             fields if fields.is_empty() => String::new(),
             fields => format!(" and sets its {fields}"),
         };
-        let instead = match (self.by, verbs) {
-            (ManagedBy::Clock, true) => ": use cancel, pause or resume instead",
-            (ManagedBy::Clock, false) => ": set managed_by to caller first",
-            _ => "",
+        let instead = match self.by {
+            ManagedBy::Clock if verbs => ": use cancel, pause or resume instead",
+            ManagedBy::Clock if of_plan => ": use change-plan instead",
+            ManagedBy::Clock => ": set managed_by to caller first",
+            ManagedBy::Caller | ManagedBy::Provider => "",
         };
         format!("{manager} manages the subscription{sets}{instead}")
     }

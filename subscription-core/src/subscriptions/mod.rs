@@ -7,6 +7,7 @@ mod input;
 mod lifecycle;
 mod observed;
 mod period;
+mod plan_change;
 mod shown;
 mod verbs;
 
@@ -14,11 +15,13 @@ use serde::Deserialize;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
-pub use billing::{BillingState, Managed, ManagedBy, Quantity, ScheduledChange};
+pub use billing::{BillingState, Managed, ManagedBy, Quantity, ScheduledChange, Terms};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use observed::{ObservedSubscription, Renewal};
 pub use period::{Period, Schedule};
+pub(crate) use plan_change::Settlement;
+pub use plan_change::{AgreedQuote, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind};
 pub use shown::ShownChange;
 pub use verbs::{Action, CancelInput, Effective, PauseInput};
 

@@ -3,7 +3,7 @@
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use super::{Quantity, ScheduledChange, Subscription, SubscriptionStatus};
+use super::{Quantity, ScheduledChange, Subscription, SubscriptionStatus, Terms};
 use crate::plans::BillingCycle;
 use crate::values::clock::Timestamp;
 use crate::values::currency::Currency;
@@ -94,13 +94,13 @@ impl Subscription {
     pub fn shown_change(&self) -> Option<ShownChange> {
         let effective_at = self.renews_at;
         Some(ShownChange(match self.scheduled_change()? {
-            ScheduledChange::ChangePlan {
+            ScheduledChange::ChangePlan(Terms {
                 subscription_plan_id,
                 billing_cycle,
                 price,
                 currency,
                 quantity,
-            } => Shown::ChangePlan {
+            }) => Shown::ChangePlan {
                 action: "change_plan",
                 effective_at,
                 subscription_plan_id,

@@ -32,8 +32,10 @@ impl Amount {
     /// The amount 0.
     pub const ZERO: Self = Self(Decimal::ZERO);
 
-    const INTEGER_DIGITS_MAX: usize = 15;
-    const FRACTION_DIGITS_MAX: usize = 6;
+    const INTEGER_DIGITS_MAX: u32 = 15;
+    pub(crate) const FRACTION_DIGITS_MAX: u32 = 6;
+    /// The length of the longest text: all digits, the sign and the point.
+    const TEXT_MAX: usize = (Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX) as usize + 2;
 
     /// The number, for calculations and comparisons by value.
     pub const fn value(self) -> Decimal {
@@ -57,6 +59,12 @@ impl Amount {
         value.rescale(digits.max(value.scale()));
         Self::try_from(value).unwrap_or(self)
     }
+
+    fn out_of_range() -> InvalidValue {
+        let message =
+            "must be a number of at most 15 digits before the point and 6 after it, not negative";
+        InvalidValue::new(FaultCode::OutOfRange, message)
+    }
 }
 
 impl FromStr for Amount {
@@ -67,13 +75,9 @@ impl FromStr for Amount {
             let message = "must be a decimal number such as 19.99, without sign or exponent";
             InvalidValue::bad_format(message)
         };
-        let out_of_range = || {
-            let message = "must be a number of at most 15 digits before the point and 6 after it, not negative";
-            InvalidValue::new(FaultCode::OutOfRange, message)
-        };
         // A text longer than any allowed one is refused without a look at the rest of it.
-        if text.len() > Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX + 2 {
-            return Err(out_of_range());
+        if text.len() > Self::TEXT_MAX {
+            return Err(Self::out_of_range());
         }
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let (integer, fraction) = match unsigned.split_once('.') {
@@ -86,10 +90,10 @@ impl FromStr for Amount {
             return Err(bad_format());
         }
         if unsigned.len() != text.len()
-            || integer.len() > Self::INTEGER_DIGITS_MAX
-            || fraction.is_some_and(|fraction| fraction.len() > Self::FRACTION_DIGITS_MAX)
+            || integer.len() > Self::INTEGER_DIGITS_MAX as usize
+            || fraction.is_some_and(|fraction| fraction.len() > Self::FRACTION_DIGITS_MAX as usize)
         {
-            return Err(out_of_range());
+            return Err(Self::out_of_range());
         }
         Decimal::from_str_exact(text).map(Self).map_err(|_| bad_format())
     }
@@ -99,7 +103,11 @@ impl TryFrom<Decimal> for Amount {
     type Error = InvalidValue;
 
     fn try_from(value: Decimal) -> Result<Self, InvalidValue> {
-        value.to_string().parse()
+        let scale = value.scale();
+        let fits = scale <= Self::FRACTION_DIGITS_MAX
+            && !value.is_sign_negative()
+            && value.mantissa() < 10_i128.pow(Self::INTEGER_DIGITS_MAX + scale);
+        if fits { Ok(Self(value)) } else { Err(Self::out_of_range()) }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use subscription_core::store::Key;
 use subscription_core::{
-    Conflict, Error, ErrorKind, Faults, InvalidTransition, Managed, Unauthenticated,
+    Conflict, Error, ErrorKind, Faults, InvalidTransition, Managed, Quote, Unauthenticated,
 };
 
 use super::bounds;
@@ -175,6 +175,13 @@ impl ApiError {
         if status.is_server_error() {
             self.log(request_id);
         }
+        let (errors, quote) = match &self {
+            Self::Service(Error::Invalid(faults)) => (Some(faults), None),
+            Self::Service(Error::Conflict(Conflict::QuoteChanged(quote))) => (None, Some(&**quote)),
+            Self::Service(_) | Self::Request(_) | Self::Query { .. } | Self::Unforeseen(_) => {
+                (None, None)
+            }
+        };
         let problem = Problem {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
@@ -182,11 +189,8 @@ impl ApiError {
             detail: &detail,
             code,
             request_id,
-            errors: if let Self::Service(Error::Invalid(faults)) = &self {
-                Some(faults)
-            } else {
-                None
-            },
+            errors,
+            quote,
             more,
         };
         let mut reply = Reply::empty(status);
@@ -286,6 +290,9 @@ struct Problem<'a> {
     request_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<&'a Faults>,
+    /// Not one of `more`: a `Value` does not hold the digits of an amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quote: Option<&'a Quote>,
     #[serde(flatten)]
     more: Map<String, Value>,
 }
@@ -306,6 +313,9 @@ fn members(error: &Error) -> Map<String, Value> {
         }
         Error::Conflict(Conflict::Taken { holder: Key::Payment(id), .. }) => {
             json!({ "holder": id })
+        }
+        Error::Conflict(Conflict::CurrencyMismatch { from: Some(from), to: Some(to) }) => {
+            json!({ "from": from, "to": to })
         }
         Error::Conflict(Conflict::PaymentSettled { fields }) => json!({ "fields": fields }),
         Error::Conflict(

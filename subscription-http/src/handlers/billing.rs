@@ -10,7 +10,8 @@ use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::store::DuePayments;
 use subscription_core::{
-    Action, CancelInput, Conflict, Error, ManagedBy, NoInput, PauseInput, PaymentStatus, Timestamp,
+    Action, CancelInput, Conflict, Error, ManagedBy, NoInput, PauseInput, PaymentStatus,
+    PlanChange, Timestamp,
 };
 
 use crate::api::bodies::TimelineBody;
@@ -18,7 +19,7 @@ use crate::api::bounds::TIMELINE_YEARS_MAX;
 use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
-use crate::api::routes::{ApiPart, Area, Route, delete, list, post_optional, scope};
+use crate::api::routes::{ApiPart, Area, Route, delete, list, post, post_optional, scope};
 
 pub(crate) static AREA: Area = Area::new(
     "/",
@@ -35,26 +36,28 @@ pub(crate) static AREA: Area = Area::new(
         delete("/subscriptions/{id}/scheduled-change", scope(SubscriptionsWrite), |call| {
             Box::pin(unschedule(call))
         }),
-        Route {
-            part: Some(ApiPart::Billing),
-            ..list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
-                Box::pin(timeline(call))
-            })
-        },
-        Route {
-            part: Some(ApiPart::Billing),
-            ..list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))
-        },
-        Route {
-            part: Some(ApiPart::Billing),
-            ..post_optional(
-                "/subscription-payments/{payment_id}/retry",
-                scope(PaymentsWrite),
-                |call| Box::pin(retry(call)),
-            )
-        },
+        billed(post("/subscriptions/{id}/change-plan", scope(SubscriptionsWrite), |call| {
+            Box::pin(change_plan(call))
+        })),
+        billed(post("/subscriptions/{id}/change-plan/preview", scope(SubscriptionsRead), |call| {
+            Box::pin(preview_plan_change(call))
+        })),
+        billed(list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
+            Box::pin(timeline(call))
+        })),
+        billed(list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))),
+        billed(post_optional(
+            "/subscription-payments/{payment_id}/retry",
+            scope(PaymentsWrite),
+            |call| Box::pin(retry(call)),
+        )),
     ],
 );
+
+/// A route that is served only where the service bills.
+const fn billed(route: Route) -> Route {
+    Route { part: Some(ApiPart::Billing), ..route }
+}
 
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
@@ -100,6 +103,20 @@ async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
         }
         dropped => dropped.map(|_| Reply::empty(StatusCode::NO_CONTENT)),
     }
+}
+
+async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {
+    let change = call.input(PlanChange::from_json)?;
+    let (id, idempotency) = (call.path("id")?, call.idempotency()?);
+    let billing = billing(&call)?.by(Actor::Client(call.client()?.id.clone()));
+    let execute = |version| billing.change_plan_once(id, version, &change, idempotency.clone());
+    let changed = call.if_match(execute).await?;
+    Ok(call.whole_record(StatusCode::OK, &changed.record)?.replayed(changed.replayed))
+}
+
+async fn preview_plan_change(call: Box<Call>) -> Result<Reply, ApiError> {
+    let change = call.input(PlanChange::from_json)?;
+    Reply::ok(&billing(&call)?.preview_plan_change(call.path("id")?, &change).await?)
 }
 
 async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {

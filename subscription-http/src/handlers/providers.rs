@@ -35,43 +35,35 @@ pub(crate) static AREA: Area = Area {
                     Box::pin(receive(call))
                 })
             },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call)))
-            },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..list("/provider-events", scope(ProvidersRead), |call| Box::pin(events(call)))
-            },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
-                    Box::pin(event(call))
-                })
-            },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..post_optional(
-                    "/provider-events/{event_id}/replay",
-                    scope(ProvidersWrite),
-                    |call| Box::pin(replay(call)),
-                )
-            },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..list("/provider-links", scope(ProvidersRead), |call| Box::pin(links(call)))
-            },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..post("/provider-links", scope(ProvidersWrite), |call| Box::pin(link(call)))
-            },
-            Route {
-                part: Some(ApiPart::Providers),
-                ..post("/provider-syncs", scope(ProvidersWrite), |call| Box::pin(sync(call)))
-            },
+            of_providers(get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call)))),
+            of_providers(list("/provider-events", scope(ProvidersRead), |call| {
+                Box::pin(events(call))
+            })),
+            of_providers(get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
+                Box::pin(event(call))
+            })),
+            of_providers(post_optional(
+                "/provider-events/{event_id}/replay",
+                scope(ProvidersWrite),
+                |call| Box::pin(replay(call)),
+            )),
+            of_providers(list("/provider-links", scope(ProvidersRead), |call| {
+                Box::pin(links(call))
+            })),
+            of_providers(post("/provider-links", scope(ProvidersWrite), |call| {
+                Box::pin(link(call))
+            })),
+            of_providers(post("/provider-syncs", scope(ProvidersWrite), |call| {
+                Box::pin(sync(call))
+            })),
         ],
     )
 };
+
+/// A route that is served only where payment providers are followed.
+const fn of_providers(route: Route) -> Route {
+    Route { part: Some(ApiPart::Providers), ..route }
+}
 
 fn providers(call: &Call) -> Result<&Providers, ApiError> {
     call.state.providers.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())

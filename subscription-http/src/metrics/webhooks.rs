@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, NoLabelS
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use subscription_core::webhooks::{SendingState, Tallies, Tally, Webhooks};
+use subscription_core::webhooks::{DisabledReason, SendingState, Tallies, Tally, Webhooks};
 use subscription_core::{SubscriptionService, Timestamp};
 
 /// The webhooks, and the service whose clock dates the events.
@@ -82,9 +82,11 @@ fn counts(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
     }
     let help = "Endpoints that sending has disabled, by reason";
     let mut family = encoder.encode_descriptor("webhook_disabled", help, None, kind)?;
-    for (reason, count) in &tallies.disabled {
+    // A series that begins at 1 has no increase, so all of them begin at 0.
+    for reason in DisabledReason::ALL {
+        let count = tallies.disabled.get(&reason).copied().unwrap_or_default();
         let labels = [("reason", reason.as_str())];
-        ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+        ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// The codes by status, as in the contract.
-pub(super) static CODES: [Code; 61] = [
+pub(super) static CODES: [Code; 63] = [
     (400, "malformed_json", "The body is no JSON, is cut off, or has a field twice."),
     (400, "header_invalid", "A header was sent twice, is no ASCII, or is too long."),
     (
@@ -52,18 +52,24 @@ pub(super) static CODES: [Code; 61] = [
     (
         409,
         "managed_by_clock",
-        "The clock sets these fields: use cancel, pause or resume, or set managed_by to caller.",
+        "The clock sets these fields: use cancel, pause, resume or change-plan, or set managed_by to caller.",
     ),
     (409, "managed_by_provider", "A payment provider manages the subscription and its payments."),
     (409, "managed_by_caller", "Callers manage the subscription: set managed_by to clock first."),
     (409, "already_subscribed", "The user has a live subscription already; holder is its id."),
-    (409, "payment_open", "A payment of the subscription has failed and is not paid yet."),
+    (409, "payment_open", "A payment of the subscription is not paid yet."),
     (
         409,
         "payment_of_period",
         "The payment is for a period: its fields are fixed, and no other is made for the period.",
     ),
     (409, "change_scheduled", "Another change of the subscription is scheduled."),
+    (
+        409,
+        "currency_mismatch",
+        "The plan has another currency, or there is none: it changes at the end of a period, without credit.",
+    ),
+    (409, "quote_changed", "The change costs something else by now; quote is the new quote."),
     (409, "customer_conflict", "The customer of the payment provider is bound to another user."),
     (409, "endpoint_limit", "There are as many endpoints of webhooks as there may be."),
     (

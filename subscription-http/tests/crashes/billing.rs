@@ -1,5 +1,5 @@
 //! Subscriptions that renew while the program is killed or paused, and while several instances and an embedder
-//! are at it: every period is asked for once.
+//! are at it: every period is asked for once, and every scheduled change of plan happens once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
     ChangeSet, DueSubscriptions, PageLimit, PaymentQuery, PostgresOptions, Record, StoreExt as _,
 };
+use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
-    BillingState, Clock as _, EventId, Payment, Store, Subscription, SubscriptionId,
+    Amount, BillingState, Clock as _, EventId, Payment, Store, Subscription, SubscriptionId,
     SubscriptionService, SystemClock, SystemRandomness, Timestamp, UserId,
 };
 use test_support::cluster::Cluster;
@@ -77,13 +78,15 @@ impl Template {
         Self { place, subscription: found.unwrap() }
     }
 
-    /// Adds copies that have missed periods: each asks for as many payments.
+    /// Adds copies that have missed periods: each asks for as many payments. Every second one has a change of
+    /// plan scheduled, to twice the price.
     fn add(&self, count: usize, periods: usize) -> Vec<SubscriptionId> {
         // The last period began half a day ago.
         let behind = DAY * u32::try_from(periods - 1).unwrap() + DAY / 2;
         let renews_at = SystemClock.now().saturating_sub(behind);
         let mut ids = Vec::with_capacity(count);
-        let sets = |count| (0..count).map(|_| self.copy(renews_at)).collect::<Vec<_>>();
+        let copy = |nth: usize| self.copy(renews_at, nth % 2 == 1);
+        let sets = |count| (0..count).map(copy).collect::<Vec<_>>();
         self.place.look(async |store| {
             for first in (0..count).step_by(200) {
                 let (made, sets): (Vec<_>, _) = sets((count - first).min(200)).into_iter().unzip();
@@ -94,10 +97,18 @@ impl Template {
         ids
     }
 
-    fn copy(&self, renews_at: Timestamp) -> (SubscriptionId, ChangeSet) {
+    fn copy(&self, renews_at: Timestamp, changes: bool) -> (SubscriptionId, ChangeSet) {
         let (starts_at, random) = (renews_at.saturating_sub(DAY), &SystemRandomness);
         let id = SubscriptionId::new(starts_at, random).unwrap();
+        let terms = Terms {
+            subscription_plan_id: self.subscription.subscription_plan_id,
+            billing_cycle: self.subscription.billing_cycle,
+            price: "2".parse().unwrap(),
+            currency: self.subscription.currency().unwrap(),
+            quantity: self.subscription.quantity,
+        };
         let billing = BillingState {
+            scheduled_change: changes.then_some(ScheduledChange::ChangePlan(terms)),
             current_period_start: Some(starts_at),
             next_action_at: Some(renews_at),
             ..*self.subscription.billing.clone().unwrap()
@@ -131,15 +142,18 @@ impl Template {
             let due = DueSubscriptions::until(now).with_limit(PageLimit::MAX);
             assert_eq!(store.due_subscriptions(due).await.unwrap().items, []);
             // Some at a time: ten thousand one after the other take long.
+            let mut changed = 0;
             for ids in ids.chunks(50) {
-                join_all(ids.iter().map(|id| audit_one(store, *id, periods))).await;
+                let audits = join_all(ids.iter().map(|id| audit_one(store, *id, periods))).await;
+                changed += audits.into_iter().filter(|changed| *changed).count();
             }
+            assert_eq!(changed, ids.len() / 2);
         });
     }
 }
 
-/// Checks that a subscription was asked for each of its periods once.
-async fn audit_one(store: &dyn Store, id: SubscriptionId, periods: usize) {
+/// Checks that a subscription was asked for each of its periods once, at its price; true if its plan was changed.
+async fn audit_one(store: &dyn Store, id: SubscriptionId, periods: usize) -> bool {
     let renewed = store.get_as::<Subscription>(&id).await.unwrap().unwrap();
     let query = PaymentQuery::of(id).with_limit(PageLimit::MAX);
     let asked = store.list_as::<Payment>(query).await.unwrap().items;
@@ -151,6 +165,10 @@ async fn audit_one(store: &dyn Store, id: SubscriptionId, periods: usize) {
     let expected: Vec<_> = (0..count).map(|n| first.saturating_add(DAY * n)).collect();
     assert_eq!(starts, expected, "{renewed:?}");
     assert_eq!(renewed.renews_at, Some(first.saturating_add(DAY * count)), "{renewed:?}");
+    assert_eq!(renewed.scheduled_change(), None);
+    let price = renewed.price().unwrap().value();
+    assert!(asked.iter().all(|payment| payment.amount.value() == price), "{asked:?}");
+    price == "2".parse::<Amount>().unwrap().value()
 }
 
 /// The steps that an instance has taken.
@@ -208,7 +226,7 @@ fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
         place.check_file();
     }
 
-    let (last, all) = (start(place), ids.len() * PERIODS);
+    let (last, all) = (start(place), ids.len() * PERIODS + ids.len() / 2);
     println!("{story}: {kills} kills, {taken} of {all} steps seen before them");
     until("nothing is due", || has_caught_up(&last));
     last.stop();
@@ -269,7 +287,7 @@ fn eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each() {
 
     let by_instances: usize = instances.iter().map(steps).sum();
     println!("{by_instances} steps by instances, {by_embedder} by an embedder, {refused} refused");
-    assert_eq!(by_instances + by_embedder, ids.len());
+    assert_eq!(by_instances + by_embedder, ids.len() + ids.len() / 2);
     template.audit(&ids, 1);
     drop(instances);
     cluster.stop();

@@ -13,6 +13,7 @@ mod pages;
 mod programs;
 mod script;
 mod story;
+mod worked_table;
 
 use libtest_mimic::{Arguments, Trial};
 use test_support::cluster;
@@ -53,6 +54,7 @@ const STORIES: &[Story] = &[
     Story::of("docs/javascript.md"),
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),
     Story::of("docs/paywall.md"),
+    Story::of("docs/plan-changes.md"),
     Story {
         instead: &[(
             "sudo install -m 644 billing.nginx /etc/nginx/conf.d/billing.conf && sudo nginx -t && \
@@ -68,6 +70,7 @@ const STORIES: &[Story] = &[
 fn main() {
     let no_binaries = needs::postgres(cluster::missing_binaries());
     let (mut ignored, mut trials) = (Ignored::default(), pages::trials());
+    trials.push(Trial::test("the_worked_table_of_plan_changes_is_computed", worked_table::run));
     for story in STORIES {
         let no_server = no_binaries.clone().filter(|_| story.needs_postgres());
         let reason = no_server.or_else(|| programs::missing(&story.programs()));

@@ -150,6 +150,61 @@ fn a_payment_that_always_fails_is_tried_four_times_again_and_then_the_subscripti
 }
 
 #[test]
+fn a_plan_is_changed_for_the_amount_of_its_preview_and_back_when_the_period_ends() {
+    let running = manual(&folder(), &[]);
+    let id = subscribe(&running, "");
+    let pay = |kind: &str| {
+        let due = read(&running, "/due-payments");
+        let payment = due.pointer("/data/0").unwrap_or_else(|| panic!("no {kind} is due"));
+        assert_eq!(text(payment, "kind"), kind, "{due}");
+        let path = format!("/subscription-payments/{}", text(payment, "id"));
+        send(&running, "PUT", &path, r#"{"status":"succeeded"}"#)
+    };
+    pay("initial");
+    let plan =
+        r#"{"name":"Team","slug":"team","price":20,"currency":"EUR","billing_cycle":"monthly"}"#;
+    let team = send(&running, "POST", "/subscription-plans", plan);
+    let basic = text(&read(&running, "/subscription-plans/pro"), "id").to_owned();
+    let change = |end: &str, plan: &str, more: &str| {
+        let body = format!(r#"{{"subscription_plan_id":"{plan}"{more}}}"#);
+        send(&running, "POST", &format!("/subscriptions/{id}/change-plan{end}"), &body)
+    };
+    // Half of the period is left.
+    advance(&running, "2030-02-14T00:00:00Z", "leave");
+
+    let quote = change("/preview", text(&team, "id"), "");
+    let (at, due) = (text(&quote, "at"), quote.get("amount_due").unwrap());
+    let agreed = format!(r#","at":"{at}","amount_due":{due}"#);
+    let changed = change("", text(&team, "id"), &agreed);
+    let paid = pay("proration");
+    let scheduled = change("", &basic, r#","effective":"period_end""#);
+    advance(&running, "2030-03-01T00:00:00Z", "succeed");
+
+    assert_eq!(due.as_f64(), Some(5.0), "{quote}");
+    assert_eq!(text(&changed, "subscription_plan_id"), text(&team, "id"));
+    assert_eq!((paid.get("amount"), text(&paid, "period_start")), (Some(due), at));
+    assert_eq!(scheduled.pointer("/scheduled_change/action").unwrap(), "change_plan");
+    let now = read(&running, &format!("/subscriptions/{id}"));
+    assert_eq!(text(&now, "subscription_plan_id"), basic);
+    assert_eq!(now.get("scheduled_change"), Some(&Value::Null));
+    let asked = payments(&running, &id);
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|one| {
+            (text(one, "kind"), one.get("amount").and_then(Value::as_f64), day(one, "due_at"))
+        })
+        .collect();
+    let expected = [
+        ("initial", Some(10.0), "2030-01-31".to_owned()),
+        ("proration", Some(5.0), "2030-02-14".to_owned()),
+        ("renewal", Some(10.0), "2030-02-28".to_owned()),
+    ];
+    assert_eq!(asked, expected);
+    assert_eq!(events(&running, "subscription.plan_changed"), ["2030-02-14", "2030-02-28"]);
+    stop(running);
+}
+
+#[test]
 fn an_import_pauses_the_billing_until_it_is_resumed() {
     let (here, there, moved) = (folder(), folder(), folder());
     let running = manual(&here, &[]);

@@ -102,6 +102,9 @@ fn what_it_tells_is_what_there_is_and_nothing_is_later_than_its_end() {
     for status in ["succeeded", "failed", "refunded"] {
         assert!(count("payment", status) > 0, "{status}");
     }
+    let upgrades =
+        records.iter().filter(|record| record["record"]["change"]["change"] == "plan_changed");
+    assert!(upgrades.count() > 0, "nobody has upgraded");
     for record in &records {
         for moment in ["created_at", "updated_at", "at"] {
             let at = record["record"][moment].as_str().unwrap_or_default();

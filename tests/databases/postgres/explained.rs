@@ -8,11 +8,11 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use subscription_core::accounts::IdentityKey;
 use subscription_core::store::{
-    Collection, Direction, DocumentFilter, DocumentKey, DocumentQuery, DuePayments,
-    DueSubscriptions, EmailKey, EventQuery, IdempotencyKey, IdempotencyQuery, Key, Operation,
-    PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery, Position, PostgresOptions,
-    PostgresStore, Query, SessionQuery, SortKey, StoreExt as _, SubscriptionQuery, UniqueValue,
-    UserFilter, UserQuery,
+    ChangeSet, Collection, Direction, DocumentFilter, DocumentKey, DocumentQuery, DuePayments,
+    DueSubscriptions, EmailKey, EventQuery, Guard, IdempotencyKey, IdempotencyQuery, Key,
+    Operation, PageLimit, PaymentQuery, PlanFilter, PlanOrder, PlanQuery, Position,
+    PostgresOptions, PostgresStore, Query, SessionQuery, SortKey, StoreExt as _, SubscriptionQuery,
+    UniqueValue, UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 use subscription_core::{Clock as _, PaymentStatus, Store as _, SystemClock, Timestamp};
@@ -211,9 +211,9 @@ const OTHERS: [&str; 9] = [
      n % 3 WHEN 0 THEN 'pending' WHEN 1 THEN 'failed' ELSE 'processing' END, now(), now(), 1, false, now() - n * interval '1 second', \
      now() - n * interval '1 second', now() FROM generate_series(1, 100000) n",
     "INSERT INTO subscriptions (id, user_id, subscription_plan_id, billing_cycle, status, is_active, starts_at, \
-     created_at, updated_at, version, blocked, managed_by, live_key, next_action_at) SELECT gen_random_uuid(), \
-     gen_random_uuid(), gen_random_uuid(), 'monthly', 'active', true, now(), now(), now(), 1, false, 'clock', \
-     'key-' || n, now() - n * interval '1 second' FROM generate_series(1, 100000) n",
+     created_at, updated_at, version, blocked, managed_by, live_key, next_action_at, scheduled_plan_id) SELECT \
+     gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'monthly', 'active', true, now(), now(), now(), 1, \
+     false, 'clock', 'key-' || n, now() - n * interval '1 second', gen_random_uuid() FROM generate_series(1, 100000) n",
     "INSERT INTO users SELECT gen_random_uuid(), 'issuer', 'subject ' || n, n || '@example.com', \
      n || '@example.com', false, now(), now(), 1 FROM generate_series(1, 100000) n",
     "INSERT INTO sessions SELECT gen_random_uuid(), gen_random_uuid(), 'web', 'issuer', '', 1, '', 1, now(), \
@@ -259,13 +259,17 @@ async fn every_other_read_finds_its_rows_by_an_index() {
     let events = EventQuery::after(10, PageLimit::default());
     store.events(&events).await.unwrap();
     store.events(&events.with_subject(id(7))).await.unwrap();
+    let guards = vec![Guard::PlanUnused(id(1).into())];
+    store.commit(ChangeSet { guards, ..ChangeSet::default() }).await.unwrap();
 
     let plans = explained(&cluster.log(from));
     let is_shared = |plan: &&Value| plan["Query Text"].as_str().unwrap().contains("caller.nth");
     let shared = plans.iter().filter(is_shared).count();
     // Where the first is answered at once there is nobody to share with.
     assert!(shared > 0, "no statement was for several callers");
-    assert!(plans.len() >= 57 + 6 * ROUNDS, "{} statements were explained", plans.len());
+    let is_guard = |plan: &&Value| plan.to_string().contains("subscriptions_to_plan");
+    assert_eq!(plans.iter().filter(is_guard).count(), 1);
+    assert!(plans.len() >= 59 + 6 * ROUNDS, "{} statements were explained", plans.len());
     for plan in &plans {
         let mut work = Work::default();
         add_up(&plan["Plan"], &mut work);

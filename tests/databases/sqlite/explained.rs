@@ -37,6 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         users_and_their_sessions_are_found_by_an_index,
         events_of_a_record_are_found_by_an_index,
         what_is_due_is_found_by_an_index,
+        the_use_of_a_plan_is_found_by_two_indexes,
         documents_are_found_by_an_index,
     ]
 }
@@ -347,6 +348,24 @@ async fn what_is_due_is_found_by_an_index() {
         assert_eq!(plan.len(), 1, "{plan:?}");
         assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
     }
+}
+
+/// The statement of the guard of an unused plan as the writer's task sends it, where it is not overheard. In
+/// PostgreSQL it is the one that the store sends.
+async fn the_use_of_a_plan_is_found_by_two_indexes() {
+    let file = folder().join("store.db");
+    SqliteOptions::file(&file).relaxed().open().await.unwrap().close().await;
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let statement = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 UNION ALL \
+                     SELECT 1 FROM subscriptions WHERE scheduled_plan_id = $1 LIMIT 1";
+
+    let plan = plan(&mut outsider, statement).await;
+
+    for index in ["subscriptions_to_plan (scheduled_plan_id=?)", "(subscription_plan_id=?)"] {
+        assert!(plan.iter().any(|line| line.contains(index)), "{plan:?}");
+    }
+    assert!(!plan.iter().any(|line| line.starts_with("SCAN")), "{plan:?}");
 }
 
 async fn documents_are_found_by_an_index() {

@@ -102,6 +102,9 @@ fn with(file: &str, edits: &[(usize, &str, Value)]) -> String {
 /// The billing fields of a payment for a period with this start and `END` for its end.
 const ASKED: &str = r#"{"kind":"renewal","period_start":"2025-01-31T00:00:00Z","period_end":"END","due_at":"2025-01-31T00:00:00Z","attempt":1,"next_attempt_at":null,"retries":0,"value":1,"cycle":"monthly"}"#;
 
+/// The billing fields of a subscription that is scheduled to change its plan.
+const SCHEDULED: &str = r#"{"scheduled_change":{"change_plan":{"subscription_plan_id":"PLAN","billing_cycle":"monthly","price":1,"currency":"EUR","quantity":1}}}"#;
+
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
 
 async fn all_at_once(store: &impl Movable) {
@@ -182,6 +185,10 @@ fn of_subscriptions() -> Vec<Case> {
         (
             vec![(line, "managed_by", json!("provider")), (line, "billing", json!(due))],
             "line 3: next_action_at must be null: managed_by is provider",
+        ),
+        (
+            vec![(line, "billing", json!(SCHEDULED.replace("PLAN", NOBODY)))],
+            "line 3: billing.scheduled_change names no plan of the file",
         ),
         (
             vec![(line, "billing", json!("{"))],

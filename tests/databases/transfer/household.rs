@@ -15,7 +15,7 @@ use subscription_core::store::{
     ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
     IdempotencyResult, Operation, Record,
 };
-use subscription_core::subscriptions::{BillingState, ManagedBy, Quantity, ScheduledChange};
+use subscription_core::subscriptions::{BillingState, ManagedBy, Quantity, ScheduledChange, Terms};
 use subscription_core::{
     Amount, BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId,
     Randomness as _, SeededRandomness, SessionId, Store, Subscription, SubscriptionId,
@@ -211,13 +211,13 @@ impl Household {
             (managed_by == ManagedBy::Clock, managed_by == ManagedBy::Provider);
         let (price, currency) = self.pick([("0", "EUR"), ("19.90", "EUR"), ("1.000", "KWD")]);
         let (price, currency) = (parsed(price), parsed(currency));
-        let scheduled = ScheduledChange::ChangePlan {
+        let scheduled = ScheduledChange::ChangePlan(Terms {
             subscription_plan_id: plan.id,
             billing_cycle: plan.billing_cycle,
             price,
             currency,
             quantity: Quantity::ONE,
-        };
+        });
         let pause = ScheduledChange::Pause { resumes_at: self.maybe(|| self.time()) };
         let state = BillingState {
             price: Some(price),

@@ -3,14 +3,19 @@
 use subscription_core::Store;
 use subscription_core::plans::Plan;
 use subscription_core::store::transfer::Progress;
-use subscription_core::store::{ChangeSet, PageLimit, Record, StoreError, Unique};
-use subscription_core::store::{EventQuery, StoreExt as _};
+use subscription_core::store::{
+    ChangeSet, Delete, EventQuery, Guard, PageLimit, Record, StoreError, StoreExt as _, Unique,
+};
+use subscription_core::subscriptions::{
+    BillingState, Quantity, ScheduledChange, Subscription, Terms,
+};
 use test_support::trials;
 use test_support::trials::Trial;
 
 use super::household::Household;
+use super::refusals::forged;
 use super::{Movable, commit};
-use crate::records::plan;
+use crate::records::{plan, subscription};
 use crate::{postgres, sqlite};
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -20,6 +25,7 @@ pub(super) fn trials() -> Vec<Trial> {
         the_feed_goes_on_where_it_was_though_all_events_are_forgotten,
         both_ways_tell_how_far_they_are,
         a_store_goes_on_after_a_move,
+        a_scheduled_plan_is_in_use_after_a_move,
     ]
 }
 
@@ -29,6 +35,7 @@ pub(super) fn trials_with_a_server() -> Vec<Trial> {
         from_a_server_to_a_file_and_back_is_the_same_to_the_byte,
         every_record_reads_back_equal_from_the_other_kind,
         a_server_goes_on_after_a_move,
+        a_scheduled_plan_is_in_use_in_a_server_after_a_move,
         the_feed_of_a_server_goes_on_though_all_events_are_forgotten,
     ]
 }
@@ -88,6 +95,58 @@ async fn every_record_reads_back_equal_from_the_other_kind() {
         let found = away.get(&record.key()).await.unwrap();
         assert_eq!(found, Some(record));
     }
+}
+
+/// The column of the scheduled plan is filled by an import, also of a file that lacks it.
+async fn scheduled_plans_move(home: &impl Movable, away: &impl Movable, later: &impl Movable) {
+    let (own, next) = (plan("own"), plan("next"));
+    let terms = Terms {
+        subscription_plan_id: next.id,
+        billing_cycle: next.billing_cycle,
+        price: next.price,
+        currency: "EUR".parse().unwrap(),
+        quantity: Quantity::ONE,
+    };
+    let scheduled_change = Some(ScheduledChange::ChangePlan(terms));
+    let billing = BillingState { scheduled_change, ..BillingState::default() };
+    let held = Subscription { billing: Some(Box::new(billing)), ..subscription(&own) };
+    let records = [own.into(), next.clone().into(), held.clone().into()];
+    commit(home, records.to_vec()).await;
+    let file = home.moved_out().await;
+
+    away.move_in(&file).await.unwrap();
+    let column = format!(",\"scheduled_plan_id\":\"{}\"", next.id);
+    let without = String::from_utf8(file.clone()).unwrap().replace(&column, "");
+    let without = forged(&without, |_| {});
+    assert!(without.len() < file.len());
+    later.move_in(without.as_bytes()).await.unwrap();
+
+    assert_same(&away.moved_out().await, &file);
+    assert_same(&later.moved_out().await, &file);
+    let delete = |record: &Record| Delete { key: record.key(), version: record.version() };
+    let [_, next_plan, held] = &records;
+    let deleting = |deletes: Vec<Delete>| {
+        let guards = vec![Guard::PlanUnused(next.id)];
+        ChangeSet { guards, deletes, ..ChangeSet::default() }
+    };
+    for store in [away as &dyn Store, later] {
+        let refused = store.commit(deleting(vec![delete(next_plan)])).await;
+        assert!(matches!(refused, Err(StoreError::PlanInUse(id)) if id == next.id), "{refused:?}");
+        let found = store.get(&held.key()).await.unwrap();
+        assert_eq!(found.as_ref(), Some(held));
+        store.commit(deleting(vec![delete(next_plan), delete(held)])).await.unwrap();
+    }
+}
+
+async fn a_scheduled_plan_is_in_use_after_a_move() {
+    let (home, away, later) = (sqlite::fresh().await, sqlite::fresh().await, sqlite::fresh().await);
+    scheduled_plans_move(&home, &away, &later).await;
+}
+
+async fn a_scheduled_plan_is_in_use_in_a_server_after_a_move() {
+    let (home, away, later) =
+        (sqlite::fresh().await, postgres::fresh().await, postgres::fresh().await);
+    scheduled_plans_move(&home, &away, &later).await;
 }
 
 async fn an_empty_store_moves_too() {

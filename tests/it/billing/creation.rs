@@ -2,7 +2,8 @@
 
 use subscription_core::billing::Policy;
 use subscription_core::{
-    Error, Field, ManagedBy, NewSubscription, PaymentStatus, Quantity, SubscriptionStatus, Version,
+    Error, Field, ManagedBy, NewSubscription, PaymentStatus, Quantity, Rules as _,
+    SubscriptionStatus, Version,
 };
 use test_support::billing::Life;
 use test_support::billing::life::plan;
@@ -111,6 +112,15 @@ fn all_that_the_clock_needs_is_named_at_once_with_the_way_out() {
         new.billing_cycle = Some(of("one_time"));
     };
     expect(created(Some("USD"), one_time_trial), &["trial_ends_at required"]);
+    // The field that is wrong is the one that was sent.
+    let late = at("2026-02-15T00:00:00Z");
+    for (status, trial) in [(OnTrial, Field::Absent), (Active, Field::Value(late))] {
+        let made = created(Some("USD"), |new| {
+            (new.status, new.starts_at) = (Some(status), Some(past));
+            (new.renews_at, new.trial_ends_at) = (late.into(), trial);
+        });
+        expect(made, &["renews_at out_of_range"]);
+    }
 }
 
 #[test]
@@ -218,4 +228,5 @@ fn a_subscription_of_a_caller_is_left_as_it_is() {
     let life = created(None, |new| new.managed_by = Some(ManagedBy::Caller)).unwrap();
 
     assert_eq!((life.subscription.billing, life.payments.len()), (None, 0));
+    assert!(life.rules.bills());
 }

@@ -152,6 +152,58 @@ fn periods_after_the_end_are_not_missed() {
 }
 
 #[test]
+fn only_cycles_of_four_weeks_or_more_are_reminded_of() {
+    let cycles = ["daily", "weekly", "P27D", "P3W", "P28D", "P4W", "monthly", "yearly"];
+    let reminded = cycles.map(|cycle| {
+        let mut life = Life::new(cycle, "2026-03-01T00:00:00Z", |_| {});
+        let renewal = life.subscription.renews_at.unwrap();
+        life.punctually_to(renewal);
+        life.steps()[0].ends_with("reminded")
+    });
+
+    assert_eq!(reminded, [false, false, false, false, true, true, true, true]);
+}
+
+#[test]
+fn the_events_of_reminders_and_of_a_start_that_waits_say_what_comes() {
+    let [start, end] = ["2026-03-05T00:00:00Z", "2026-04-05T00:00:00Z"].map(at);
+    let mut trial = Life::new("monthly", "2026-03-01T00:00:00Z", |new| {
+        new.trial_ends_at = start.into();
+    });
+    trial.punctually_to(end);
+    let events: Vec<_> = trial.writes.iter().skip(1).map(|write| &write.change).collect();
+    assert_eq!(*events[0], Change::TrialWillEnd { trial_ends_at: start });
+    assert_eq!(*events[2], Change::RenewalUpcoming { renews_at: end });
+    let period_end = Some(at("2026-05-05T00:00:00Z"));
+    assert_eq!(*events[3], Change::PeriodStarted { period_start: end, period_end });
+
+    let policy = Policy::default().with_activation(Activation::OnPayment);
+    let later = |new: &mut subscription_core::NewSubscription| new.starts_at = Some(start);
+    let mut waiting = Life::by(policy, "monthly", "2026-03-01T00:00:00Z", later).unwrap();
+    waiting.advance_to(start);
+    let period_started = Change::PeriodStarted { period_start: start, period_end: Some(end) };
+    assert_eq!((waiting.status(), &waiting.writes[1].change), (Pending, &period_started));
+}
+
+#[test]
+fn an_end_at_the_renewal_is_not_reminded_of_and_one_after_it_is() {
+    for (end, expected) in [
+        ("2026-04-01T00:00:00Z", vec!["2026-04-01 ended"]),
+        (
+            "2026-04-01T00:00:01Z",
+            vec!["2026-03-29 reminded", "2026-04-01 period_started", "2026-04-01 ended"],
+        ),
+    ] {
+        let mut life =
+            Life::new("monthly", "2026-03-01T00:00:00Z", |new| new.ends_at = Some(at(end)));
+
+        life.punctually_to(at("2026-04-02T00:00:00Z"));
+
+        assert_eq!(life.steps(), expected);
+    }
+}
+
+#[test]
 fn the_event_of_skipped_periods_has_their_number() {
     for (cycle, late, expected) in [("daily", 6, 2), ("P30D", 400, 9)] {
         let mut life = Life::new(cycle, "2026-03-01T00:00:00Z", |_| {});

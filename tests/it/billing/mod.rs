@@ -4,6 +4,8 @@ mod creation;
 mod golden;
 mod grid;
 mod mirror;
+mod plan_changes;
+mod plan_use;
 mod policy;
 mod properties;
 mod races;

@@ -7,9 +7,11 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use subscription_core::billing::{Activation, AfterDunning, Policy};
 use subscription_core::{
-    Action, Amount, Bounded, Effective, Field, NewSubscription, PaymentChanges, PaymentStatus,
-    Quantity, StepKind, SubscriptionChanges, SubscriptionStatus, Timestamp,
+    Action, Amount, Bounded, Effective, Error, Field, NewSubscription, PaymentChanges,
+    PaymentStatus, Plan, PlanChange, Quantity, Quote, StepKind, SubscriptionChanges,
+    SubscriptionStatus, Timestamp,
 };
+use test_support::billing::life::other_plan;
 use test_support::billing::{By, Life, days, hours, invariants};
 use test_support::service_world::{at, of};
 
@@ -44,6 +46,49 @@ enum Act {
     Credit { cents: u32 },
     Trial { days: u64 },
     ResumeIn { days: u64 },
+    ChangePlan(NewTerms),
+}
+
+/// A change of plan. A price comes with a plan, and a plan with its cycle.
+#[derive(Debug, Clone, Copy)]
+struct NewTerms {
+    cents: Option<u32>,
+    cycle: Option<&'static str>,
+    quantity: Option<u64>,
+    at_end: bool,
+    unprorated: bool,
+}
+
+fn new_terms() -> impl Strategy<Value = NewTerms> {
+    (
+        prop::option::weighted(0.7, prop_oneof![1 => Just(0_u32), 9 => 1..20_000_u32]),
+        prop::option::weighted(0.4, prop::sample::select(&CYCLES[..])),
+        prop::option::weighted(0.3, 1..20_u64),
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(cents, cycle, quantity, at_end, unprorated)| NewTerms {
+            cents,
+            cycle,
+            quantity,
+            at_end,
+            unprorated,
+        })
+}
+
+impl NewTerms {
+    fn apply(self, life: &mut Life) -> Result<Quote, Error> {
+        let cycle = self.cycle.map_or(life.subscription.billing_cycle, of);
+        let price = |count: u32| Plan { price: cents(count), ..other_plan("0", "USD", "monthly") };
+        let to = self.cents.map(|count| Plan { billing_cycle: cycle, ..price(count) });
+        let mut change = PlanChange::default();
+        change.subscription_plan_id = to.as_ref().map(|plan| plan.id);
+        change.billing_cycle = self.cycle.map(of);
+        change.quantity = self.quantity.map(|count| Quantity::new(count).unwrap());
+        change = if self.at_end { change.at_period_end() } else { change };
+        change = if self.unprorated { change.unprorated() } else { change };
+        life.change_plan(to.as_ref(), &change)
+    }
 }
 
 fn cents(cents: u32) -> Amount {
@@ -110,6 +155,7 @@ fn acts() -> impl Strategy<Value = Act> {
         1 => (0..50_000_u32).prop_map(|cents| Act::Credit { cents }),
         1 => (1..40_u64).prop_map(|days| Act::Trial { days }),
         1 => (1..40_u64).prop_map(|days| Act::ResumeIn { days }),
+        5 => new_terms().prop_map(Act::ChangePlan),
     ]
 }
 
@@ -171,6 +217,7 @@ fn happen(life: &mut Life, act: &Act) {
         Act::ResumeIn { days } => {
             life.update(SubscriptionChanges { resumes_at: later(days).into(), ..changes })
         }
+        Act::ChangePlan(terms) => terms.apply(life).map(|_| true),
     };
     if done.is_err() {
         assert_eq!(life.subscription, before, "a refusal changes nothing");
@@ -198,6 +245,7 @@ fn random_lives_meet_every_step_and_every_status() {
     let mut runner = TestRunner::deterministic();
     let lives = (births(), policies(), prop::collection::vec(acts(), 60));
     let (mut steps, mut statuses) = (BTreeSet::new(), BTreeSet::new());
+    let (mut changes, mut settled) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..200 {
         let (birth, policy, acts) = lives.new_tree(&mut runner).unwrap().current();
         let mut life = birth.begin(policy);
@@ -208,18 +256,27 @@ fn random_lives_meet_every_step_and_every_status() {
 
         for write in &life.writes {
             statuses.insert(write.after.status);
+            if let Some((quote, before)) = write.quote.as_ref().zip(write.before.as_ref()) {
+                changes.insert((before.status, quote.effective.as_str()));
+                let begins = quote.period_start != before.current_period_start();
+                let due = !quote.amount_due.value().is_zero();
+                let owed = quote.credit_after.value() > quote.credit_before.value();
+                settled.extend((!quote.lines.is_empty()).then_some((begins, due, owed)));
+            }
             if let By::Step(kind, _) = write.by {
                 steps.insert(kind);
             }
         }
     }
 
-    // A change of plan cannot be scheduled yet, and the policy of a life stays the same.
-    let rare = [StepKind::PlanChanged, StepKind::Corrected];
+    // The policy of a life stays the same.
     let expected: BTreeSet<_> =
-        StepKind::ALL.into_iter().filter(|kind| !rare.contains(kind)).collect();
+        StepKind::ALL.into_iter().filter(|kind| *kind != StepKind::Corrected).collect();
     assert_eq!(steps, expected);
     assert_eq!(statuses, SubscriptionStatus::all().collect());
+    assert_eq!(changes.len(), 6, "{changes:?}");
+    // With and without a new period: nothing, an amount or a credit.
+    assert_eq!(settled.len(), 6, "{settled:?}");
 }
 
 type Asked = (Timestamp, Option<Timestamp>, String, Timestamp);
@@ -288,18 +345,55 @@ proptest! {
         birth in births(),
         acts in prop::collection::vec(acts(), 1..40),
     ) {
+        let factor = u32::try_from(birth.quantity).unwrap();
+        // A change of price is one to its product; the quantity stays.
+        let of_product = |act: &Act, factor: u32| {
+            if let Act::ChangePlan(terms) = *act {
+                let cents = terms.cents.map(|cents| cents * factor);
+                return Act::ChangePlan(NewTerms { cents, quantity: None, ..terms });
+            }
+            act.clone()
+        };
         let priced = |act: &&Act| !matches!(act, Act::Price { .. } | Act::Quantity(_));
-        let product = birth.cents * u32::try_from(birth.quantity).unwrap();
+        let product = birth.cents * factor;
         let whole = Birth { cents: product, quantity: 1, ..birth.clone() };
         let (mut apart, mut whole) =
             (birth.begin(Policy::default()), whole.begin(Policy::default()));
 
         for act in acts.iter().filter(priced) {
-            happen(&mut apart, act);
-            happen(&mut whole, act);
+            happen(&mut apart, &of_product(act, 1));
+            happen(&mut whole, &of_product(act, factor));
         }
 
         prop_assert_eq!(asked(&apart), asked(&whole));
+    }
+
+    #[test]
+    fn the_next_amount_of_a_quote_is_asked_for_next(
+        birth in births(),
+        wait in 0..40 * 24_u64,
+        terms in new_terms(),
+    ) {
+        let mut life = birth.begin(Policy::default());
+        life.advance(hours(wait));
+        life.pay();
+        let waits = life.status() == SubscriptionStatus::Pending && birth.trial_days.is_none();
+        let Ok(quote) = terms.apply(&mut life) else { return Ok(()) };
+        let is_first = waits && life.subscription.scheduled_change().is_none();
+        let next = if is_first { Some(life.subscription.starts_at) } else { quote.renews_at };
+        let before = life.writes.len();
+
+        life.punctually_to(next.unwrap_or(life.now.saturating_add(days(400))));
+
+        let begins = |by| {
+            let By::Step(kind, at) = by else { return false };
+            matches!(kind, StepKind::Started | StepKind::PeriodStarted) && Some(at) == next
+        };
+        let begun = life.writes[before..].iter().find(|write| begins(write.by));
+        let amount = |ask: &subscription_core::Ask| ask.amount.value();
+        let asked = begun.map(|write| write.ask.as_ref().map_or_else(Default::default, amount));
+        prop_assert_eq!(quote.next_amount.map(Amount::value), asked, "{:?}", quote);
+        sound(&life)?;
     }
 
     #[test]
@@ -323,10 +417,16 @@ proptest! {
     }
 
     #[test]
-    fn the_timeline_is_what_happens_if_all_is_paid(birth in births(), on_payment in any::<bool>()) {
+    fn the_timeline_is_what_happens_if_all_is_paid(
+        birth in births(),
+        on_payment in any::<bool>(),
+        scheduled in prop::option::of(new_terms()),
+    ) {
         let activation = if on_payment { Activation::OnPayment } else { Activation::AtStart };
         let policy = Policy::default().with_activation(activation);
         let mut life = birth.begin(policy.clone());
+        // A change that is refused is not scheduled.
+        scheduled.map(|terms| NewTerms { at_end: true, ..terms }.apply(&mut life));
         let end = at(START).saturating_add(days(120));
         let foretold: Vec<_> =
             subscription_core::billing::steps(life.subscription.clone(), &policy, end)

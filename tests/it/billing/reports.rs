@@ -1,11 +1,12 @@
 //! Reports and retries of payments.
 
 use subscription_core::billing::{AfterDunning, Dunning, Policy, retry};
+use subscription_core::payments::PaymentKind as Kind;
 use subscription_core::{
     Action, Effective, Field, ManagedBy, PaymentChanges, PaymentStatus, SubscriptionStatus,
     Timestamp,
 };
-use test_support::billing::{Life, days};
+use test_support::billing::{Life, days, hours};
 use test_support::service_world::{at, of};
 
 use PaymentStatus::{
@@ -262,9 +263,7 @@ fn only_a_refund_of_the_running_period_takes_its_value() {
 
 #[test]
 fn a_first_payment_that_is_canceled_leaves_it_pending_until_it_lapses() {
-    let policy =
-        Policy::default().with_activation(subscription_core::billing::Activation::OnPayment);
-    let mut life = Life::by(policy, "monthly", START, |_| {}).unwrap();
+    let mut life = on_payment();
     life.report(0, Processing);
 
     life.report(0, Canceled);
@@ -272,6 +271,78 @@ fn a_first_payment_that_is_canceled_leaves_it_pending_until_it_lapses() {
     life.until("2026-03-01T23:00:00Z");
 
     assert_eq!(life.status(), Expired);
+}
+
+fn on_payment() -> Life {
+    let policy =
+        Policy::default().with_activation(subscription_core::billing::Activation::OnPayment);
+    Life::by(policy, "monthly", START, |_| {}).unwrap()
+}
+
+fn lapses_at(life: &Life) -> Option<Timestamp> {
+    life.subscription.billing.as_ref().unwrap().lapses_at
+}
+
+#[test]
+fn only_the_first_payment_of_its_period_makes_one_that_waits_active() {
+    // A payment that another system asked for, by its kind and the start of its period.
+    for (kind, start) in [(Kind::Renewal, START), (Kind::Initial, "2026-02-01T00:00:00Z")] {
+        let mut life = on_payment();
+        let asked = life.payments[0].asked.as_mut().unwrap();
+        (asked.kind, asked.period_start) = (kind, at(start));
+
+        life.report(0, Succeeded);
+
+        assert_eq!(life.status(), Pending, "{kind} {start}");
+    }
+    let mut life = on_payment();
+    life.report(0, Succeeded);
+    assert_eq!((life.status(), lapses_at(&life)), (Active, None));
+}
+
+#[test]
+fn only_one_that_waits_for_the_failed_or_canceled_payment_lapses() {
+    let mut failed = monthly();
+    failed.report(0, Failed);
+    assert_eq!(lapses_at(&failed), None);
+
+    let mut not_begun = monthly();
+    not_begun.subscription.status = Pending;
+    not_begun.subscription.starts_at = at("2026-03-05T00:00:00Z");
+    not_begun.subscription.billing.as_mut().unwrap().current_period_start = None;
+    not_begun.report(0, Failed);
+    assert_eq!(lapses_at(&not_begun), None);
+
+    let mut active = monthly();
+    active.report(0, Canceled);
+    assert_eq!(lapses_at(&active), None);
+
+    let mut of_another_period = on_payment();
+    of_another_period.report(0, Processing);
+    let asked = of_another_period.payments[0].asked.as_mut().unwrap();
+    asked.period_start = at("2026-02-01T00:00:00Z");
+    of_another_period.report(0, Canceled);
+    assert_eq!(lapses_at(&of_another_period), None);
+}
+
+#[test]
+fn another_field_of_a_payment_is_neither_an_attempt_nor_a_failure() {
+    let named = |name: &str| PaymentChanges {
+        external_payment_id: Field::Value(of(name)),
+        ..Default::default()
+    };
+    let mut life = monthly();
+    life.until("2026-03-02T00:00:00Z");
+
+    life.report(0, named("pi_1"));
+    let asked = life.payments[0].asked.as_ref().unwrap();
+    assert_eq!((asked.attempt, asked.due_at), (1, at(START)));
+    life.report(0, Failed);
+    let planned = next_attempt(&life, 0);
+    life.advance(hours(3));
+    life.report(0, named("pi_2"));
+
+    assert_eq!(next_attempt(&life, 0), planned, "the retry stays");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Steps that are due at one moment: which one is taken first.
 
 use subscription_core::billing::{Policy, step};
-use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
     BillingCycle, BillingState, StepKind, Subscription, SubscriptionStatus, Timestamp,
 };
@@ -71,13 +71,13 @@ fn due_for(status: SubscriptionStatus, kinds: [StepKind; 2]) -> Subscription {
             }
             PlanChanged => {
                 one.renews_at = Some(t);
-                billing(&mut one).scheduled_change = Some(ScheduledChange::ChangePlan {
+                billing(&mut one).scheduled_change = Some(ScheduledChange::ChangePlan(Terms {
                     subscription_plan_id: one.subscription_plan_id,
                     billing_cycle: BillingCycle::YEARLY,
                     price: of("99"),
                     currency: of("EUR"),
                     quantity: subscription_core::Quantity::ONE,
-                });
+                }));
             }
             PeriodStarted => one.renews_at = Some(t),
             Resumed => billing(&mut one).resumes_at = Some(t),

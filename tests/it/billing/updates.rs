@@ -170,6 +170,12 @@ fn a_trial_that_is_moved_takes_its_renewal_its_grid_and_its_end_along() {
     assert_eq!((ending.status(), ending.subscription.ends_at), (Expired, Some(later)));
     assert_eq!(ending.payments.len(), 0);
 
+    let mut paid_until = trial(false);
+    let end = Some(at("2026-06-15T00:00:00Z"));
+    paid_until.subscription.ends_at = end;
+    paid_until.update(trial_until(later)).unwrap();
+    assert_eq!(paid_until.subscription.ends_at, end, "an end after the trial stays");
+
     for end in [Field::Value(at("2026-03-10T00:00:00Z")), Field::Null] {
         let mut running = trial(false);
         running.until("2026-03-10T00:00:00Z");

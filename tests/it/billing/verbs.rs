@@ -2,10 +2,10 @@
 
 use subscription_core::billing::Policy;
 use subscription_core::events::Change;
-use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
-    Action, Effective, ManagedBy, PaymentStatus, StepKind, Subscription, SubscriptionStatus,
-    Timestamp,
+    Action, Conflict, Effective, Error, ManagedBy, PaymentStatus, StepKind, Subscription,
+    SubscriptionStatus, Timestamp,
 };
 use test_support::billing::{By, Life};
 use test_support::service_world::{at, faults, of, wrong};
@@ -186,7 +186,7 @@ fn a_pause_is_scheduled_and_gives_no_time_back() {
         .iter()
         .filter_map(|write| match write.by {
             By::Step(kind, _) => Some((kind, write.after.status)),
-            By::Create | By::Update | By::Verb | By::Report => None,
+            By::Create | By::Update | By::Verb | By::PlanChange | By::Report => None,
         })
         .collect();
     let (resumed, period) = (StepKind::Resumed, StepKind::PeriodStarted);
@@ -223,13 +223,13 @@ fn resume_drops_a_scheduled_pause_and_unschedule_drops_any_change() {
 
 #[test]
 fn a_pause_leaves_a_scheduled_change_of_plan_alone() {
-    let change = ScheduledChange::ChangePlan {
+    let change = ScheduledChange::ChangePlan(Terms {
         subscription_plan_id: life(Active).subscription.subscription_plan_id,
         billing_cycle: of("yearly"),
         price: of("99"),
         currency: of("USD"),
         quantity: subscription_core::Quantity::ONE,
-    };
+    });
     let scheduled = || {
         let mut life = life(Active);
         life.subscription.billing.as_mut().unwrap().scheduled_change = Some(change);
@@ -321,4 +321,48 @@ fn verbs_on_others_are_those_of_their_manager() {
     for verb in [CANCEL, Action::Resume, PAUSE, Action::Unschedule] {
         assert_eq!(wrong(with(ManagedBy::Provider).act(verb)).1, "managed_by_provider");
     }
+}
+
+#[test]
+fn a_trial_that_is_resumed_at_its_very_end_is_over() {
+    for (now, expected) in [("2026-03-14T23:59:59Z", OnTrial), ("2026-03-15T00:00:00Z", Active)] {
+        let mut life = Life::new("monthly", "2026-03-01T00:00:00Z", |new| {
+            new.trial_ends_at = at("2026-03-15T00:00:00Z").into();
+        });
+        life.act(PAUSE_NOW).unwrap();
+        life.until(now);
+
+        life.act(Action::Resume).unwrap();
+
+        let resumed = life.writes.iter().rfind(|write| write.by == By::Verb).unwrap();
+        assert_eq!(resumed.after.status, expected, "{now}");
+    }
+}
+
+#[test]
+fn a_cancelled_one_that_is_resumed_when_its_trial_is_over_is_active() {
+    let mut life = Life::new("monthly", "2026-03-01T00:00:00Z", |new| {
+        new.status = Some(Cancelled);
+        new.trial_ends_at = at(NOW).into();
+        new.ends_at = Some(at(RENEWAL));
+    });
+    life.until(NOW);
+
+    life.act(Action::Resume).unwrap();
+
+    assert_eq!(life.status(), Active);
+}
+
+#[test]
+fn a_refusal_names_the_states_that_it_may_take_instead() {
+    let allowed = |mut life: Life, action| match life.act(action) {
+        Err(Error::Conflict(Conflict::Transition(refused))) => refused.allowed,
+        other => panic!("{other:?}"),
+    };
+    let mut over = life(Cancelled);
+    over.now = at(RENEWAL);
+
+    assert_eq!(allowed(life(Unpaid), CANCEL_LATER), ["active", "expired"]);
+    assert_eq!(allowed(life(Cancelled), PAUSE), ["active", "on_trial", "expired"]);
+    assert_eq!(allowed(over, Action::Resume), ["expired"]);
 }

@@ -398,6 +398,7 @@ async fn fields_that_the_clock_sets_are_refused_and_the_answer_names_them() {
 
     let verbs = put(r#"{"status":"paused","ends_at":"2026-01-01T00:00:00Z"}"#).await;
     let others = put(r#"{"billing_cycle":"yearly","currency":null,"renews_at":null}"#).await;
+    let of_plan = put(r#"{"billing_cycle":"yearly"}"#).await;
     let same = json!({
         "status": "active", "billing_cycle": "monthly", "renews_at": held["renews_at"],
         "starts_at": held["starts_at"], "ends_at": null, "currency": "USD",
@@ -412,6 +413,7 @@ async fn fields_that_the_clock_sets_are_refused_and_the_answer_names_them() {
     assert_eq!(others.problem(), problem(409, "managed_by_clock"));
     assert_eq!(others.json()["fields"], json!(["billing_cycle", "renews_at", "currency"]));
     assert!(text(&others.json()["detail"]).contains("set managed_by to caller"), "{others:?}");
+    assert!(text(&of_plan.json()["detail"]).contains("use change-plan instead"), "{of_plan:?}");
     assert_eq!((same.status, same.json()), (200, held.clone()));
     let free = free.json();
     assert_eq!((&free["price"], &free["quantity"]), (&json!(5), &json!(2)));
@@ -458,6 +460,8 @@ async fn without_billing_its_routes_do_not_exist_and_the_verbs_work() {
     for (method, path) in [
         ("GET", "/due-payments".to_owned()),
         ("GET", format!("{}/timeline", path_of(&held))),
+        ("POST", format!("{}/change-plan", path_of(&held))),
+        ("POST", format!("{}/change-plan/preview", path_of(&held))),
         ("POST", format!("{}/retry", payment_path(&payment))),
     ] {
         for method in [method, "OPTIONS"] {
@@ -474,6 +478,8 @@ async fn without_billing_its_routes_do_not_exist_and_the_verbs_work() {
     let expected = [
         "/due-payments",
         "/subscription-payments/{payment_id}/retry",
+        "/subscriptions/{id}/change-plan",
+        "/subscriptions/{id}/change-plan/preview",
         "/subscriptions/{id}/timeline",
     ];
     assert_eq!(missing, expected);

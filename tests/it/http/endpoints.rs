@@ -6,13 +6,22 @@ use serde_json::{Value, json};
 use subscription_http::RateLimits;
 
 use super::documented::operations;
+use super::plan_changes::Shop;
 use super::rates::limited;
 use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_body, text};
 use super::written::{Snapshots, exchange, name_of};
 
 /// The ends of the paths of billing.
-const BILLING: [&str; 6] =
-    ["/cancel", "/resume", "/pause", "/scheduled-change", "/timeline", "/retry"];
+const BILLING: [&str; 8] = [
+    "/cancel",
+    "/resume",
+    "/pause",
+    "/scheduled-change",
+    "/change-plan",
+    "/preview",
+    "/timeline",
+    "/retry",
+];
 
 /// Answers of one endpoint, each with what it shows.
 pub(super) type Shown = Vec<(&'static str, Answer)>;
@@ -221,7 +230,32 @@ async fn about_payments(world: &HttpWorld, route: &str) -> Option<Shown> {
     })
 }
 
+async fn about_plan_changes(route: &str) -> Shown {
+    let shop = Shop::new().await;
+    let (upgrade, end) = (shop.to_pro(&json!({})).to_string(), route.rsplit("{id}/").next());
+    let post =
+        async |headers: &[(&str, &str)], body: &str| shop.post(end.unwrap(), headers, body).await;
+    let later = r#"{"quantity":3,"billing_cycle":"yearly","effective":"period_end"}"#;
+    if route.ends_with("/preview") {
+        return vec![
+            ("An upgrade at once.", post(&[], &upgrade).await),
+            ("More seats and another cycle, when the period ends.", post(&[], later).await),
+        ];
+    }
+    let agreed = json!({ "at": "2026-04-11T00:00:00Z", "amount_due": "13.33" });
+    let agreed = shop.to_pro(&agreed).to_string();
+    let (first, again) = (post(&KEY, &agreed).await, post(&KEY, &agreed).await);
+    vec![
+        ("An upgrade for the amount of its preview.", first),
+        ("The same request again.", again),
+        ("It is scheduled for the end of the period.", post(&[], later).await),
+    ]
+}
+
 async fn about_billing(world: &HttpWorld, route: &str) -> Option<Shown> {
+    if route.contains("/change-plan") {
+        return Some(about_plan_changes(route).await);
+    }
     let held = world.on_clock("ann", &json!({})).await;
     let path = path_of(&held);
     let post = async |path: &str, headers: &[(&str, &str)], body: &str| {

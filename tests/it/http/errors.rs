@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
-use subscription_core::subscriptions::ScheduledChange;
-use subscription_core::{ManagedBy, Subscription};
+use subscription_core::ManagedBy;
 use subscription_http::{Quota, RateLimits};
 
 use super::documented::DOCUMENT;
 use super::moods::{
     DAMAGED, HANGS, KEY_RACES, Never, PANICS, RECORD_RACES, UNAVAILABLE, moody, without_provider,
 };
+use super::plan_changes::Shop;
 use super::rates::limited;
 use super::world::{Answer, HttpWorld, WEB, path_of, plan_body, problem, text};
 use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 61] = [
+pub(super) const CODES: [(u16, &str); 63] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -61,6 +61,8 @@ pub(super) const CODES: [(u16, &str); 61] = [
     (409, "payment_open"),
     (409, "payment_of_period"),
     (409, "change_scheduled"),
+    (409, "currency_mismatch"),
+    (409, "quote_changed"),
     (409, "customer_conflict"),
     (409, "endpoint_limit"),
     (409, "rotation_in_progress"),
@@ -149,8 +151,10 @@ async fn answer_of(code: &str) -> Option<Answer> {
         | "managed_by_provider"
         | "managed_by_caller"
         | "payment_open"
-        | "payment_of_period"
-        | "change_scheduled" => about_billing(&world, code).await,
+        | "payment_of_period" => about_billing(&world, code).await,
+        "change_scheduled" | "currency_mismatch" | "quote_changed" => {
+            about_plan_changes(code).await
+        }
         "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" => {
             return super::webhooks::answer_of(&world, code).await;
         }
@@ -230,10 +234,6 @@ async fn about_billing(world: &HttpWorld, code: &str) -> Answer {
             post("cancel", r#"{"effective":"period_end"}"#).await;
             post("resume", "").await
         }
-        "change_scheduled" => {
-            world.rewrite(&held, plan_change).await;
-            post("pause", "").await
-        }
         _ => {
             let mut body = super::world::payment_body(&held);
             body["kind"] = json!("initial");
@@ -243,17 +243,25 @@ async fn about_billing(world: &HttpWorld, code: &str) -> Answer {
     }
 }
 
-/// Schedules a change of the plan, which no request does yet.
-fn plan_change(held: &mut Subscription) {
-    let (subscription_plan_id, quantity) = (held.subscription_plan_id, held.quantity);
-    let billing = held.billing.as_mut().unwrap();
-    billing.scheduled_change = Some(ScheduledChange::ChangePlan {
-        subscription_plan_id,
-        billing_cycle: held.billing_cycle,
-        price: billing.price.unwrap(),
-        currency: billing.currency.unwrap(),
-        quantity,
-    });
+async fn about_plan_changes(code: &str) -> Answer {
+    let shop = Shop::new().await;
+    let post = async |body: Value| shop.post("change-plan", &[], &body.to_string()).await;
+    match code {
+        "change_scheduled" => {
+            post(json!({ "quantity": 2, "effective": "period_end" })).await;
+            post(shop.to_pro(&json!({}))).await
+        }
+        "currency_mismatch" => {
+            let body = json!({ "currency": "EUR" });
+            let plan = super::plan_changes::plan(&shop.world, "euros", "25", &body).await;
+            post(json!({ "subscription_plan_id": plan["id"] })).await
+        }
+        _ => {
+            let body = r#"{"price":"29.94"}"#;
+            shop.world.server("PUT", "/subscription-plans/pro", &[], body).await;
+            post(shop.to_pro(&json!({ "at": "2026-04-11T00:00:00Z", "amount_due": "13.33" }))).await
+        }
+    }
 }
 
 async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {

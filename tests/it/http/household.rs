@@ -24,6 +24,8 @@ pub(super) struct Household {
     /// A subscription of Cat that the clock manages, with a scheduled pause, and its payment, which failed.
     on_clock: String,
     failed: String,
+    /// A subscription of Eve that the clock manages, with no scheduled change.
+    unscheduled: String,
     plan: String,
     /// An event of a payment provider.
     event: String,
@@ -45,6 +47,7 @@ impl Household {
         world.server("POST", &format!("{}/pause", path_of(&on_clock)), &[], "").await;
         let failed = text(&world.report(&on_clock, "failed").await["id"]);
         let (on_clock, payment) = (text(&on_clock["id"]), text(&payment["id"]));
+        let unscheduled = text(&world.on_clock("eve", &json!({})).await["id"]);
         world.webhook(&event("evt_1", SUBSCRIPTION)).await;
         let events = world.server("GET", "/provider-events", &[], "").await.json();
         let event = text(&events["data"][0]["id"]);
@@ -58,17 +61,20 @@ impl Household {
             payment,
             on_clock,
             failed,
+            unscheduled,
             plan,
             event,
             endpoint,
         }
     }
 
-    /// The path of a pattern, with the ids of Ann's records, or of Cat's where the clock must manage them, and
-    /// the parameters that it must have.
+    /// The path of a pattern, with the ids of Ann's records, or of Cat's or Eve's where the clock must manage them,
+    /// and the parameters that it must have.
     pub(super) fn path(&self, pattern: &str) -> String {
         let by_clock = ["/timeline", "/scheduled-change", "/retry"];
-        let (subscription, payment) = if by_clock.iter().any(|end| pattern.ends_with(end)) {
+        let (subscription, payment) = if pattern.contains("/change-plan") {
+            (&self.unscheduled, &self.payment)
+        } else if by_clock.iter().any(|end| pattern.ends_with(end)) {
             (&self.on_clock, &self.failed)
         } else {
             (&self.subscription, &self.payment)
@@ -108,6 +114,10 @@ impl Household {
             "POST /subscription-plans" => plan_body("new").to_string(),
             "POST /subscriptions" => {
                 json!({ "user_id": self.ann.id, "subscription_plan_id": self.plan }).to_string()
+            }
+            "POST /subscriptions/{id}/change-plan"
+            | "POST /subscriptions/{id}/change-plan/preview" => {
+                json!({ "quantity": 2, "effective": "period_end" }).to_string()
             }
             "POST /subscription-payments" => payment_body(&subscription).to_string(),
             "POST /provider-webhooks/{source}" => event("evt_2", SUBSCRIPTION),

@@ -65,6 +65,8 @@ pub(super) const ROWS: &[Row] = &[
     ("POST /subscriptions/{id}/cancel", Client(Scope::SubscriptionsWrite), 200),
     ("POST /subscriptions/{id}/resume", Client(Scope::SubscriptionsWrite), 200),
     ("POST /subscriptions/{id}/pause", Client(Scope::SubscriptionsWrite), 200),
+    ("POST /subscriptions/{id}/change-plan", Client(Scope::SubscriptionsWrite), 200),
+    ("POST /subscriptions/{id}/change-plan/preview", Client(Scope::SubscriptionsRead), 200),
     ("DELETE /subscriptions/{id}/scheduled-change", Client(Scope::SubscriptionsWrite), 204),
     ("GET /subscriptions/{id}/timeline", Client(Scope::SubscriptionsRead), 200),
     ("GET /due-payments", Client(Scope::PaymentsRead), 200),

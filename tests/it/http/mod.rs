@@ -27,6 +27,7 @@ mod mutations;
 mod openapi;
 mod pages;
 mod payments;
+mod plan_changes;
 mod plans;
 mod provider;
 mod providers;

@@ -208,6 +208,12 @@ async fn good(world: &HttpWorld) -> Vec<Parts> {
         server("POST", format!("{billed_at}/pause"))
             .header("idempotency-key", "k-1")
             .body(r#"{"effective": "period_end", "resumes_at": "2025-04-01T00:00:00Z"}"#),
+        server("POST", format!("{billed_at}/change-plan"))
+            .header("idempotency-key", "k-2")
+            .body(r#"{"quantity": 2, "billing_cycle": "yearly", "effective": "period_end"}"#),
+        server("POST", format!("{billed_at}/change-plan/preview")).body(
+            r#"{"quantity": 3, "effective": "period_end", "at": "2025-01-31T00:00:00Z", "amount_due": "0.00", "next_amount": 59.97}"#,
+        ),
         server("POST", format!("{billed_at}/cancel")).body(r#"{"effective": "now"}"#),
         server("POST", format!("{billed_at}/resume")).header("if-match", "*"),
         server(

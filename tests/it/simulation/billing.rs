@@ -66,6 +66,11 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::StepsForCallers, "callers_are_left_alone"),
         (Fault::RepeatsEvents, "a_step_is_one_event"),
         (Fault::RemindsTwice, "reminders_once"),
+        (Fault::ChangesInSilence, "periods_tile"),
+        (Fault::DoublesProrations, "money_adds_up"),
+        (Fault::LosesNets, "money_adds_up"),
+        (Fault::DoublesProrations, "preview_is_execution"),
+        (Fault::KeepsThePrice, "preview_is_execution"),
     ];
     for (fault, invariant) in cases {
         let mut found = false;
@@ -101,22 +106,54 @@ async fn a_planted_fault_is_found_where_lives_are_compared() {
 
 /// A simulation that never gets into trouble would keep every invariant as well.
 #[tokio::test]
-async fn random_lives_by_the_clock_meet_every_refusal() {
-    let mut met = BTreeSet::new();
+async fn random_lives_by_the_clock_meet_every_refusal_and_kind_of_plan_change() {
+    let (mut met, mut changes) = (BTreeSet::new(), BTreeSet::new());
     for seed in 1..=24 {
         let run = BillingSimulation::over(in_memory().await, seed).await.run(800).await;
-        met.extend(run.expect("a sound run"));
+        let ran = run.expect("a sound run");
+        met.extend(ran.met);
+        changes.extend(ran.changes);
     }
 
     let expected = [
+        "change_scheduled",
+        "currency_mismatch",
         "invalid_transition",
         "managed_by_caller",
         "managed_by_clock",
         "not_found",
         "payment_of_period",
         "payment_open",
+        "plan_inactive",
+        "quote_changed",
         "store_unavailable",
         "validation_failed",
     ];
     assert_eq!(met, expected.into());
+    let expected = [
+        "as agreed",
+        "as agreed before",
+        "asked for",
+        "before the start",
+        "credit is given",
+        "credit is used",
+        "from free to paid",
+        "from one_time",
+        "from paid to free",
+        "nothing to change",
+        "of a trial",
+        "of the quantity",
+        "refused as another quote",
+        "schedule applied",
+        "schedule changes the currency",
+        "schedule dropped",
+        "schedule ends with a cancel",
+        "schedule moves the cycle",
+        "scheduled",
+        "to another cycle",
+        "to one_time",
+        "within the period",
+        "without proration",
+    ];
+    assert_eq!(changes, expected.into());
 }

@@ -56,22 +56,28 @@ async fn a_provider_and_a_caller_make_one_record() {
     }
 }
 
-async fn is_found(fault: Fault, invariant: &'static str, runs: u64) -> bool {
-    for (seed, kind) in (1..=runs).zip(ProviderKind::ALL.into_iter().cycle()) {
-        let run = ProviderSimulation::broken(fault, invariant, kind, seed).await;
-        if run.run(300).await.is_err() {
-            return true;
+async fn is_found(fault: Fault, invariant: &'static str, seeds: impl Iterator<Item = u64>) -> bool {
+    for seed in seeds {
+        for kind in ProviderKind::ALL {
+            let run = ProviderSimulation::broken(fault, invariant, kind, seed).await;
+            if run.run(300).await.is_err() {
+                return true;
+            }
         }
     }
     false
 }
 
+const SEED_OF_A_MEETING: u64 = 18;
+
 /// Two workers must meet at one object while its state goes and comes back, which takes more runs than other faults.
 #[tokio::test]
 async fn a_link_that_is_not_written_is_found_by_a_commit_of_an_old_state() {
     let invariant = COMMITS_SHOW_STATES_OF_THEIR_TIME;
+    // The seed that found it last, to save the search.
+    let seeds = [SEED_OF_A_MEETING].into_iter().chain(1..=1_000);
 
-    assert!(is_found(Fault::LeavesLinks, invariant, 2_000).await);
+    assert!(is_found(Fault::LeavesLinks, invariant, seeds).await);
 }
 
 /// Each invariant is checked alone: the others may find the same fault.
@@ -86,7 +92,7 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::LosesChanges, "no_drift_after_a_sync"),
     ];
     for (fault, invariant) in cases {
-        assert!(is_found(fault, invariant, RUNS_MAX).await, "{fault:?}: not by {invariant}");
+        assert!(is_found(fault, invariant, 1..=RUNS_MAX).await, "{fault:?}: not by {invariant}");
     }
     let broken: BTreeSet<_> = cases.into_iter().map(|(_, invariant)| invariant).collect();
     let named = AT_THE_END.iter().map(|(name, _)| *name);

@@ -15,13 +15,15 @@ use test_support::simulation::webhooks::world::WebhookSimulation;
 /// How many runs look for a fault. The first that finds it is the last.
 const RUNS_MAX: u64 = 60;
 
-/// The states that random lives come to. The tests of sending have those that take too many events or too much time.
-const STATES: [&str; 6] = [
+/// The states that random lives come to.
+const STATES: [&str; 8] = [
     "behind",
     "disabled: by_caller",
     "disabled: failing",
     "disabled: gone",
+    "given_up",
     "stalled: failing",
+    "stalled: parked_full",
     "waiting",
 ];
 

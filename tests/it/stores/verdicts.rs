@@ -49,6 +49,8 @@ const TABLE: &[(Fault, &[&str])] = &[
         IgnoresPlanUse,
         &["a_plan_that_somebody_has_is_in_use", "a_refused_change_set_leaves_nothing_behind"],
     ),
+    (OverlooksScheduledPlans, &["a_plan_that_a_change_is_scheduled_to_is_in_use"]),
+    (RemembersDroppedSchedules, &["a_plan_is_unused_once_no_change_to_it_is_scheduled"]),
     (
         IgnoresLiveSubscriptions,
         &[

@@ -68,6 +68,7 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
         Change::PeriodStarted { period_start: at(1), period_end: Some(at(2)) },
         Change::PeriodStarted { period_start: at(1), period_end: None },
         Change::PeriodsSkipped { count: 3 },
+        Change::PlanChanged { from_plan: plan(1).id, to_plan: plan(2).id },
         Change::TrialWillEnd { trial_ends_at: at(4) },
         Change::RenewalUpcoming { renews_at: at(5) },
         Change::Revoked { reason: RevocationReason::RefreshReuse },

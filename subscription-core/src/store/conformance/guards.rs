@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::records::{
-    account, answer, at, at_version, event, one_of_each, plan, subscription, user,
+    account, answer, at, at_version, billing, event, one_of_each, payment, plan, subscription, user,
 };
 use super::steps::{
     assert_absent, assert_conflict, assert_in_use, assert_refused, assert_stored, deleting, feed,
     guarding, put, remove, unchanged, writing,
 };
 use crate::store::{ChangeSet, Guard, IdempotencyRecord, Key, Record, Store, StoreError};
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{BillingState, ScheduledChange, Subscription, SubscriptionStatus};
 
 /// A set of guards alone is taken, and the guarded records stay at their versions.
 pub async fn a_guard_that_holds_changes_nothing(store: Arc<dyn Store>) {
@@ -118,6 +118,63 @@ pub async fn a_plan_is_unused_once_nobody_has_it_any_more(store: Arc<dyn Store>)
     store.commit(deleting_unused_plan(1)).await.unwrap();
     store.commit(deleting_unused_plan(2)).await.unwrap();
     assert_in_use(&store.commit(guarding([Guard::PlanUnused(plan(3).id)])).await, plan(3).id);
+}
+
+/// Subscription `n`, scheduled to change to plan `to`.
+fn scheduled(n: u64, to: u64) -> Subscription {
+    Subscription { billing: Some(Box::new(billing(to))), ..subscription(n) }
+}
+
+/// In whatever way the schedule was written: with a new subscription, by an update under a guard of the plan, by a
+/// set with a payment and events, and among several such sets of one call.
+pub async fn a_plan_that_a_change_is_scheduled_to_is_in_use(store: Arc<dyn Store>) {
+    put(&store, (11..=15).map(plan)).await;
+    put(&store, (2..=5).map(subscription)).await;
+    let step = |n: u64| ChangeSet {
+        events: vec![event(2 * n), event(2 * n + 1)],
+        ..writing([at_version(scheduled(n, n + 10), 2), payment(n).into()])
+    };
+
+    put(&store, [scheduled(1, 11)]).await;
+    let guards = vec![unchanged(&plan(12).into(), 1)];
+    let update = writing([at_version(scheduled(2, 12), 2)]);
+    store.commit(ChangeSet { guards, ..update }).await.unwrap();
+    store.commit(step(3)).await.unwrap();
+    let outcomes = store.commit_each(vec![step(4), step(5)]).await;
+
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    for n in 11..=15 {
+        assert_in_use(&store.commit(deleting_unused_plan(n)).await, plan(n).id);
+    }
+    assert_stored(&store, (11..=15).map(plan)).await;
+}
+
+/// The schedule was dropped, is one to another plan or a pause, or its subscription was deleted, before or by the
+/// same set. A subscription whose change has happened has the plan.
+pub async fn a_plan_is_unused_once_no_change_to_it_is_scheduled(store: Arc<dyn Store>) {
+    put(&store, (11..=17).map(plan)).await;
+    put(&store, (1..=6).map(|n| scheduled(n, n + 10))).await;
+    let pause = Some(ScheduledChange::Pause { resumes_at: None });
+    let pause = BillingState { scheduled_change: pause, ..billing(12) };
+
+    let changed = [
+        subscription(1),
+        Subscription { billing: Some(Box::new(pause)), ..subscription(2) },
+        scheduled(3, 17),
+        Subscription { subscription_plan_id: plan(14).id, ..subscription(4) },
+    ];
+    put(&store, changed.map(|changed| at_version(changed, 2))).await;
+    remove(&store, [scheduled(5, 15)]).await;
+
+    for n in [11, 12, 13, 15] {
+        store.commit(deleting_unused_plan(n)).await.unwrap();
+    }
+    for n in [14, 16, 17] {
+        assert_in_use(&store.commit(deleting_unused_plan(n)).await, plan(n).id);
+    }
+    let mut with_its_subscription = deleting_unused_plan(16);
+    with_its_subscription.deletes.extend(deleting([scheduled(6, 16)]).deletes);
+    store.commit(with_its_subscription).await.unwrap();
 }
 
 /// A key that is used again after its record was deleted has the first version again: a writer that has read

@@ -98,6 +98,8 @@ macro_rules! store_conformance {
                 a_plan_that_somebody_has_is_in_use,
                 a_plan_is_unused_if_the_set_deletes_what_refers_to_it,
                 a_plan_is_unused_once_nobody_has_it_any_more,
+                a_plan_that_a_change_is_scheduled_to_is_in_use,
+                a_plan_is_unused_once_no_change_to_it_is_scheduled,
                 a_user_with_another_live_subscription_is_refused,
                 an_idempotency_record_that_has_not_expired_is_not_taken_for_one_that_has,
             }

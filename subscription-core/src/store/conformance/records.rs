@@ -17,7 +17,7 @@ use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Collection, Document, DocumentKey};
 use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{
-    BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus,
+    BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus, Terms,
 };
 use crate::values::clock::Timestamp;
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
@@ -136,13 +136,13 @@ pub(super) fn billing(n: u64) -> BillingState {
         current_period_start: Some(at(n + 3)),
         past_due_since: Some(at(n + 4)),
         next_action_at: Some(at(n)),
-        scheduled_change: Some(ScheduledChange::ChangePlan {
+        scheduled_change: Some(ScheduledChange::ChangePlan(Terms {
             subscription_plan_id: plan(n).id,
             billing_cycle: BillingCycle::YEARLY,
             price: parsed("99.000"),
             currency: parsed("KWD"),
             quantity: Quantity::new(Quantity::MAX.into()).unwrap(),
-        }),
+        })),
         period_value: parsed("21.00"),
         dunning_ended_at: Some(at(n + 5)),
         lapses_at: Some(at(n + 6)),

@@ -173,7 +173,7 @@ impl Tables {
         };
         for guard in &changes.guards {
             if let Guard::PlanUnused(plan) = guard
-                && self.subscriptions.of_plan(*plan).any(|id| !deleted(id))
+                && self.subscriptions.with_plan(*plan).any(|id| !deleted(id))
             {
                 return Err(StoreError::PlanInUse(*plan));
             }

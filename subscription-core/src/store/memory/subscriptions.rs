@@ -25,6 +25,8 @@ pub(super) struct SubscriptionTable {
     by_user: Lists<(), Subscription>,
     by_live_key: HashMap<Box<str>, SubscriptionId>,
     due: Lists<i64, Subscription>,
+    /// The subscriptions that are scheduled to change to each plan.
+    to_plan: Lists<(), Subscription>,
     changes: ClassChanges,
 }
 
@@ -126,9 +128,10 @@ impl SubscriptionTable {
         })
     }
 
-    /// The subscriptions to a plan.
-    pub(super) fn of_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
-        self.by_creation.by_plan.all(plan.uuid().as_u128()).map(|found| found.id)
+    /// The subscriptions that have a plan, or are scheduled to change to it.
+    pub(super) fn with_plan(&self, plan: PlanId) -> impl Iterator<Item = SubscriptionId> {
+        let plan = plan.uuid().as_u128();
+        self.by_creation.by_plan.all(plan).chain(self.to_plan.all(plan)).map(|found| found.id)
     }
 
     /// The subscriptions of a user that are not expired.
@@ -164,6 +167,9 @@ impl SubscriptionTable {
         if let Some(at) = old.record.next_action_at() {
             self.due.remove(ALL, (at.micros(), id.uuid().as_u128()));
         }
+        if let Some(plan) = old.record.scheduled_plan_id() {
+            self.to_plan.remove(plan.uuid().as_u128(), ((), id.uuid().as_u128()));
+        }
         Some(old)
     }
 
@@ -184,6 +190,9 @@ impl SubscriptionTable {
         self.by_live_key.extend(record.live_key.clone().map(|key| (key, record.id)));
         if let Some(at) = record.next_action_at() {
             self.due.insert(ALL, (at.micros(), record.id.uuid().as_u128()), record);
+        }
+        if let Some(plan) = record.scheduled_plan_id() {
+            self.to_plan.insert(plan.uuid().as_u128(), created, record);
         }
         self.records.insert(record.id, new);
     }

@@ -89,7 +89,9 @@ pub(super) async fn delete<C: SqlConnection>(
     }
     for guard in &changes.guards {
         if let Guard::PlanUnused(plan) = guard {
-            let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 LIMIT 1";
+            // One statement: a subscription whose change to the plan happens meanwhile is in one of the two.
+            let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 UNION ALL \
+                        SELECT 1 FROM subscriptions WHERE scheduled_plan_id = $1 LIMIT 1";
             let users = to.rows(Statement::new(text, vec![Value::Id(plan.uuid())])).await?;
             if !users.is_empty() {
                 return Err(StoreError::PlanInUse(*plan).into());

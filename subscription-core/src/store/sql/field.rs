@@ -54,6 +54,9 @@ one_column! {
     PlanId, SubscriptionId, PaymentId, UserId, SessionId, EventId =>
         |id, cells| Value::Id(id.uuid()), cells.id();
     Option<Uuid> => |id, cells| Value::IdOrNull(*id), cells.id_or_null();
+    Option<PlanId> => |id, cells|
+        Value::IdOrNull(id.map(PlanId::uuid)),
+        Ok(cells.id_or_null()?.map(PlanId::from));
     bool => |yes, cells| Value::Bool(*yes), cells.bool();
     u8, u32 => |number, cells| Value::Int((*number).into()), cells.number();
     u64 => |number, cells| Value::count(*number), cells.count();

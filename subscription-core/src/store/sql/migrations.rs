@@ -28,6 +28,7 @@ macro_rules! migrations {
             ),
             migrations!($database, 6, "metadata and feed", "0006_metadata_and_feed"),
             migrations!($database, 7, "billing", "0007_billing"),
+            migrations!($database, 8, "scheduled plans", "0008_scheduled_plans"),
         ])
     };
     ($database:literal, $version:literal, $name:literal, $file:literal) => {

@@ -72,7 +72,7 @@ record! {
         id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, status,
         is_active, renews_at, starts_at, ends_at, metadata, created_at, updated_at, version, blocked,
         anchor_at, managed_by, quantity, billing, live_key,
-    } and [next_action_at],
+    } and [next_action_at, scheduled_plan_id],
     defaults(&[
         ("metadata", "null"),
         ("managed_by", "\"caller\""),
@@ -80,6 +80,7 @@ record! {
         ("billing", "null"),
         ("live_key", "null"),
         ("next_action_at", "null"),
+        ("scheduled_plan_id", "null"),
     ]),
     reset(", access_phase = 0"),
     unique(&[

@@ -109,6 +109,10 @@ impl Check {
             if !self.is_partial && !self.plans.contains(&subscription.subscription_plan_id) {
                 self.faults.push(line, "subscription_plan_id names no plan of the file");
             }
+            let scheduled = subscription.scheduled_plan_id();
+            if !self.is_partial && scheduled.is_some_and(|plan| !self.plans.contains(&plan)) {
+                self.faults.push(line, "billing.scheduled_change names no plan of the file");
+            }
             self.live.push((line, subscription.user_id));
         }
     }

@@ -4,7 +4,6 @@
 //! service with its clock set to that moment, and the billing moves the subscriptions, so the records follow
 //! the service's own rules.
 
-use std::collections::BTreeMap;
 use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use subscription_core::auth::{Authentication, Origin, SignIn};
 use subscription_core::billing::Billing;
 use subscription_core::store::{Direction, DuePayments, PageLimit, PaymentQuery};
 use subscription_core::{
-    Action, Effective, Email, Field, ManualClock, NewSubscription, Payment, PaymentChanges,
-    PaymentId, PaymentStatus, Plan, PlanChanges, Subscription, SubscriptionService,
-    SubscriptionStatus, Timestamp,
+    Action, Conflict, Effective, Email, Error, Field, ManualClock, NewSubscription, Payment,
+    PaymentChanges, PaymentStatus, Plan, PlanChange, PlanChanges, Subscription,
+    SubscriptionService, SubscriptionStatus, Timestamp,
 };
 
 use super::catalogue::{FIRST_NAMES, LAST_NAMES, OFFERS, plan};
@@ -41,12 +40,8 @@ pub(super) struct Business {
     pub(super) chance: Chance,
     pub(super) customers: Vec<Customer>,
     pub(super) plans: Vec<Arc<Plan>>,
-    pub(super) payments: BTreeMap<PaymentId, PaymentStatus>,
-    /// The subscriptions that ended because their customers have upgraded.
-    pub(super) former: Vec<Arc<Subscription>>,
-    /// The number of subscriptions that were made, and the number that there may be by today.
-    pub(super) made: usize,
-    pub(super) most: usize,
+    /// The status of each payment, once all days are played.
+    pub(super) payments: Vec<PaymentStatus>,
 }
 
 /// The moment two years before `until`.
@@ -78,7 +73,6 @@ impl Business {
             let days = u64::from(day + 1);
             let all = subscriptions * days * (days + 600) / u64::from(DAYS) / u64::from(DAYS + 600);
             let all = u32::try_from(all)?;
-            self.most = usize::try_from(all)?;
             let mut customers = std::mem::take(&mut self.customers).into_iter();
             for nth in 0..all {
                 let time = DAY * day + DAY * nth / all;
@@ -88,8 +82,7 @@ impl Business {
                         self.act_by_chance(&mut customer).await?;
                         customer
                     }
-                    None if self.made < self.most => self.join().await?,
-                    None => break,
+                    None => self.join().await?,
                 };
                 self.customers.push(customer);
             }
@@ -98,9 +91,11 @@ impl Business {
         self.run_clock().await?;
         for mut customer in std::mem::take(&mut self.customers) {
             self.read(&mut customer).await?;
+            let query = PaymentQuery::of(customer.subscription.id).with_limit(PageLimit::MAX);
+            let payments = self.service().payments(query).await?.items;
+            self.payments.extend(payments.iter().map(|payment| payment.status));
             self.customers.push(customer);
         }
-        self.read_payments().await?;
         while self.auth.forget_ended_sessions().await? > 0 {}
         Ok(self)
     }
@@ -152,7 +147,6 @@ impl Business {
             ..PaymentChanges::status(status)
         };
         self.service().update_payment(payment.id, report).await?;
-        self.payments.insert(payment.id, status);
         Ok(())
     }
 
@@ -181,7 +175,6 @@ impl Business {
             new.trial_ends_at = Field::Null;
         }
         let subscription = self.service().create_subscription(new).await?;
-        self.made += 1;
         Ok(Customer { email, plan, subscription })
     }
 
@@ -200,7 +193,7 @@ impl Business {
                 self.act(customer, Action::Cancel(None)).await
             }
             (Active, 18..30) => self.upgrade(customer).await,
-            (Active, 30..35) if is_paid(&customer.plan) => {
+            (Active, 30..35) if !customer.plan.price.value().is_zero() => {
                 let resumes_at = Some(self.service().now().saturating_add(DAY * 60));
                 let effective = Some(Effective::Now);
                 self.act(customer, Action::Pause { effective, resumes_at }).await
@@ -224,52 +217,31 @@ impl Business {
         Ok(())
     }
 
-    /// Changes to a plan of a higher tier: the subscription ends, and a new one begins.
+    /// Changes to a plan of a higher tier, at once and prorated.
     async fn upgrade(&mut self, customer: &mut Customer) -> Result<(), Failure> {
         let plans: Vec<_> =
             self.plans.iter().filter(|plan| plan.tier > customer.plan.tier).collect();
         let Some(plan) = self.chance.one_of(&plans).map(|plan| Arc::clone(plan)) else {
             return Ok(());
         };
-        if self.made >= self.most {
-            return Ok(());
+        let change = PlanChange::to_plan(plan.id);
+        match self.billing.change_plan(customer.subscription.id, &change).await {
+            Ok(changed) => (customer.subscription, customer.plan) = (changed, plan),
+            // The last payment is not collected yet.
+            Err(Error::Conflict(Conflict::PaymentOpen)) => {}
+            Err(error) => return Err(error.into()),
         }
-        self.made += 1;
-        self.act(customer, Action::Cancel(Some(Effective::Now))).await?;
-        self.former.push(Arc::clone(&customer.subscription));
-        let new = NewSubscription::new(customer.subscription.user_id, plan.id);
-        customer.subscription = self.service().create_subscription(new).await?;
-        customer.plan = plan;
         Ok(())
     }
 
     /// Refunds the last payment that was made.
-    async fn refund(&mut self, customer: &Customer, to: PaymentStatus) -> Result<(), Failure> {
+    async fn refund(&self, customer: &Customer, to: PaymentStatus) -> Result<(), Failure> {
         let query =
             PaymentQuery::of(customer.subscription.id).with_direction(Direction::Descending);
         let paid = self.service().payments(query).await?.items;
         let paid = paid.iter().find(|payment| payment.status == PaymentStatus::Succeeded);
         if let Some(payment) = paid {
             self.service().update_payment(payment.id, PaymentChanges::status(to)).await?;
-            self.payments.insert(payment.id, to);
-        }
-        Ok(())
-    }
-
-    /// Reads the status of every payment: some were canceled with their subscription.
-    async fn read_payments(&mut self) -> Result<(), Failure> {
-        let current = self.customers.iter().map(|customer| &customer.subscription);
-        let ids: Vec<_> = current.chain(&self.former).map(|subscription| subscription.id).collect();
-        for id in ids {
-            let mut query = PaymentQuery::of(id).with_limit(PageLimit::MAX);
-            loop {
-                let page = self.service().payments(query.clone()).await?;
-                self.payments.extend(page.items.iter().map(|payment| (payment.id, payment.status)));
-                query.after = page.next;
-                if query.after.is_none() {
-                    break;
-                }
-            }
         }
         Ok(())
     }
@@ -279,10 +251,6 @@ impl Business {
         customer.subscription = self.service().subscription(customer.subscription.id).await?;
         Ok(())
     }
-}
-
-fn is_paid(plan: &Plan) -> bool {
-    !plan.price.value().is_zero()
 }
 
 fn sign_in(email: &Email) -> Result<SignIn, Failure> {

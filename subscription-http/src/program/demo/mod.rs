@@ -93,21 +93,10 @@ async fn fill(
     // No token is given to anybody, so the keys need not be stored.
     let (verifier, keys) = (Arc::new(DevelopmentIdentities), Keys::generate()?);
     let auth = authenticate(settings, &service, verifier, &keys)?;
-    let (customers, plans, payments) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (customers, plans, payments) = (Vec::new(), Vec::new(), Vec::new());
     let chance = Chance(demo.seed);
     let billing = Billing::new(service, settings.billing.clone());
-    let business = Business {
-        clock,
-        billing,
-        auth,
-        chance,
-        customers,
-        plans,
-        payments,
-        former: Vec::new(),
-        made: 0,
-        most: 0,
-    };
+    let business = Business { clock, billing, auth, chance, customers, plans, payments };
     let filled = async {
         // Imports no records, which fails unless the database is empty: sooner than after all the work.
         transfer(&store, folder, opened).await.map_err(|failure| {
@@ -148,14 +137,13 @@ fn report(business: &Business, counts: &Counts, api: &str) {
     }
 
     let pays = |customer: &&Customer| customer.subscription.status == SubscriptionStatus::Active;
-    let current = business.customers.iter().map(|customer| &customer.subscription);
-    let subscriptions = current.chain(&business.former).map(|subscription| subscription.status);
+    let subscriptions = business.customers.iter().map(|customer| customer.subscription.status);
     print("");
     for (count, what, more) in [
         (counts.plans, "plans", "one of them withdrawn".to_owned()),
         (counts.users, "users", format!("{} sessions", counts.sessions)),
         (counts.subscriptions, "subscriptions", by_status(subscriptions)),
-        (counts.payments, "payments", by_status(business.payments.values())),
+        (counts.payments, "payments", by_status(business.payments.iter())),
         (counts.events, "events", "one for each change".to_owned()),
     ] {
         print(&format!("{count:>8} {what:<14} {more}"));

@@ -8,9 +8,10 @@ use subscription_core::store::StoreExt as _;
 
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
-    BadChangeSet, ChangeSet, Guard, Record, StoreError, Unique, UniqueValue,
+    BadChangeSet, ChangeSet, Guard, Record, StoreError, SubscriptionFilter, SubscriptionQuery,
+    Unique, UniqueValue,
 };
-use subscription_core::{Payment, PaymentStatus, Store, Version};
+use subscription_core::{Payment, PaymentStatus, PlanId, Store, Subscription, Version};
 
 use super::{Fault, FaultyStore};
 
@@ -192,6 +193,15 @@ impl FaultyStore {
                 let guards = plans.cloned().collect();
                 self.inner.commit(ChangeSet { guards, ..ChangeSet::default() }).await.err()
             }
+            Fault::RemembersDroppedSchedules => {
+                let memory = self.memory();
+                changes.guards.iter().find_map(|guard| match guard {
+                    Guard::PlanUnused(plan) if memory.scheduled.contains(plan) => {
+                        Some(StoreError::PlanInUse(*plan))
+                    }
+                    _ => None,
+                })
+            }
             Fault::KeepsValuesOfDeletedRecords | Fault::KeepsPeriodsOfCanceledPayments => {
                 let memory = self.memory();
                 let mut values = changes.writes.iter().filter_map(value);
@@ -236,6 +246,12 @@ impl FaultyStore {
         }
     }
 
+    async fn has_subscriptions(&self, plan: PlanId) -> bool {
+        let filter = SubscriptionFilter::default().with_subscription_plan_id(Some(plan));
+        let query = SubscriptionQuery::default().with_filter(filter);
+        !self.inner.list_as::<Subscription>(query).await.unwrap().items.is_empty()
+    }
+
     /// Makes of a change set what the fault makes of it.
     async fn tampered(&self, mut changes: ChangeSet) -> ChangeSet {
         match self.fault {
@@ -249,6 +265,15 @@ impl FaultyStore {
             }
             Some(Fault::IgnoresPlanUse) => {
                 changes.guards.retain(|guard| !matches!(guard, Guard::PlanUnused(_)));
+            }
+            Some(Fault::OverlooksScheduledPlans) => {
+                for guard in std::mem::take(&mut changes.guards) {
+                    let is_overlooked = match guard {
+                        Guard::PlanUnused(plan) => !self.has_subscriptions(plan).await,
+                        _ => false,
+                    };
+                    changes.guards.extend((!is_overlooked).then_some(guard));
+                }
             }
             Some(Fault::IgnoresLiveSubscriptions) => {
                 let is_about_live =
@@ -358,6 +383,7 @@ impl FaultyStore {
                     memory.firsts.entry(plan.id.uuid()).or_insert(write.clone());
                 }
                 Record::Subscription(subscription) => {
+                    memory.scheduled.extend(subscription.scheduled_plan_id());
                     memory.firsts.entry(subscription.id.uuid()).or_insert(write.clone());
                 }
                 Record::Payment(payment) => {

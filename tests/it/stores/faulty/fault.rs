@@ -11,6 +11,8 @@ pub(in crate::stores) enum Fault {
     IgnoresVersionsOfDeletes,
     IgnoresGuards,
     IgnoresPlanUse,
+    OverlooksScheduledPlans,
+    RemembersDroppedSchedules,
     IgnoresLiveSubscriptions,
     IgnoresExpiry,
     CountsDeletedSubscriptions,

@@ -42,6 +42,7 @@ struct Memory {
     firsts: HashMap<Uuid, Record>,
     places: HashMap<Uuid, usize>,
     subscriptions: HashSet<SubscriptionId>,
+    scheduled: HashSet<PlanId>,
     sequences: HashMap<EventId, u64>,
 }
 

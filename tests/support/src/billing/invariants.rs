@@ -5,7 +5,8 @@
 //! | [`periods_tile`] | a period starts where the last one ended, unless periods were skipped, or it was restarted |
 //! | [`no_period_is_asked_twice`] | no period start has two live initial or renewal payments |
 //! | [`every_period_is_asked_for`] | for price x quantity less the credit used, or not at all if that is 0 |
-//! | [`money_adds_up`] | asked + credit used = value of the periods; credit = given - used |
+//! | [`money_adds_up`] | asked + credit used = value of the periods + positive nets; credit = given - used |
+//! | [`preview_is_execution`] | a change of plan asks for, credits and starts what its quote says |
 //! | [`on_the_grid`] | a period starts at the anchor and a number of cycles, and is one cycle long |
 //! | [`skips_are_bounded`] | a catch-up asks for at most the maximum and the running period |
 //! | [`nothing_due_rests`] | no step is due |
@@ -22,7 +23,8 @@ use subscription_core::billing::{Policy, next_action_at, step};
 use subscription_core::events::Change;
 use subscription_core::payments::PaymentKind;
 use subscription_core::{
-    Ask, BillingCycle, Payment, StepKind, Subscription, SubscriptionStatus, Timestamp,
+    Ask, BillingCycle, Payment, Quote, QuoteLineKind, StepKind, Subscription, SubscriptionStatus,
+    Timestamp,
 };
 
 use super::life::{By, Life, Write};
@@ -37,6 +39,7 @@ pub fn all(life: &Life) -> Verdict {
     no_period_is_asked_twice(payments)?;
     every_period_is_asked_for(writes)?;
     money_adds_up(writes, payments)?;
+    preview_is_execution(writes)?;
     on_the_grid(writes)?;
     skips_are_bounded(writes, policy)?;
     nothing_due_rests(&life.subscription, policy, life.now)?;
@@ -72,11 +75,13 @@ fn starts(writes: &[Write]) -> impl Iterator<Item = &Write> {
     })
 }
 
-/// The writes that start a period that is to be paid: not a trial, nor the running period of an import.
+/// The writes that start a period that is to be paid in full: not a trial, nor the running period of an import,
+/// nor a change of plan.
 fn paid_starts(writes: &[Write]) -> impl Iterator<Item = (&Write, Timestamp)> {
     starts(writes)
         .filter(|write| write.after.status != SubscriptionStatus::OnTrial)
         .filter(|write| write.by != By::Create || write.ask.is_some())
+        .filter(|write| write.by != By::PlanChange)
         .map(|write| (write, period_start(&write.after).unwrap()))
 }
 
@@ -85,6 +90,18 @@ pub fn periods_tile(writes: &[Write]) -> Verdict {
     let mut last_start = None;
     for write in writes {
         let start = period_start(&write.after);
+        if let Some(quote) = &write.quote {
+            // A change of plan may begin a period, or move the end of one that has not begun.
+            let moved = (quote.period_start, quote.renews_at) != (last_start, expected);
+            let begins = start == Some(write.now) && start >= last_start;
+            let fits = !moved || begins || write.after.status == SubscriptionStatus::Pending;
+            if !fits || (start.is_some() && start != quote.period_start) {
+                return broken("periods_tile", &(expected, write));
+            }
+            last_start = start;
+            expected = start.and(write.after.renews_at);
+            continue;
+        }
         if start != last_start {
             let fits = expected.is_none() || start == expected;
             if !fits || start <= last_start {
@@ -162,7 +179,8 @@ pub fn every_period_is_asked_for(writes: &[Write]) -> Verdict {
             return broken("every_period_is_asked_for", write);
         }
     }
-    let asks = writes.iter().filter(|write| write.ask.is_some()).count();
+    let of_change = |write: &&Write| write.by == By::PlanChange;
+    let asks = writes.iter().filter(|write| write.ask.is_some() && !of_change(write)).count();
     let of_periods = paid_starts(writes).filter(|(write, _)| write.ask.is_some()).count();
     if asks != of_periods {
         return broken("every_period_is_asked_for", &(asks, of_periods));
@@ -184,14 +202,63 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
             None => credit(&write.after) + used_at_once(write),
         };
         let less = before - credit(&write.after);
-        if is_start {
+        let net = write.quote.as_ref().map_or(Decimal::ZERO, net);
+        if is_start || net > Decimal::ZERO {
+            values += net;
             used += less;
+        } else if write.quote.is_some() {
+            // Credit that is given.
+            if less != net {
+                return broken("money_adds_up", write);
+            }
         } else if write.by != By::Update && !less.is_zero() {
             return broken("money_adds_up", write);
         }
     }
-    if asked + used != values || used < Decimal::ZERO {
+    let owes = writes.iter().any(|write| credit(&write.after) < Decimal::ZERO);
+    if asked + used != values || used < Decimal::ZERO || owes {
         return broken("money_adds_up", &(asked, used, values));
+    }
+    Ok(())
+}
+
+/// The charge less the credit of a quote.
+pub fn net(quote: &Quote) -> Decimal {
+    let signed = quote.lines.iter().map(|line| match line.kind {
+        QuoteLineKind::Credit => -line.amount.value(),
+        QuoteLineKind::Charge => line.amount.value(),
+    });
+    signed.sum()
+}
+
+pub fn preview_is_execution(writes: &[Write]) -> Verdict {
+    for write in writes {
+        let Write { before: Some(before), after, ask, quote: Some(quote), .. } = write else {
+            if write.by == By::PlanChange {
+                return broken("preview_is_execution", write);
+            }
+            continue;
+        };
+        let asked = ask.as_ref().map_or(Decimal::ZERO, |ask| ask.amount.value());
+        let period_value = |it: &Subscription| it.billing.as_ref().unwrap().period_value.value();
+        let settles = !quote.lines.is_empty();
+        let right = asked == quote.amount_due.value()
+            && ask.is_some() != asked.is_zero()
+            && credit(before) == quote.credit_before.value()
+            && credit(after) == quote.credit_after.value()
+            && after.renews_at == quote.renews_at
+            && period_value(after) == if settles { value(after) } else { period_value(before) };
+        let ask_right = ask.as_ref().is_none_or(|ask| {
+            ask.kind == PaymentKind::Proration
+                && (ask.period_start, ask.period_end) == (quote.at, quote.period_end)
+                && (ask.due_at, ask.cycle) == (quote.at, after.billing_cycle)
+                && ask.value.value() == value(after)
+                && (ask.amount.fraction_digits(), ask.currency)
+                    == (quote.currency.digits(), quote.currency)
+        });
+        if !right || !ask_right {
+            return broken("preview_is_execution", write);
+        }
     }
     Ok(())
 }

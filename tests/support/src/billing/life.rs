@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use subscription_core::billing::{BillingRules, Policy, retry};
+use subscription_core::billing::{BillingRules, Policy, change_plan, quote, retry};
 use subscription_core::events::Change;
 use subscription_core::payments::Asked;
 use subscription_core::{
-    Action, Ask, BillingCycle, Error, ManagedBy, NewPlan, NewSubscription, Others, Outcome,
-    Payment, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanId, Report, Rules as _,
-    SeededRandomness, StepKind, Subscription, SubscriptionChanges, SubscriptionId,
-    SubscriptionStatus, Timestamp, UserId, Version,
+    Action, Ask, BillingCycle, Conflict, Effective, Error, ManagedBy, NewPlan, NewSubscription,
+    Others, Outcome, Payment, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanId,
+    Quote, Report, Rules as _, SeededRandomness, StepKind, Subscription, SubscriptionChanges,
+    SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
 };
 
 use crate::service_world::of;
@@ -31,6 +31,7 @@ pub enum By {
     Create,
     Update,
     Verb,
+    PlanChange,
     Report,
     /// A step, and when it was due.
     Step(StepKind, Timestamp),
@@ -45,6 +46,8 @@ pub struct Write {
     pub after: Subscription,
     pub change: Change,
     pub ask: Option<Ask>,
+    /// The quote that a change of plan applied.
+    pub quote: Option<Quote>,
     /// The number of the act, such as an advance, in which it was written.
     pub round: usize,
 }
@@ -54,6 +57,8 @@ pub struct Life {
     pub policy: Policy,
     pub rules: BillingRules,
     pub now: Timestamp,
+    /// The plan at creation.
+    pub plan: Plan,
     pub subscription: Subscription,
     pub payments: Vec<Payment>,
     pub writes: Vec<Write>,
@@ -92,9 +97,9 @@ impl Life {
         let made = Subscription::create(new, plan.billing_cycle, id, now)?;
         let rules = BillingRules::new(policy.clone());
         let outcome = rules.create(made.clone(), imported, plan, now)?;
-        let (payments, writes) = (Vec::new(), Vec::new());
+        let (plan, payments, writes) = (plan.clone(), Vec::new(), Vec::new());
         let mut life =
-            Self { policy, rules, now, subscription: made, payments, writes, round: 0, ids };
+            Self { policy, rules, now, plan, subscription: made, payments, writes, round: 0, ids };
         life.write(By::Create, outcome);
         life.take_steps();
         Ok(life)
@@ -115,7 +120,16 @@ impl Life {
         }
         let before = (by != By::Create).then(|| self.subscription.clone());
         let (after, round) = (subscription.clone(), self.round);
-        self.writes.push(Write { by, now: self.now, before, after, change, ask, round });
+        self.writes.push(Write {
+            by,
+            now: self.now,
+            before,
+            after,
+            change,
+            ask,
+            quote: None,
+            round,
+        });
         self.subscription = subscription;
     }
 
@@ -202,6 +216,26 @@ impl Life {
         Ok(true)
     }
 
+    /// The quote of a change of plan at this moment.
+    pub fn quote(&self, to: Option<&Plan>, change: &PlanChange) -> Result<Quote, Error> {
+        quote(&self.subscription, &self.plan, to, change, self.now)
+    }
+
+    /// Changes the plan by the quote of this moment, which it returns.
+    pub fn change_plan(&mut self, to: Option<&Plan>, change: &PlanChange) -> Result<Quote, Error> {
+        self.round += 1;
+        let quote = self.quote(to, change)?;
+        if change.effective == Effective::Now && self.payments.iter().any(Payment::is_unpaid) {
+            return Err(Conflict::PaymentOpen.into());
+        }
+        if let Some(outcome) = change_plan(&self.subscription, &quote, &self.policy, self.now) {
+            self.write(By::PlanChange, outcome);
+            self.writes.last_mut().unwrap().quote = Some(quote.clone());
+            self.take_steps();
+        }
+        Ok(quote)
+    }
+
     pub fn update(&mut self, changes: SubscriptionChanges) -> Result<bool, Error> {
         self.round += 1;
         let Some(after) = self.subscription.change(changes, self.now)? else { return Ok(false) };
@@ -258,7 +292,7 @@ impl Life {
     pub fn steps(&self) -> Vec<String> {
         let steps = self.writes.iter().filter_map(|write| match write.by {
             By::Step(kind, at) => Some(format!("{} {kind}", &at.to_string()[..10])),
-            By::Create | By::Update | By::Verb | By::Report => None,
+            By::Create | By::Update | By::Verb | By::PlanChange | By::Report => None,
         });
         steps.collect()
     }
@@ -295,4 +329,12 @@ pub fn plan(cycle: BillingCycle, currency: Option<&str>) -> Plan {
     let mut new = NewPlan::new(of("Pro"), of("pro"), of("10"), cycle);
     new.currency = currency.map(of);
     Plan::create(new, PlanId::new(now, &SeededRandomness::new(2)).unwrap(), now).unwrap()
+}
+
+/// Another plan than that of a life.
+pub fn other_plan(price: &str, currency: &str, cycle: &str) -> Plan {
+    let now = of("2020-01-01T00:00:00Z");
+    let mut new = NewPlan::new(of("Max"), of("max"), of(price), of(cycle));
+    new.currency = Some(of(currency));
+    Plan::create(new, PlanId::new(now, &SeededRandomness::new(3)).unwrap(), now).unwrap()
 }

@@ -2,6 +2,9 @@
 
 pub mod invariants;
 pub mod life;
+pub mod plan_races;
+pub mod plan_use;
+pub mod product_changes;
 pub mod races;
 
 pub use life::{By, Life, Write, days, hours};

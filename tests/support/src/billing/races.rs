@@ -16,71 +16,74 @@ use subscription_core::{
 use tokio::task::JoinSet;
 
 /// Subscriptions of one round.
-const SUBSCRIPTIONS: usize = 24;
+pub(super) const SUBSCRIPTIONS: usize = 24;
 
 /// Instances of the service with one clock, and a monthly plan.
-struct Instances {
-    clock: ManualClock,
-    billings: Vec<Billing>,
-    plan: Arc<Plan>,
+pub(super) struct Instances {
+    pub(super) clock: ManualClock,
+    pub(super) billings: Vec<Billing>,
+    pub(super) plan: Arc<Plan>,
 }
 
 impl Instances {
-    async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
+    pub(super) async fn over(stores: &[Arc<dyn Store>], nth: usize) -> Self {
+        Self::named(stores, &format!("race-{nth}")).await
+    }
+
+    /// The instances, whose plan has this slug.
+    pub(super) async fn named(stores: &[Arc<dyn Store>], slug: &str) -> Self {
         let clock = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
-        let billing = |store: &Arc<dyn Store>| {
-            let service = SubscriptionService::builder(Arc::clone(store))
-                .clock(clock.clone())
-                .pause(|span| Box::pin(tokio::time::sleep(span)))
-                .one_live_per(OneLivePer::User)
-                .build();
-            Billing::new(service, Policy::default())
-        };
-        let billings: Vec<_> = stores.iter().map(billing).collect();
-        let slug = format!("race-{nth}").parse().unwrap();
-        let plan = NewPlan::new(
-            "Pro".parse().unwrap(),
-            slug,
-            "10".parse().unwrap(),
-            BillingCycle::MONTHLY,
-        );
-        let plan = NewPlan { currency: Some("USD".parse().unwrap()), ..plan };
-        let plan = billings[0].service().create_plan(plan).await.unwrap();
+        let billings: Vec<_> = stores.iter().map(|store| billing(store, &clock)).collect();
+        let plan = monthly(&billings[0], slug, "10").await;
         Self { clock, billings, plan }
     }
 
     /// The instance of a number.
-    fn billing(&self, nth: usize) -> Billing {
+    pub(super) fn billing(&self, nth: usize) -> Billing {
         self.billings[nth % self.billings.len()].clone()
     }
 
-    fn user(&self) -> UserId {
+    pub(super) fn user(&self) -> UserId {
         UserId::new(self.clock.now(), &SystemRandomness).unwrap()
     }
 
     /// Subscriptions that are due for renewal, with their first payment as `status`.
     async fn due(&self, status: PaymentStatus) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
+        let due = self.made(status).await;
+        self.turn_to_renewal(&due);
+        due
+    }
+
+    /// New subscriptions, with their first payment as `status`.
+    pub(super) async fn made(
+        &self,
+        status: PaymentStatus,
+    ) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
         let service = self.billings[0].service();
-        let mut due = Vec::new();
+        let mut all = Vec::new();
         for _ in 0..SUBSCRIPTIONS {
             let new = NewSubscription::new(self.user(), self.plan.id);
             let made = service.create_subscription(new).await.unwrap();
             let first = self.payments(&made).await.remove(0);
             let report = PaymentChanges::status(status);
             let first = service.update_payment(first.id, report).await.unwrap();
-            due.push((made, first));
+            all.push((made, first));
         }
-        let renewal = due.first().and_then(|(made, _)| made.renews_at).unwrap();
-        self.clock.set(renewal.saturating_add(Duration::from_secs(1)));
-        due
+        all
     }
 
-    async fn payments(&self, of: &Subscription) -> Vec<Arc<Payment>> {
+    /// Turns the clock to the moment after the renewal.
+    pub(super) fn turn_to_renewal(&self, of: &[(Arc<Subscription>, Arc<Payment>)]) {
+        let renewal = of.first().and_then(|(made, _)| made.renews_at).unwrap();
+        self.clock.set(renewal.saturating_add(Duration::from_secs(1)));
+    }
+
+    pub(super) async fn payments(&self, of: &Subscription) -> Vec<Arc<Payment>> {
         self.billings[0].service().payments(PaymentQuery::of(of.id)).await.unwrap().items
     }
 
     /// Advances every instance, beside the other tasks.
-    fn advance(&self, tasks: &mut JoinSet<()>) {
+    pub(super) fn advance(&self, tasks: &mut JoinSet<()>) {
         for billing in &self.billings {
             let billing = billing.clone();
             tasks.spawn(async move { while billing.advance(7).await.unwrap().more {} });
@@ -88,7 +91,7 @@ impl Instances {
     }
 
     /// Runs all tasks to their end, and then the clock until nothing is due.
-    async fn finish(&self, mut tasks: JoinSet<()>) {
+    pub(super) async fn finish(&self, mut tasks: JoinSet<()>) {
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
         }
@@ -96,7 +99,10 @@ impl Instances {
     }
 
     /// Checks that no period is asked for twice, and returns the subscription and its payments.
-    async fn checked(&self, of: &Subscription) -> (Arc<Subscription>, Vec<Arc<Payment>>) {
+    pub(super) async fn checked(
+        &self,
+        of: &Subscription,
+    ) -> (Arc<Subscription>, Vec<Arc<Payment>>) {
         let payments = self.payments(of).await;
         let mut starts = BTreeSet::new();
         for start in payments.iter().filter_map(|payment| payment.claimed_period()) {
@@ -104,6 +110,24 @@ impl Instances {
         }
         (self.billings[0].service().subscription(of.id).await.unwrap(), payments)
     }
+}
+
+/// An instance over a store.
+pub(super) fn billing(store: &Arc<dyn Store>, clock: &ManualClock) -> Billing {
+    let service = SubscriptionService::builder(Arc::clone(store))
+        .clock(clock.clone())
+        .pause(|span| Box::pin(tokio::time::sleep(span)))
+        .one_live_per(OneLivePer::User)
+        .build();
+    Billing::new(service, Policy::default())
+}
+
+/// A monthly plan in USD.
+pub(super) async fn monthly(billing: &Billing, slug: &str, price: &str) -> Arc<Plan> {
+    let (name, price) = ("Pro".parse().unwrap(), price.parse().unwrap());
+    let plan = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
+    let plan = NewPlan { currency: Some("USD".parse().unwrap()), ..plan };
+    billing.service().create_plan(plan).await.unwrap()
 }
 
 /// Runs every race so many times.

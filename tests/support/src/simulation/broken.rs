@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::auth::RevocationReason;
-use subscription_core::events::Change;
+use subscription_core::events::{Change, ChangedFields};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, Unique,
     UniqueValue,
 };
-use subscription_core::{MemoryStore, Store, Version};
+use subscription_core::{Amount, MemoryStore, Store, Version};
 
 /// How a store is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,12 @@ pub enum Breakage {
     IgnoresGuards,
     /// A period has any number of payments.
     AsksTwice,
+    /// The event of a change of plan is that of an update.
+    HidesPlanChanges,
+    /// The payment of a change of plan is asked for with twice its amount.
+    DoublesProrations,
+    /// The credit is gone after a change of plan.
+    LosesCredit,
 }
 
 /// A store that is broken in one way.
@@ -70,6 +76,34 @@ impl<S: Store> BrokenStore<S> {
         }
         let logout = Change::Revoked { reason: RevocationReason::Logout };
         changes.events.retain(|event| !whole || event.change != logout);
+    }
+
+    /// Breaks the commit of a change of plan.
+    fn break_plan_change(&self, changes: &mut ChangeSet) {
+        let is_change = |change: &Change| matches!(change, Change::PlanChanged { .. });
+        if !changes.events.iter().any(|event| is_change(&event.change)) {
+            return;
+        }
+        if self.breakage == Breakage::HidesPlanChanges {
+            let hidden = changes.events.iter_mut().filter(|event| is_change(&event.change));
+            hidden.for_each(|event| {
+                event.change = Change::Updated { fields: ChangedFields::default() }
+            });
+        }
+        for write in &mut changes.writes {
+            match (self.breakage, write) {
+                (Breakage::DoublesProrations, Record::Payment(payment)) => {
+                    let payment = Arc::make_mut(payment);
+                    payment.amount = payment.amount.times(2).unwrap_or(payment.amount);
+                }
+                (Breakage::LosesCredit, Record::Subscription(held)) => {
+                    if let Some(billing) = &mut Arc::make_mut(held).billing {
+                        billing.credit = Amount::ZERO;
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Moves a payment for a period that has one by a second, so that it is accepted.
@@ -138,6 +172,9 @@ impl<S: Store> Store for BrokenStore<S> {
             }
             Breakage::DropsRevocations | Breakage::LosesLogouts => self.lose(&mut changes),
             Breakage::IgnoresGuards => changes.guards.clear(),
+            Breakage::HidesPlanChanges | Breakage::DoublesProrations | Breakage::LosesCredit => {
+                self.break_plan_change(&mut changes);
+            }
             Breakage::CutsPages => {}
             Breakage::AsksTwice => return self.commit_second(changes).await,
         }

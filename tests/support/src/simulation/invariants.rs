@@ -22,7 +22,6 @@
 //! `every_acknowledged_change_was_made` and `a_key_has_one_record_at_a_time`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use subscription_core::events::{Change, Subject};
 use subscription_core::{BillingCycle, SubscriptionId, Timestamp, Version};
@@ -32,24 +31,7 @@ use super::model::{self, Model, rules};
 use super::operation::{Record, made_at, subject, version};
 use super::snapshot::{List, Snapshot};
 
-/// An invariant that does not hold.
-#[derive(Debug)]
-pub struct Broken {
-    pub invariant: &'static str,
-    detail: String,
-}
-
-impl Broken {
-    pub fn new(invariant: &'static str, detail: impl Into<String>) -> Self {
-        Self { invariant, detail: detail.into() }
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.detail)
-    }
-}
+pub use super::verdict::Broken;
 
 /// The data that invariants check.
 #[derive(Debug)]

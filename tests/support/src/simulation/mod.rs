@@ -21,7 +21,9 @@ pub mod model;
 pub mod operation;
 pub mod providers;
 pub mod snapshot;
+pub mod verdict;
 pub mod webhooks;
+mod worker_store;
 pub mod world;
 
 use std::sync::Arc;

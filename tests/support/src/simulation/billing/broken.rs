@@ -57,6 +57,14 @@ pub enum Fault {
     RepeatsEvents,
     /// The same reminder is sent again and again.
     RemindsTwice,
+    /// A change of plan starts a period without an event that says so.
+    ChangesInSilence,
+    /// A change of plan asks for twice its amount.
+    DoublesProrations,
+    /// A change of plan loses the credit.
+    LosesNets,
+    /// A scheduled change of plan keeps the price of the plan before.
+    KeepsThePrice,
 }
 
 impl Fault {
@@ -65,8 +73,16 @@ impl Fault {
         match self {
             Self::IgnoresVersions => Some(Breakage::IgnoresVersions),
             Self::RepeatsEvents => Some(Breakage::RepeatsEvents),
+            Self::ChangesInSilence => Some(Breakage::HidesPlanChanges),
+            Self::DoublesProrations => Some(Breakage::DoublesProrations),
+            Self::LosesNets => Some(Breakage::LosesCredit),
             _ => None,
         }
+    }
+
+    /// True if a subscription is due again and again, so that a preview never ends.
+    pub fn is_endless(self) -> bool {
+        matches!(self, Self::ActsAfterTheEnd | Self::RemindsTwice)
     }
 }
 
@@ -149,6 +165,7 @@ impl BrokenRules {
             }
             (Fault::StepsForCallers, _) => next.managed_by = before.managed_by,
             (Fault::RemindsTwice, StepKind::Reminded) => billing.reminded_for = None,
+            (Fault::KeepsThePrice, StepKind::PlanChanged) => billing.price = before.price(),
             _ => {}
         }
         let next_action_at = next_action_at(next, &self.policy);

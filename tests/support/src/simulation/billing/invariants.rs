@@ -12,7 +12,8 @@ use subscription_core::{
     SubscriptionStatus, Timestamp,
 };
 
-use super::life::{Life, Written};
+use super::executions::{Moved, preview_is_execution};
+use super::life::{Life, PeriodStart as _, Written};
 use crate::simulation::invariants::Broken;
 
 /// Checked where the clock has advanced.
@@ -21,7 +22,7 @@ pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
 type Invariant = fn(&Life, &Policy) -> Result<(), String>;
 
 /// Every invariant that one life shows.
-pub const ALL: [(&str, Invariant); 17] = [
+pub const ALL: [(&str, Invariant); 18] = [
     ("periods_tile", periods_tile),
     ("no_period_asked_twice", no_period_asked_twice),
     ("every_period_is_asked_for", every_period_is_asked_for),
@@ -39,6 +40,7 @@ pub const ALL: [(&str, Invariant); 17] = [
     ("callers_are_left_alone", callers_are_left_alone),
     ("a_step_is_one_event", a_step_is_one_event),
     ("reminders_once", reminders_once),
+    ("preview_is_execution", |life, _| preview_is_execution(life)),
 ];
 
 /// Checks every invariant, or one alone, and names the first that does not hold.
@@ -96,8 +98,8 @@ fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
 }
 
-/// Started periods never overlap, and follow each other without a gap unless an event says why: skipped
-/// periods, or a status in which no period starts.
+/// Started periods follow each other without overlap or gap unless an event says why: a change of plan that starts
+/// a period, skipped periods, or a status in which no period starts.
 fn periods_tile(life: &Life, _: &Policy) -> Result<(), String> {
     if !life.always_on_clock() {
         return Ok(());
@@ -105,6 +107,12 @@ fn periods_tile(life: &Life, _: &Policy) -> Result<(), String> {
     let periods = life.periods();
     for two in periods.windows(2) {
         let [(first, start, end), (second, next, _)] = two else { continue };
+        if second.changes_plan() {
+            ensure(next >= start, || {
+                format!("the period from {next} is before that from {start}")
+            })?;
+            continue;
+        }
         let Some(end) = end else { return Err(format!("{next} after an endless period")) };
         ensure(next >= end, || format!("[{start}, {end}) overlaps the period from {next}"))?;
         if next == end {
@@ -139,20 +147,26 @@ fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
 fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     for (nth, written) in life.versions.iter().enumerate() {
         let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
-        if !written.starts_period(before) {
-            ensure(written.asked().is_none(), || {
-                format!("version {} asks, but starts no period", written.subscription.version)
+        let subscription = &written.subscription;
+        if written.changes_plan() {
+            ensure(asks_for_the_rest(written), || {
+                format!("version {} asks for another period", subscription.version)
             })?;
             continue;
         }
-        let subscription = &written.subscription;
+        if !written.starts_period(before) {
+            ensure(written.asked().is_none(), || {
+                format!("version {} asks, but starts no period", subscription.version)
+            })?;
+            continue;
+        }
         let Some(billing) = &subscription.billing else { return Err("no billing".into()) };
         let credit_before = before.map_or(billing.credit.value(), |before| {
             before.subscription.credit().map_or(billing.credit.value(), Amount::value)
         });
         let value = billing.period_value.value();
         let used = credit_before - billing.credit.value();
-        let asked = written.asked().map_or_else(Default::default, |payment| payment.amount.value());
+        let asked = written.asked_amount();
         // A payment from before the clock took over, or from another system, pays for a period as well.
         if written.asked().is_none() && written.has_payment {
             ensure(used.is_zero() || used == value, || {
@@ -186,13 +200,45 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// Credit is used by periods alone, and never more than there is; only an update sets it.
+/// True if a change of plan asks for nothing, or for the rest of the running period at its new value.
+fn asks_for_the_rest(written: &Written) -> bool {
+    let subscription = &written.subscription;
+    let asked = written.asked().and_then(|payment| payment.asked.as_ref());
+    asked.is_none_or(|asked| {
+        let value = subscription.billing.as_ref().map(|billing| billing.period_value);
+        asked.kind == PaymentKind::Proration
+            && Some(asked.value) == value
+            && Some(asked.period_start) >= subscription.period_start()
+            && asked.period_end == subscription.renews_at
+            && asked.due_at == asked.period_start
+            && asked.cycle == subscription.billing_cycle
+    })
+}
+
+/// Credit is used by periods and changes of plan alone, and never more than there is; only an update or a change
+/// to a lower price adds to it. A change of plan asks for the new price less the unused part of the old one and
+/// the credit.
 fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
     for (before, after) in life.pairs() {
         let (Some(had), Some(has)) = (before.subscription.credit(), after.subscription.credit())
         else {
             continue;
         };
+        if after.changes_plan() {
+            let version = after.subscription.version;
+            let execution = life.executions.iter().find(|it| it.written == Some(version));
+            let Some(execution) = execution else { return Err("a change by nobody".into()) };
+            let expected = execution.expected(&before.subscription, &after.subscription);
+            let billing = after.subscription.billing.as_deref();
+            let moved = billing.map(|billing| Moved {
+                asked: after.asked_amount(),
+                credit: has.value(),
+                period_value: billing.period_value.value(),
+                period_start: billing.current_period_start,
+            });
+            ensure(moved == expected, || format!("{moved:?} is not {expected:?}\n{execution:?}"))?;
+            continue;
+        }
         // An update writes no payment and leaves the status as it is.
         let is_update = !after.by_clock()
             && after.payments.is_empty()
@@ -303,13 +349,13 @@ fn behind_means_past_due(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// A renewal is asked for in `active` only.
+/// A renewal or the rest of a period is asked for in `active` only.
 fn no_asking_while_off(life: &Life, _: &Policy) -> Result<(), String> {
     life.versions.iter().try_for_each(|written| {
-        let renewal = written.asked().and_then(|payment| payment.asked.as_ref());
-        let renewal = renewal.is_some_and(|asked| asked.kind == PaymentKind::Renewal);
-        ensure(!renewal || written.subscription.status == SubscriptionStatus::Active, || {
-            format!("a renewal asked for while {}", written.subscription.status)
+        let asked = written.asked().and_then(|payment| payment.asked.as_ref());
+        let is_later = asked.is_some_and(|asked| asked.kind != PaymentKind::Initial);
+        ensure(!is_later || written.subscription.status == SubscriptionStatus::Active, || {
+            format!("a payment asked for while {}", written.subscription.status)
         })
     })
 }

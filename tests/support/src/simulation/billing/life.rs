@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use subscription_core::events::{Actor, Event, Subject};
+use rust_decimal::Decimal;
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{
     Field, ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus,
     Timestamp,
 };
+
+use super::executions::Execution;
 
 /// A version of a subscription, and the commit that wrote it.
 #[derive(Debug, Clone)]
@@ -34,6 +37,16 @@ impl Written {
     pub fn asked(&self) -> Option<&Arc<Payment>> {
         self.payments.iter().find(|payment| payment.version.get() == 1)
     }
+
+    /// The amount of that payment; 0 if there is none.
+    pub fn asked_amount(&self) -> Decimal {
+        self.asked().map_or(Decimal::ZERO, |payment| payment.amount.value())
+    }
+
+    /// True if a caller has changed the plan at once.
+    pub fn changes_plan(&self) -> bool {
+        !self.by_clock() && matches!(self.event.change, Change::PlanChanged { .. })
+    }
 }
 
 /// All versions of a subscription and of its payments that pay for periods.
@@ -45,6 +58,8 @@ pub struct Life {
     pub late_payments: usize,
     /// Next attempts that were sent with the report of a failure; `None` for none.
     pub sent: BTreeSet<(PaymentId, Option<Timestamp>)>,
+    /// The changes of plan that were asked for.
+    pub executions: Vec<Execution>,
     pub deleted: bool,
 }
 
@@ -91,7 +106,7 @@ impl Life {
 }
 
 /// The start of the running period, if it is one that is paid for.
-trait PeriodStart {
+pub trait PeriodStart {
     fn period_start(&self) -> Option<Timestamp>;
 }
 
@@ -106,12 +121,18 @@ impl Written {
     pub fn starts_period(&self, before: Option<&Self>) -> bool {
         let start = self.subscription.period_start();
         let on_clock = |one: &Self| one.subscription.managed_by == ManagedBy::Clock;
+        // A change of plan at the very start of a period may start another one there.
+        let moved = |before: &Self| {
+            start != before.subscription.period_start()
+                || self.changes_plan()
+                    && self.subscription.renews_at != before.subscription.renews_at
+        };
         // The running period of a subscription that the clock takes over counts as paid.
         on_clock(self)
             && before.is_none_or(on_clock)
             && self.subscription.status != SubscriptionStatus::OnTrial
             && start.is_some()
-            && start != before.and_then(|before| before.subscription.period_start())
+            && before.is_none_or(moved)
     }
 }
 

@@ -8,8 +8,8 @@ use subscription_core::billing::{AfterDunning, Billing, Policy};
 use subscription_core::store::{PaymentQuery, StoreExt as _};
 use subscription_core::{
     Action, Amount, Bounded, Clock, Effective, Error, Field, ManualClock, MemoryStore, NewPlan,
-    NewSubscription, Payment, PaymentChanges, PaymentStatus, Quantity, Store, Subscription,
-    SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
+    NewSubscription, Payment, PaymentChanges, PaymentStatus, PlanChange, PlanId, Quantity, Store,
+    Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
 };
 use uuid::Uuid;
 
@@ -21,6 +21,8 @@ use crate::simulation::invariants::Broken;
 use crate::simulation::world::service_over;
 
 const CYCLES: [&str; 6] = ["daily", "weekly", "P10D", "monthly", "quarterly", "one_time"];
+/// The number of plans with cycles of their own.
+const PLANS: usize = 3;
 /// The number of acts in a life, and the largest number of days between two.
 const ACTS: u64 = 9;
 const GAP_MAX: u64 = 40;
@@ -37,6 +39,11 @@ enum Pace {
 enum Act {
     Verb(Action),
     Update(Box<SubscriptionChanges>),
+    /// Pays all that is owed, and changes to a plan: a number among those of the script.
+    Change {
+        plan: usize,
+        change: PlanChange,
+    },
     /// Reports the payment for a period, counted from the last.
     Report {
         nth: usize,
@@ -48,8 +55,8 @@ enum Act {
 #[derive(Debug, Clone)]
 struct Script {
     seed: u64,
-    cycle: &'static str,
-    cents: u64,
+    /// The cycles and prices of the plans, of which the first is that of the subscription.
+    plans: Vec<(&'static str, u64)>,
     quantity: u64,
     /// The subscription, without plan, price and quantity.
     new: NewSubscription,
@@ -84,9 +91,10 @@ pub async fn quantity_multiplies(seed: u64, fault: Option<Fault>) -> Result<(), 
     let mut script = Script::random(seed);
     script.acts.retain(|(_, act)| match act {
         Act::Update(changes) => changes.quantity.is_none() && changes.price == Field::Absent,
-        Act::Verb(_) | Act::Report { .. } => true,
+        Act::Verb(_) | Act::Report { .. } | Act::Change { .. } => true,
     });
-    let product = Script { cents: script.cents * script.quantity, quantity: 1, ..script.clone() };
+    let mut product = Script { quantity: 1, ..script.clone() };
+    product.plans.iter_mut().for_each(|(_, cents)| *cents *= script.quantity);
     let pace = Pace::EveryDays(11);
     let (apart, whole) = (script.live(pace, fault).await, product.live(pace, fault).await);
     script.compare("quantity_multiplies", &apart, &whole, pace)
@@ -111,9 +119,11 @@ impl Script {
             (now, Act::random(&rng, now))
         });
         let acts = acts.collect();
-        let cycle = rng.pick(CYCLES).expect("a cycle");
-        let (cents, quantity) = (rng.below(10_000), 1 + rng.below(6));
-        Self { seed, cycle, cents, quantity, new, policy, acts }
+        let plan = |_| (rng.pick(CYCLES).expect("a cycle"), rng.below(10_000));
+        let mut plans: Vec<_> = (0..PLANS).map(plan).collect();
+        // Two plans of one cycle, so that periods are settled as well as started.
+        plans.push((plans[0].0, rng.below(10_000)));
+        Self { seed, plans, quantity: 1 + rng.below(6), new, policy, acts }
     }
 
     fn compare(
@@ -141,15 +151,19 @@ impl Script {
             Some(fault) => billing.with_rules(BrokenRules::new(&self.policy, fault)),
             None => billing,
         };
-        let plan = NewPlan::new(of("Pro"), of("pro"), cents(self.cents), of(self.cycle));
-        let plan = NewPlan { currency: Some(of("USD")), ..plan };
-        let plan = billing.service().create_plan(plan).await.expect("a plan");
+        let mut plans = Vec::new();
+        for (nth, (cycle, price)) in self.plans.iter().enumerate() {
+            let slug = of(&format!("pro-{nth}"));
+            let plan = NewPlan::new(of("Pro"), slug, cents(*price), of(cycle));
+            let plan = NewPlan { currency: Some(of("USD")), ..plan };
+            plans.push(billing.service().create_plan(plan).await.expect("a plan").id);
+        }
         let mut new = self.new.clone();
-        new.subscription_plan_id = plan.id;
+        new.subscription_plan_id = plans[0];
         new.quantity = Some(Quantity::new(self.quantity).expect("a quantity"));
         let id = billing.service().create_subscription(new).await.expect("a subscription").id;
         faults.draw_from(Rng::new(self.seed));
-        let mut life = Life { id, clock, store, billing, pace };
+        let mut life = Life { id, clock, store, billing, plans, pace };
         for (at, act) in &self.acts {
             life.pass_time(*at).await;
             life.act(act).await;
@@ -165,7 +179,13 @@ impl Act {
         let resumes_at = rng.maybe(60, |rng| later(rng, now, 60));
         let effective =
             rng.pick([None, Some(Effective::Now), Some(Effective::PeriodEnd)]).flatten();
-        match rng.below(16) {
+        match rng.below(20) {
+            16.. => {
+                let change = PlanChange::default();
+                let change = if rng.percent(30) { change.at_period_end() } else { change };
+                let change = if rng.percent(20) { change.unprorated() } else { change };
+                return Self::Change { plan: rng.below(PLANS + 1), change };
+            }
             0 => return Self::Verb(Action::Cancel(effective)),
             1..3 => return Self::Verb(Action::Resume),
             3..5 => return Self::Verb(Action::Pause { effective, resumes_at }),
@@ -191,6 +211,7 @@ struct Life {
     /// The store behind the faults.
     store: Arc<dyn Store>,
     billing: Billing,
+    plans: Vec<PlanId>,
     pace: Pace,
 }
 
@@ -234,6 +255,7 @@ impl Life {
                 Act::Update(changes) => {
                     service.update_subscription(self.id, (**changes).clone()).await.map(drop)
                 }
+                Act::Change { plan, change } => self.change(*plan, change.clone()).await,
                 Act::Report { nth, status } => {
                     let payments = self.payments().await;
                     let Some(payment) = payments.iter().rev().nth(*nth) else { return };
@@ -245,6 +267,20 @@ impl Life {
                 return;
             }
         }
+    }
+
+    /// Pays all that is owed, and changes the plan.
+    async fn change(&self, plan: usize, mut change: PlanChange) -> Result<(), Error> {
+        // A subscription that is paid again may ask for the periods that it has missed.
+        loop {
+            self.advance().await;
+            let payments = self.payments().await;
+            let Some(owed) = payments.iter().find(|payment| payment.is_unpaid()) else { break };
+            let paid = PaymentChanges::status(PaymentStatus::Succeeded);
+            self.billing.service().update_payment(owed.id, paid).await?;
+        }
+        change.subscription_plan_id = self.plans.get(plan).copied();
+        self.billing.change_plan(self.id, &change).await.map(drop)
     }
 
     /// The payments, by their periods.
@@ -269,7 +305,8 @@ impl Life {
             let asked = payment.asked.as_ref()?;
             Some((asked.period_start, asked.period_end, payment.amount))
         });
-        let asked = asked.collect();
+        let mut asked: Vec<_> = asked.collect();
+        asked.sort_by_key(|(start, _, amount)| (*start, amount.value()));
         let found = self.store.get_as::<Subscription>(&self.id).await;
         let found = found.expect("a sound store").expect("a subscription");
         let Subscription { status, renews_at, ends_at, .. } = *found;

@@ -15,6 +15,7 @@ use subscription_core::{
 use uuid::Uuid;
 
 use super::broken::{BrokenRules, Fault};
+use super::executions::{self, Meanwhile};
 use super::invariants::{self, NOTHING_DUE_RESTS};
 use super::life::{Life, Lives};
 use super::recorder::Recorder;
@@ -31,34 +32,49 @@ const USERS: u128 = 12;
 type PlanRow =
     (&'static str, &'static str, Option<&'static str>, &'static str, Option<&'static str>);
 
-const PLANS: [PlanRow; 9] = [
+pub(super) const PLANS: [PlanRow; 11] = [
     ("daily", "1.50", Some("USD"), "daily", None),
     ("weekly", "7", Some("EUR"), "weekly", Some("P3D")),
     ("monthly", "19.99", Some("USD"), "monthly", Some("P14D")),
+    ("pro", "49.99", Some("USD"), "monthly", None),
     ("yen", "1000", Some("JPY"), "monthly", None),
     ("dinar", "4.500", Some("BHD"), "quarterly", Some("P1M")),
     ("yearly", "499", Some("USD"), "yearly", None),
     ("once", "99", Some("USD"), "one_time", None),
     ("free", "0", Some("USD"), "monthly", None),
+    ("euro", "29.90", Some("EUR"), "monthly", None),
     ("elsewhere", "10", None, "monthly", None),
 ];
+
+/// The result of a run.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// The refusals that were met.
+    pub met: BTreeSet<&'static str>,
+    /// The kinds of changes of plan.
+    pub changes: BTreeSet<&'static str>,
+}
 
 /// One run of the simulation.
 #[derive(Debug)]
 pub struct BillingSimulation {
     seed: u64,
-    rng: Rng,
-    clock: ManualClock,
-    recorder: Arc<Recorder>,
+    pub(super) rng: Rng,
+    pub(super) clock: ManualClock,
+    pub(super) recorder: Arc<Recorder>,
     policy: Policy,
-    billing: Billing,
+    pub(super) billing: Billing,
     /// The billing of a second process over the same store.
-    other: Billing,
+    pub(super) other: Billing,
     /// The only invariant that is checked; all are if `None`.
-    checked: Option<&'static str>,
-    plans: Vec<PlanId>,
-    lives: Lives,
+    pub(super) checked: Option<&'static str>,
+    pub(super) plans: Vec<PlanId>,
+    pub(super) lives: Lives,
     payments: Vec<PaymentId>,
+    /// The subscriptions that were written since the last check.
+    pub(super) touched: BTreeSet<SubscriptionId>,
+    /// False if a planted fault makes previews endless.
+    pub(super) changes_plans: bool,
     log: VecDeque<String>,
     met: BTreeSet<&'static str>,
 }
@@ -125,42 +141,51 @@ impl BillingSimulation {
             plans,
             lives: Lives::default(),
             payments: Vec::new(),
+            touched: BTreeSet::new(),
+            changes_plans: !fault.is_some_and(Fault::is_endless),
             log: VecDeque::new(),
             met: BTreeSet::new(),
         }
     }
 
-    /// Runs so many steps, or up to the first that breaks an invariant, and says which refusals were met.
-    pub async fn run(mut self, steps: u32) -> Result<BTreeSet<&'static str>, Failure> {
+    /// Runs so many steps, or up to the first that breaks an invariant.
+    pub async fn run(mut self, steps: u32) -> Result<Ran, Failure> {
         for _ in 0..steps {
             if let Err(broken) = self.step().await {
                 return Err(Failure { broken, seed: self.seed, log: self.log });
             }
         }
-        Ok(self.met)
+        let changes = self.lives.0.values().flat_map(executions::kinds).collect();
+        Ok(Ran { met: self.met, changes })
     }
 
     async fn step(&mut self) -> Result<(), Broken> {
         match self.rng.below(100) {
-            0..11 => self.subscribe().await,
-            11 => self.import_payment().await,
-            12..42 => self.pass_time().await?,
-            42..72 => self.report().await,
-            72..82 => self.act().await,
-            82..92 => self.update().await,
-            92..96 => self.retry().await,
-            96..98 => self.advance_at_once().await,
+            0..10 => self.subscribe().await,
+            10 => self.import_payment().await,
+            11..39 => self.pass_time().await?,
+            39..64 => self.report().await,
+            64..76 => self.change_plan().await,
+            76..78 => self.edit_plan().await,
+            78..86 => self.act().await,
+            86..92 => self.update().await,
+            92..95 => self.retry().await,
+            95..98 => self.advance_at_once().await,
             _ => self.delete().await,
         }
         self.check()
     }
 
-    fn check(&mut self) -> Result<(), Broken> {
-        let mut touched = BTreeSet::new();
+    /// Adds what was written to the lives.
+    pub(super) fn collect(&mut self) {
         for changes in self.recorder.take() {
-            touched.extend(self.lives.add(&changes));
+            self.touched.extend(self.lives.add(&changes));
         }
-        for id in touched {
+    }
+
+    fn check(&mut self) -> Result<(), Broken> {
+        self.collect();
+        for id in std::mem::take(&mut self.touched) {
             let Some(life) = self.lives.0.get(&id) else { continue };
             for payment in life.payments.keys() {
                 if !self.payments.contains(payment) {
@@ -172,7 +197,11 @@ impl BillingSimulation {
         Ok(())
     }
 
-    fn note<T: std::fmt::Debug>(&mut self, what: impl Into<String>, result: &Result<T, Error>) {
+    pub(super) fn note<T: std::fmt::Debug>(
+        &mut self,
+        what: impl Into<String>,
+        result: &Result<T, Error>,
+    ) {
         let told = match result {
             Ok(_) => "done".to_owned(),
             Err(error) => {
@@ -270,25 +299,36 @@ impl BillingSimulation {
         Some((first.id, first.next_action_at()?))
     }
 
-    /// Two processes advance at the same time, and sometimes a caller ends what is due.
+    /// Two processes advance at the same time, and sometimes a caller ends what is due or changes its plan.
     async fn advance_at_once(&mut self) {
         let Some((id, due)) = self.next_due().await else { return };
         if due > self.clock.now() {
             self.clock.set(due);
         }
+        self.collect();
         let (one, two) = (self.billing.clone(), self.other.clone());
-        let cancels = self.rng.percent(30);
-        let cancel = async {
-            let cancel = Action::Cancel(Some(Effective::Now));
-            if cancels { one.service().act(id, cancel).await.map(Some) } else { Ok(None) }
+        let (chance, other) = (self.rng.below(10), self.random_change(id));
+        let act = async {
+            match chance {
+                0..3 => {
+                    let cancel = Action::Cancel(Some(Effective::Now));
+                    one.service().act(id, cancel).await.map(Some)
+                }
+                3..7 => one.change_plan(id, &other).await.map(Some),
+                _ => Ok(None),
+            }
         };
-        let (first, second, cancelled) = tokio::join!(one.advance(100), two.advance(100), cancel);
+        let before = self.version(id);
+        let (first, second, acted) = tokio::join!(one.advance(100), two.advance(100), act);
         self.note("advance", &first);
         self.note("advance elsewhere", &second);
-        self.note(format!("cancel {id} meanwhile"), &cancelled);
+        self.note(format!("cancel {id} or change its plan meanwhile"), &acted);
+        if (3..7).contains(&chance) {
+            self.executed(id, other, None, Meanwhile::Changes, before, acted.err().as_ref());
+        }
     }
 
-    async fn report(&mut self) {
+    pub(super) async fn report(&mut self) {
         let Some(id) = self.some_payment() else { return };
         let rng = &self.rng;
         let status = match rng.below(20) {
@@ -319,7 +359,7 @@ impl BillingSimulation {
         self.rng.pick(self.payments.iter().skip(from).copied())
     }
 
-    fn some_subscription(&self) -> Option<SubscriptionId> {
+    pub(super) fn some_subscription(&self) -> Option<SubscriptionId> {
         self.rng.pick(self.lives.0.keys().copied())
     }
 
@@ -344,6 +384,8 @@ impl BillingSimulation {
             }
             _ => Action::Unschedule,
         };
+        let scheduled = self.some_scheduled().filter(|_| action == Action::Unschedule);
+        let id = scheduled.unwrap_or(id);
         // Often a payment is behind, so that resuming is refused.
         let at_end = action == Action::Cancel(Some(Effective::PeriodEnd));
         let behind = self.some_behind(SubscriptionStatus::PastDue).filter(|_| at_end);
@@ -356,7 +398,7 @@ impl BillingSimulation {
         }
     }
 
-    async fn update(&mut self) {
+    pub(super) async fn update(&mut self) {
         let Some(id) = self.some_subscription() else { return };
         let (rng, now) = (&self.rng, self.clock.now());
         let mut changes = SubscriptionChanges::default();
@@ -406,7 +448,7 @@ fn policy(rng: &Rng) -> Policy {
     }
 }
 
-fn amount(text: &str) -> Amount {
+pub(super) fn amount(text: &str) -> Amount {
     text.parse().expect("an amount")
 }
 

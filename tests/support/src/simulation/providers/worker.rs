@@ -12,9 +12,10 @@ use subscription_core::providers::{
 use subscription_core::{Error, ManualClock, SeededRandomness, Store, SubscriptionService};
 
 use super::broken::Fault;
-use super::commits::{Commits, WorkerStore};
+use super::commits::{Commits, PlantedFault};
 use crate::fake_provider::{Event, InProcess, KEY, SECRET, Shared, shared};
 use crate::rng::Rng;
+use crate::simulation::worker_store::WorkerStore;
 
 /// The polls after which a task must have ended by itself.
 const POLLS_MAX: usize = 200_000;
@@ -60,12 +61,12 @@ impl Worker {
         rng: &Rng,
         configure: impl FnOnce(Source) -> Source,
     ) -> Self {
+        let commits = Arc::clone(&common.commits);
         let store = WorkerStore {
             inner: Arc::clone(&common.store),
-            commits: Arc::clone(&common.commits),
             rng: rng.fork(),
             calm: Arc::clone(&common.calm),
-            fault: common.fault,
+            planted: PlantedFault { fault: common.fault, commits },
         };
         let service = SubscriptionService::builder(store)
             .clock(common.clock.clone())

@@ -17,8 +17,9 @@ use subscription_core::{
 
 use super::broken::Fault;
 use super::receivers::{Network, Shared};
-use super::store::WorkerStore;
+use super::store::PlantedFault;
 use crate::rng::Rng;
+use crate::simulation::worker_store::WorkerStore;
 
 /// The parts that all workers of a run share.
 #[derive(Debug, Clone)]
@@ -74,7 +75,8 @@ impl Worker {
     pub(super) fn start(common: &Common, rng: &Rng, number: usize) -> Self {
         let Common { store, receivers, clock, calm, fault, seen, commits } = common.clone();
         let (inner, disturbs) = (store, Arc::clone(&calm));
-        let store = WorkerStore { inner, rng: rng.fork(), calm: disturbs, fault, seen, commits };
+        let planted = PlantedFault { fault, seen, commits };
+        let store = WorkerStore { inner, rng: rng.fork(), calm: disturbs, planted };
         let service = SubscriptionService::builder(store)
             .clock(clock.clone())
             .randomness(SeededRandomness::new(rng.number()))

@@ -41,6 +41,9 @@ const BURST: usize = 210;
 /// The steps that move the clock to what is due next, and those that change receivers, workers or endpoints.
 const LEAP: u32 = 210;
 const CHANGES: Range<u32> = 230..310;
+/// The runs of a worker while days pass, and the polls after which the next one is due.
+const ENDURED: usize = 30;
+const POLLS_ENDURED: usize = 10_000;
 /// The runs within which everything is sent once nothing fails any more.
 const RUNS_MAX: usize = 3_000;
 /// The polls after which a run must have ended.
@@ -130,7 +133,7 @@ impl WebhookSimulation {
     async fn live_on(&mut self, steps: u64) -> Result<(), Broken> {
         self.create().await;
         for _ in 0..steps {
-            self.step().await;
+            self.step().await?;
             self.check().await?;
         }
         self.rest().await?;
@@ -144,15 +147,21 @@ impl WebhookSimulation {
         self.log.push_back(format!("{} {who}: {what:?}", self.common.clock.now()));
     }
 
-    async fn step(&mut self) {
+    async fn step(&mut self) -> Result<(), Broken> {
         let mut roll = self.rng.below(1_000);
-        // In every third run little changes but the time, so that events are tried until they are given up.
-        if self.seed.is_multiple_of(3) && CHANGES.contains(&roll) && self.rng.percent(90) {
+        if self.is_patient() && CHANGES.contains(&roll) && self.rng.percent(90) {
             roll = LEAP;
         }
         match roll {
             0..150 => self.life.step(&self.rng).await,
-            150..152 => self.burst().await,
+            150..152 => {
+                self.burst().await;
+                if self.is_patient() {
+                    self.endure().await?;
+                    self.refuse_one_record();
+                    self.endure().await?;
+                }
+            }
             152..LEAP => self.pass_time(),
             LEAP..230 => {
                 // The next try of an event or an endpoint is due.
@@ -172,16 +181,61 @@ impl WebhookSimulation {
             _ => self.go_on(),
         }
         self.read_feed().await;
+        Ok(())
+    }
+
+    /// True in every third run: little changes there but the time, so that events are tried until they are given up.
+    fn is_patient(&self) -> bool {
+        self.seed.is_multiple_of(3)
+    }
+
+    /// Lets every receiver be well, but for the events of one record.
+    fn refuse_one_record(&mut self) {
+        let mut shared = lock(&self.common.receivers);
+        let subject = shared.feed.last().and_then(|it| it.event.subject.uuid());
+        for receiver in shared.by_host.values_mut() {
+            receiver.mood = Mood::Well;
+            receiver.refused = subject.map(|id| id.to_string()).into_iter().collect();
+        }
+    }
+
+    /// Days pass with an event now and then, and whatever is due is tried, while receivers behave as they do.
+    async fn endure(&mut self) -> Result<(), Broken> {
+        for _ in 0..ENDURED {
+            self.life.plan().await;
+            self.read_feed().await;
+            for _ in 0..POLLS_ENDURED {
+                if let Some(result) = self.workers[0].poll() {
+                    self.next_at = result.as_ref().ok().copied().flatten();
+                    self.note("endures", result);
+                    break;
+                }
+                self.common.clock.advance(Duration::from_millis(1));
+            }
+            self.check().await?;
+            let now = self.common.clock.now();
+            self.common.clock.set(self.next_at.unwrap_or(now).max(now));
+            if self.workers[0].is_stopped() {
+                self.replace(0);
+            }
+        }
+        Ok(())
     }
 
     /// Many events at once, of which some receiver may refuse every second one.
     async fn burst(&mut self) {
-        for _ in 0..BURST {
+        let bursts = if self.is_patient() { 2 } else { 1 };
+        for _ in 0..bursts * BURST {
             self.life.plan().await;
         }
+        self.read_feed().await;
         let mut shared = lock(&self.common.receivers);
-        let picky = self.rng.pick(shared.by_host.values_mut().filter(|it| it.deleted_at.is_none()));
-        if let Some(receiver) = picky.filter(|_| self.rng.percent(70)) {
+        let Receivers { by_host, feed, .. } = &mut *shared;
+        let wants = |it: &&mut Receiver| {
+            it.deleted_at.is_none() && feed.last().is_some_and(|event| it.wants(event))
+        };
+        let picky = self.rng.pick(by_host.values_mut().filter(wants));
+        if let Some(receiver) = picky.filter(|_| self.is_patient() || self.rng.percent(70)) {
             receiver.mood = Mood::Picky;
         }
     }

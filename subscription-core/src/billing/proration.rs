@@ -1,0 +1,355 @@
+//! Changes of plan: what one costs, and what it does to the subscription.
+//!
+//! A preview is a [`quote`], and the execution applies the same quote: the two cannot differ.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use rust_decimal::Decimal;
+
+use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
+
+use super::outcome::{Beside, billing, outcome};
+use super::periods::{after_credit, count_from_renewal, restart};
+use super::policy::Policy;
+use super::verbs::invalid;
+use crate::error::{Conflict, Error};
+use crate::events::Change;
+use crate::payments::PaymentKind;
+use crate::plans::{BillingCycle, Plan};
+use crate::service::{Ask, Outcome};
+use crate::subscriptions::{
+    Effective, Managed, ManagedBy, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind,
+    Schedule, ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
+};
+use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::states::InvalidTransition;
+
+/// The consequences of a change of plan at `at`. `own` is the plan that the subscription has, and `to` the plan
+/// that the change names.
+pub fn quote(
+    subscription: &Subscription,
+    own: &Plan,
+    to: Option<&Plan>,
+    change: &PlanChange,
+    at: Timestamp,
+) -> Result<Quote, Error> {
+    check_state(subscription)?;
+    let (old, new) = terms(subscription, own, to, change)?;
+    let currency = new.currency;
+    // The value of the running period, as it was paid.
+    let paid = match &subscription.billing {
+        Some(billing) if subscription.managed_by == ManagedBy::Clock => billing.period_value,
+        Some(_) | None => value_of(&old).unwrap_or_default(),
+    };
+    let (settlement, value) = settle(subscription, &old, &new, paid, change)?;
+    let zero = Amount::ZERO.with_digits(currency.digits());
+    let part = |value| part_at(at, subscription, value, currency).unwrap_or(zero);
+    let lines = match settlement {
+        Settlement::Unchanged | Settlement::Scheduled | Settlement::NextPeriod => None,
+        Settlement::RunningPeriod => Some((part(paid), part(value))),
+        Settlement::NewPeriod => Some((part(paid), value)),
+    };
+    let (given, taken) = lines.unwrap_or((zero, zero));
+    let credit_before =
+        own_credit(subscription).map_or(zero, |it| it.with_digits(currency.digits()));
+    let mut credit_after = credit_before;
+    let amount_due = after_credit(excess(taken, given), &mut credit_after);
+    let credit_after = sum(credit_after, excess(given, taken))?;
+    let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
+    let renews = renews_at
+        .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
+    // The first period is still to be paid, at the old price if the change is for the one after it.
+    let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
+    let is_scheduled = settlement == Settlement::Scheduled;
+    let mut credit_then = credit_after;
+    if first_is_ahead && is_scheduled {
+        after_credit(value_of(&old).unwrap_or_default(), &mut credit_then);
+    }
+    let asks_again = renews || first_is_ahead && !is_scheduled;
+    let line = |kind, amount| QuoteLine { kind, amount };
+    Ok(Quote {
+        at,
+        effective: change.effective,
+        subscription_plan_id: new.subscription_plan_id,
+        billing_cycle: new.billing_cycle,
+        quantity: new.quantity,
+        price: new.price,
+        period_start,
+        period_end,
+        lines: lines.map_or_else(Vec::new, |(given, taken)| {
+            vec![line(QuoteLineKind::Credit, given), line(QuoteLineKind::Charge, taken)]
+        }),
+        amount_due,
+        currency,
+        credit_before,
+        credit_after,
+        renews_at,
+        next_amount: asks_again.then(|| after_credit(value, &mut credit_then)),
+        settlement,
+    })
+}
+
+/// The subscription after the change that a quote describes, with the payment to ask for; `None` if it has these
+/// terms already.
+pub fn change_plan(
+    subscription: &Subscription,
+    quote: &Quote,
+    policy: &Policy,
+    now: Timestamp,
+) -> Option<Outcome> {
+    let mut next = subscription.clone();
+    let terms = quote.terms();
+    let cycle_changes = terms.billing_cycle != subscription.billing_cycle;
+    let from_plan = subscription.subscription_plan_id;
+    let changed = Change::PlanChanged { from_plan, to_plan: terms.subscription_plan_id };
+    let mut beside = Beside { change: Some(changed), ..Beside::default() };
+    match quote.settlement {
+        Settlement::Unchanged => return None,
+        Settlement::Scheduled => {
+            billing(&mut next).scheduled_change = Some(ScheduledChange::ChangePlan(terms));
+            beside.change = None;
+            return Some(outcome(subscription, next, beside, policy, now));
+        }
+        Settlement::NextPeriod => {
+            set_terms(&mut next, terms);
+            next.renews_at = quote.renews_at;
+            if cycle_changes {
+                count_from_renewal(&mut next);
+            }
+        }
+        Settlement::RunningPeriod | Settlement::NewPeriod => {
+            set_terms(&mut next, terms);
+            if quote.settlement == Settlement::NewPeriod {
+                restart(&mut next, quote.at);
+                next.renews_at = quote.renews_at;
+                billing(&mut next).current_period_start = Some(quote.at);
+            }
+            let value = value_of(&terms).unwrap_or_default();
+            let billing = billing(&mut next);
+            billing.period_value = value;
+            billing.credit = quote.credit_after;
+            beside.ask = ask(quote, value);
+        }
+    }
+    Some(outcome(subscription, next, beside, policy, now))
+}
+
+/// Sets the plan, the billing cycle, the price and the quantity of a subscription.
+pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
+    subscription.subscription_plan_id = terms.subscription_plan_id;
+    subscription.billing_cycle = terms.billing_cycle;
+    subscription.quantity = terms.quantity;
+    let has_credit = own_credit(subscription).is_some();
+    let billing = billing(subscription);
+    billing.price = Some(terms.price);
+    billing.currency = Some(terms.currency);
+    // A credit of 0.00 may have too many digits for another currency.
+    if !has_credit {
+        billing.credit = Amount::ZERO;
+    }
+}
+
+/// The payment for the rest of the period; `None` if nothing is due.
+fn ask(quote: &Quote, value: Amount) -> Option<Ask> {
+    (!quote.amount_due.value().is_zero()).then_some(Ask {
+        kind: PaymentKind::Proration,
+        period_start: quote.at,
+        period_end: quote.period_end,
+        amount: quote.amount_due,
+        value,
+        cycle: quote.billing_cycle,
+        currency: quote.currency,
+        due_at: quote.at,
+    })
+}
+
+/// Refuses a subscription whose plan cannot change in its present state.
+fn check_state(subscription: &Subscription) -> Result<(), Error> {
+    let (status, by) = (subscription.status, subscription.managed_by);
+    if by == ManagedBy::Provider {
+        let fields = vec!["subscription_plan_id", "billing_cycle", "quantity"];
+        return Err(Conflict::from(Managed { by, fields }).into());
+    }
+    // A subscription that waits for its first payment has begun its period, and is not paid for.
+    let has_begun =
+        subscription.billing.as_ref().is_some_and(|it| it.current_period_start.is_some());
+    let changes = match status {
+        Active | OnTrial => true,
+        Pending => !has_begun,
+        PastDue | Unpaid | Paused | Cancelled | Expired => false,
+    };
+    if !changes {
+        let (from, to) = (status.as_str(), "one with other terms");
+        let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
+        return Err(Conflict::from(refused).into());
+    }
+    if subscription.scheduled_change().is_some() {
+        return Err(Conflict::ChangeScheduled.into());
+    }
+    Ok(())
+}
+
+/// The terms before and after the change. Another currency is for whole periods, and only if no credit is left.
+fn terms(
+    subscription: &Subscription,
+    own: &Plan,
+    to: Option<&Plan>,
+    change: &PlanChange,
+) -> Result<(Terms, Terms), Error> {
+    if to.is_some_and(|plan| !plan.is_active) {
+        return Err(Conflict::PlanInactive.into());
+    }
+    let from = subscription.currency().or(own.currency);
+    let may_differ = change.effective == Effective::PeriodEnd && own_credit(subscription).is_none();
+    // A subscription without a price has that of its plan, which is in the currency of the plan.
+    let is_priced =
+        subscription.price().is_some() || own.currency.is_none_or(|it| Some(it) == from);
+    let (from, currency) = match (from, to.map_or(from, |plan| plan.currency)) {
+        (Some(from), Some(to)) if is_priced && (from == to || may_differ) => (from, to),
+        (from, to) => return Err(Conflict::CurrencyMismatch { from, to }.into()),
+    };
+    let old = Terms {
+        subscription_plan_id: subscription.subscription_plan_id,
+        billing_cycle: subscription.billing_cycle,
+        price: subscription.price().unwrap_or(own.price),
+        currency: from,
+        quantity: subscription.quantity,
+    };
+    let of_plan = to.map_or(old, |plan| Terms {
+        subscription_plan_id: plan.id,
+        billing_cycle: plan.billing_cycle,
+        price: plan.price,
+        ..old
+    });
+    let billing_cycle = change.billing_cycle.unwrap_or(of_plan.billing_cycle);
+    let quantity = change.quantity.unwrap_or(old.quantity);
+    Ok((old, Terms { billing_cycle, currency, quantity, ..of_plan }))
+}
+
+/// The credit of a subscription, unless it is 0.
+pub(super) fn own_credit(subscription: &Subscription) -> Option<Amount> {
+    subscription.credit().filter(|credit| !credit.value().is_zero())
+}
+
+/// The way in which the change is applied, and the value of a period after it; or all faults of the input.
+fn settle(
+    subscription: &Subscription,
+    old: &Terms,
+    new: &Terms,
+    paid: Amount,
+    change: &PlanChange,
+) -> Result<(Settlement, Amount), Error> {
+    let mut faults = Faults::default();
+    let mut fault = |code, message, field| faults.push(InvalidValue::new(code, message).at(field));
+    let value = value_of(new);
+    if value.is_none() {
+        let message = "times the price must have at most 15 digits before the point";
+        fault(FaultCode::OutOfRange, message, "quantity");
+    }
+    let at_end = change.effective == Effective::PeriodEnd;
+    if at_end && subscription.renews_at.is_none() {
+        let message = "must be now: the subscription has no further period";
+        fault(FaultCode::NotAllowedValue, message, "effective");
+    }
+    let runs = subscription.status == Active;
+    let other_cycle = new.billing_cycle != old.billing_cycle;
+    let unprorated = change.proration == Proration::None;
+    if !at_end && runs && unprorated && other_cycle {
+        let message = "must be prorated: another billing cycle starts a new period";
+        fault(FaultCode::NotAllowedValue, message, "proration");
+    }
+    faults.into_result()?;
+    let value = value.unwrap_or_default();
+    let is_paid = paid.value() == value.value();
+    let begins = old.billing_cycle == BillingCycle::ONE_TIME
+        || subscription.renews_at.is_none()
+        || other_cycle
+        || (paid.value().is_zero() && !is_paid);
+    let settlement = match (at_end, runs) {
+        (false, true) if !unprorated && same(old, new) && is_paid => Settlement::Unchanged,
+        (false, true) if !unprorated && begins => Settlement::NewPeriod,
+        (false, true) if !unprorated => Settlement::RunningPeriod,
+        _ if same(old, new) => Settlement::Unchanged,
+        (true, _) => Settlement::Scheduled,
+        (false, _) => Settlement::NextPeriod,
+    };
+    Ok((settlement, value))
+}
+
+/// True if two terms say the same, also if one of them writes 10.00 for 10.
+fn same(one: &Terms, other: &Terms) -> bool {
+    one.price.value() == other.price.value() && Terms { price: other.price, ..*one } == *other
+}
+
+/// The running period after the change, its end, and the next renewal.
+fn period_after(
+    subscription: &Subscription,
+    new: &Terms,
+    settlement: Settlement,
+    at: Timestamp,
+) -> (Option<Timestamp>, Option<Timestamp>, Option<Timestamp>) {
+    let renews_at = subscription.renews_at;
+    let one_cycle_after = |start| Schedule::new(start, new.billing_cycle).start_of(1);
+    if settlement == Settlement::NewPeriod {
+        let end = one_cycle_after(at);
+        return (Some(at), end, end);
+    }
+    if subscription.status == Pending {
+        let keeps = settlement != Settlement::NextPeriod
+            || new.billing_cycle == subscription.billing_cycle
+            || subscription.trial_ends_at().is_some();
+        let moved = || one_cycle_after(subscription.starts_at);
+        return (None, None, if keeps { renews_at } else { moved() });
+    }
+    (subscription.current_period_start(), renews_at, renews_at)
+}
+
+/// The part of a value that pays for the rest of the running period; `None` if the period has no end.
+fn part_at(
+    at: Timestamp,
+    subscription: &Subscription,
+    value: Amount,
+    currency: Currency,
+) -> Option<Amount> {
+    let (start, end) = subscription.current_period_start().zip(subscription.renews_at)?;
+    prorated(value, end.since(at).as_secs(), end.since(start).as_secs(), currency)
+}
+
+/// Price times quantity, with the digits of the currency; `None` if it has too many digits for an amount.
+fn value_of(terms: &Terms) -> Option<Amount> {
+    prorated(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
+}
+
+/// Value times rest, divided by whole, rounded half to even at the digits of the currency; `None` if whole is 0.
+fn prorated(value: Amount, rest: u64, whole: u64, currency: Currency) -> Option<Amount> {
+    let digits = currency.digits();
+    let mut exact = value.value();
+    exact.rescale(Amount::FRACTION_DIGITS_MAX);
+    // A value has at most 21 digits and a time in seconds at most 12: their product fits.
+    let dividend = exact.mantissa().checked_mul(rest.min(whole).into())?;
+    let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
+    let divisor = i128::from(whole).checked_mul(units)?;
+    let (down, left) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
+    // More than half is rounded up, and so is half if the result is even then.
+    let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
+    let rounded = down.checked_add(is_up.into())?;
+    Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()
+}
+
+/// The amount by which one is greater than another, or 0.
+fn excess(one: Amount, other: Amount) -> Amount {
+    let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
+    more.unwrap_or_default().with_digits(one.fraction_digits())
+}
+
+/// The credit with more of it.
+fn sum(credit: Amount, more: Amount) -> Result<Amount, Error> {
+    let sum = credit.value().checked_add(more.value()).and_then(|sum| sum.try_into().ok());
+    sum.ok_or_else(|| {
+        let message = "must be none: the credit would have more than 15 digits before the point";
+        invalid(FaultCode::OutOfRange, message, "proration")
+    })
+}

@@ -1,0 +1,246 @@
+//! A change of plan: its input, and the quote that says what it costs. Data only, the rules are elsewhere.
+
+use serde::Serialize;
+
+use super::{Effective, Quantity, Terms};
+use crate::plans::BillingCycle;
+use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
+use crate::values::currency::Currency;
+use crate::values::decimal::Amount;
+use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::id::PlanId;
+use crate::values::input::{Fields, InputError, amount, string};
+
+named_enum! {
+    /// How the rest of the running period is settled when the plan changes at once.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+    pub enum Proration {
+        /// The unused part of the old price is credited, and the rest of the period is charged at the new price.
+        #[default]
+        Prorated = "prorated",
+        /// The new price is charged from the next period on.
+        None = "none",
+    }
+}
+
+/// The input that changes the plan, the billing cycle or the quantity of a subscription, or asks what that costs.
+///
+/// A named plan brings its present price, also if it is the plan that the subscription has. Without one the price
+/// of the subscription stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PlanChange {
+    /// The plan; the subscription keeps its own if `None`.
+    pub subscription_plan_id: Option<PlanId>,
+    /// The billing cycle. If `None`, it is that of the named plan, or stays.
+    pub billing_cycle: Option<BillingCycle>,
+    /// The quantity, which stays if `None`.
+    pub quantity: Option<Quantity>,
+    /// When the change happens.
+    pub effective: Effective,
+    /// How the rest of the running period is settled.
+    pub proration: Proration,
+    /// The quote that the subscriber agreed to.
+    pub agreed: Option<AgreedQuote>,
+}
+
+/// The part of an earlier quote that must still hold when the plan is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AgreedQuote {
+    /// The moment of the quote.
+    pub at: Timestamp,
+    /// The amount that was due.
+    pub amount_due: Amount,
+    /// The amount of the next period, if that is to be compared as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_amount: Option<Amount>,
+}
+
+impl Default for PlanChange {
+    fn default() -> Self {
+        Self {
+            subscription_plan_id: None,
+            billing_cycle: None,
+            quantity: None,
+            effective: Effective::Now,
+            proration: Proration::Prorated,
+            agreed: None,
+        }
+    }
+}
+
+impl PlanChange {
+    /// A change to a plan, at once and prorated.
+    pub fn to_plan(id: PlanId) -> Self {
+        Self { subscription_plan_id: Some(id), ..Self::default() }
+    }
+
+    /// A change of the quantity, at once and prorated.
+    pub fn to_quantity(quantity: Quantity) -> Self {
+        Self { quantity: Some(quantity), ..Self::default() }
+    }
+
+    /// The same change to this billing cycle.
+    #[must_use]
+    pub const fn with_billing_cycle(mut self, cycle: BillingCycle) -> Self {
+        self.billing_cycle = Some(cycle);
+        self
+    }
+
+    /// The same change to this quantity.
+    #[must_use]
+    pub const fn with_quantity(mut self, quantity: Quantity) -> Self {
+        self.quantity = Some(quantity);
+        self
+    }
+
+    /// The same change at the end of the running period.
+    #[must_use]
+    pub const fn at_period_end(mut self) -> Self {
+        self.effective = Effective::PeriodEnd;
+        self
+    }
+
+    /// The same change without a settlement of the running period: the new price counts from the next one on.
+    #[must_use]
+    pub const fn unprorated(mut self) -> Self {
+        self.proration = Proration::None;
+        self
+    }
+
+    /// The same change, only if it still costs what an earlier quote says.
+    #[must_use]
+    pub const fn as_quoted(mut self, quote: &Quote) -> Self {
+        let Quote { at, amount_due, next_amount, .. } = *quote;
+        self.agreed = Some(AgreedQuote { at, amount_due, next_amount });
+        self
+    }
+
+    /// Parses a JSON object, and returns all its faults at once.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let changes = ["subscription_plan_id", "billing_cycle", "quantity"];
+        if !changes.iter().any(|name| fields.has(name)) {
+            let message = "is required, unless billing_cycle or quantity is sent";
+            let refused = InvalidValue::new(FaultCode::Required, message);
+            fields.note(refused.at("subscription_plan_id"));
+        }
+        let has_agreed = ["at", "amount_due", "next_amount"].iter().any(|name| fields.has(name));
+        let lacks = |name| has_agreed && !fields.has(name);
+        let lacking: Vec<_> = ["at", "amount_due"].into_iter().filter(|name| lacks(name)).collect();
+        let subscription_plan_id = fields.optional("subscription_plan_id", string);
+        let billing_cycle = fields.optional("billing_cycle", string);
+        let quantity = fields.optional("quantity", str::parse);
+        let effective = fields.optional("effective", string);
+        let proration = fields.optional("proration", string);
+        let at = fields.optional("at", string);
+        let amount_due = fields.optional("amount_due", amount);
+        let next_amount = fields.nullable("next_amount", amount).or(None);
+        for name in lacking {
+            let message = "is required with the other fields of a quote";
+            fields.note(InvalidValue::new(FaultCode::Required, message).at(name));
+        }
+        let agreed =
+            at.zip(amount_due).map(|(at, amount_due)| AgreedQuote { at, amount_due, next_amount });
+        let effective = effective.unwrap_or(Effective::Now);
+        let proration = proration.unwrap_or_default();
+        fields.finish(Some(Self {
+            subscription_plan_id,
+            billing_cycle,
+            quantity,
+            effective,
+            proration,
+            agreed,
+        }))
+    }
+}
+
+named_enum! {
+    /// The direction of a line of a quote.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum QuoteLineKind {
+        /// For the subscriber: the unused part of the running period at its old price.
+        Credit = "credit",
+        /// Against the subscriber: the new price.
+        Charge = "charge",
+    }
+}
+
+/// A line of a quote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct QuoteLine {
+    /// The direction.
+    pub kind: QuoteLineKind,
+    /// The amount, which is not negative.
+    pub amount: Amount,
+}
+
+/// The consequences of a change of plan. Executing the change applies a quote, so that it costs what the quote
+/// says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Quote {
+    /// The moment for which the amounts are computed.
+    pub at: Timestamp,
+    /// When the change happens.
+    pub effective: Effective,
+    /// The plan after the change.
+    pub subscription_plan_id: PlanId,
+    /// The billing cycle after the change.
+    pub billing_cycle: BillingCycle,
+    /// The quantity after the change.
+    pub quantity: Quantity,
+    /// The price of one unit after the change.
+    pub price: Amount,
+    /// The start of the period that runs after the change; `None` if none runs.
+    pub period_start: Option<Timestamp>,
+    /// The end of that period; `None` if it has none.
+    pub period_end: Option<Timestamp>,
+    /// The credit and the charge, or nothing if the running period is not settled.
+    pub lines: Vec<QuoteLine>,
+    /// The amount to pay now, after credit.
+    pub amount_due: Amount,
+    /// The currency of all amounts.
+    pub currency: Currency,
+    /// The credit of the subscription before the change.
+    pub credit_before: Amount,
+    /// The credit of the subscription after the change.
+    pub credit_after: Amount,
+    /// When the next period starts and must be paid.
+    pub renews_at: Option<Timestamp>,
+    /// The amount of the next payment at these terms, after credit: at the renewal, or at the start of a
+    /// subscription that is pending. `None` if there is none.
+    pub next_amount: Option<Amount>,
+    /// The way in which the change is applied.
+    #[serde(skip)]
+    pub(crate) settlement: Settlement,
+}
+
+impl Quote {
+    /// The terms after the change.
+    pub const fn terms(&self) -> Terms {
+        Terms {
+            subscription_plan_id: self.subscription_plan_id,
+            billing_cycle: self.billing_cycle,
+            price: self.price,
+            currency: self.currency,
+            quantity: self.quantity,
+        }
+    }
+}
+
+/// The way in which a change of plan is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settlement {
+    /// The subscription has these terms already, so that nothing is written.
+    Unchanged,
+    /// The change is scheduled for the next renewal.
+    Scheduled,
+    /// The new terms hold at once, and are paid from the next period on.
+    NextPeriod,
+    /// The rest of the running period is settled.
+    RunningPeriod,
+    /// A new period starts with the change, and is paid in full.
+    NewPeriod,
+}
