@@ -76,6 +76,13 @@ async fn endpoints(world: &ApiWorld) -> Vec<Endpoint> {
     let payment = payment.to_string();
     let paid = made(world, "/subscription-payments", payment.clone()).await;
     let paid = paid["id"].as_str().unwrap();
+    let billed = json!({ "name": "Billed", "slug": "billed", "price": 19.90, "currency": "EUR",
+        "billing_cycle": "monthly" });
+    let billed = made(world, "/subscription-plans", billed.to_string()).await;
+    let billed = json!({ "user_id": world.user, "subscription_plan_id": billed["id"],
+        "status": "active" });
+    let billed = made(world, "/subscriptions", billed.to_string()).await;
+    let billed = billed["id"].as_str().unwrap();
     let created = StatusCode::CREATED;
     let sign_in = r#"{"access_token":"any","email":"ada@example.com"}"#;
     vec![
@@ -97,6 +104,12 @@ async fn endpoints(world: &ApiWorld) -> Vec<Endpoint> {
             format!("/subscriptions/{subscription}"),
         )
         .sends(r#"{"status":"active"}"#, StatusCode::OK),
+        Endpoint::new(
+            "a preview of a plan change",
+            Method::POST,
+            format!("/subscriptions/{billed}/change-plan/preview"),
+        )
+        .sends(r#"{"quantity":2}"#, StatusCode::OK),
         Endpoint::new("sign-in", Method::POST, "/authentication/sign-in")
             .sends(sign_in, StatusCode::OK),
         Endpoint::new("tokens", Method::GET, "/authentication/tokens"),

@@ -9,6 +9,7 @@ use subscription_core::auth::{
     Authentication, ClientKind, DevelopmentIdentities, KeyRing, NewClient, Origin, Scope,
     ServerKeys, SignIn, SigningKey,
 };
+use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::TimedStore;
 use subscription_core::store::{CacheInvalidator, CachedStore};
 use subscription_core::{
@@ -79,7 +80,8 @@ impl ApiWorld {
         // Limits that count and never refuse.
         let much = Quota::new(u32::MAX, Duration::from_secs(1));
         let limits = RateLimits::NONE.with_client(much).with_address(much);
-        let api = Api::builder(service, auth, vec![3; 32].into())
+        let api = Api::builder(service.clone(), auth, vec![3; 32].into())
+            .billing(Billing::new(service, Policy::default()))
             .rate_limits(&limits)
             .store_metrics(&metrics)
             .build();

@@ -1626,7 +1626,7 @@ export interface components {
         PlanChange: {
             /** @description The plan's `id`; the plan must be active. It brings its present price, also if it is the plan of the subscription. If left out, plan and price stay. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description If left out: that of the plan that is named, else it stays. */
+            /** @description If left out: that of the plan that is named, else it stays. The price is for one cycle and is not converted: to sell a year, name the yearly plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             /** @description How many units are paid for: 1 to 1,000,000. If left out, it stays. */
             quantity?: components["schemas"]["Quantity"];
@@ -1640,6 +1640,8 @@ export interface components {
             amount_due?: components["schemas"]["AmountInput"];
             /** @description The `next_amount` of that quote, if it must hold as well; null: it need not. */
             next_amount?: components["schemas"]["NullableAmountInput"];
+            /** @description The `credit_after` of that quote, if it must hold as well. */
+            credit_after?: components["schemas"]["AmountInput"];
         };
         /**
          * @description `prorated`: the unused part of the old price is credited, and the rest of the period is charged at the new price; `none`: the new price counts from the next period on.
@@ -1705,7 +1707,7 @@ export interface components {
             credit_after: components["schemas"]["Amount"];
             /** @description When the next period starts and is to be paid. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description The amount to pay then, after credit; null if it does not renew. */
+            /** @description The amount of the next payment at these terms, after credit: at the renewal, or at the start of a subscription that is pending. Null if there is none. */
             next_amount: components["schemas"]["NullableAmount"];
         };
         /**

@@ -3,6 +3,7 @@
 use super::outcome::{Beside, billing, outcome};
 use super::periods::restart;
 use super::policy::Policy;
+use super::proration::{excess, scaled};
 use super::steps::LAPSES_AFTER;
 use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};
@@ -48,7 +49,7 @@ pub(super) fn report(
 ) -> Reported {
     let Report { before, after: mut payment, next_attempt_at: sent } = report;
     let clock = subscription.managed_by == ManagedBy::Clock;
-    let (created_at, status) = (payment.created_at, payment.status);
+    let (created_at, status, amount) = (payment.created_at, payment.status, payment.amount);
     let Some(asked) = payment.asked.as_mut().filter(|asked| clock && !asked.mirrored) else {
         return Reported { payment, subscription: None };
     };
@@ -83,9 +84,9 @@ pub(super) fn report(
             if next.status == SubscriptionStatus::Pending && is_running(asked, &next) {
                 billing(&mut next).lapses_at.get_or_insert(lapses_at);
             }
-            forget_value(asked, &mut next);
+            forget_value(amount, asked, &mut next);
         }
-        PaymentStatus::Refunded => forget_value(asked, &mut next),
+        PaymentStatus::Refunded => forget_value(amount, asked, &mut next),
         PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
     }
     let changed = next != *subscription;
@@ -159,11 +160,24 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
     billing.dunning_ended_at = None;
 }
 
-/// Nothing was paid for the running period, so that no credit is given for it.
-fn forget_value(asked: &Asked, next: &mut Subscription) {
-    if is_running(asked, next) {
-        billing(next).period_value = Amount::ZERO;
+/// Takes a payment that was not made, or was given back, off the value of the running period, so that no credit is
+/// given for it. A payment for the rest of the period counts as for the whole of it: 5 for half of it are 10.
+fn forget_value(amount: Amount, asked: &Asked, next: &mut Subscription) {
+    if !is_running(asked, next) {
+        return;
     }
+    let renews_at = next.renews_at;
+    let billing = billing(next);
+    let period = billing.current_period_start.zip(renews_at);
+    let seconds = |start, end: Timestamp| end.since(start).as_secs();
+    let lost = match (period, asked.period_end, billing.currency) {
+        (Some((start, end)), Some(asked_end), Some(currency)) => {
+            scaled(amount, seconds(start, end), seconds(asked.period_start, asked_end), currency)
+        }
+        _ => Some(amount),
+    };
+    let value = billing.period_value;
+    billing.period_value = excess(value, lost.unwrap_or(value));
 }
 
 /// True if the payment is for the running period, or for a change within it.

@@ -16,6 +16,7 @@ use crate::subscriptions::{
     AgreedQuote, Effective, Managed, ManagedBy, PlanChange, Quote, Subscription, SubscriptionStatus,
 };
 use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
 use crate::values::faults::FaultCode;
 use crate::values::id::SubscriptionId;
 use crate::values::version::Version;
@@ -43,11 +44,15 @@ impl Billing {
         let mut subscription = self.service.subscription(id).await?;
         let now = self.service.now();
         let mut asks = false;
+        let mut payments = None;
         // Steps that are due come first: the execution would take them.
         while let Some(step) = self.service.rules().step(&subscription, now) {
             let mut outcome = step.outcome;
             if let Some(start) = outcome.ask.as_ref().map(|ask| ask.period_start) {
-                let payments = self.service.periods_of(id).await?;
+                let payments = match &payments {
+                    Some(payments) => payments,
+                    None => payments.insert(self.service.periods_of(id).await?),
+                };
                 if payments.iter().any(|payment| payment.claimed_period() == Some(start)) {
                     outcome = outcome.unasked();
                 } else {
@@ -160,8 +165,10 @@ fn check_agreed(agreed: Option<AgreedQuote>, now: Timestamp) -> Result<Option<Ag
 }
 
 fn agrees(quote: &Quote, agreed: &AgreedQuote) -> bool {
-    let next_agrees = agreed
-        .next_amount
-        .is_none_or(|next| quote.next_amount.is_some_and(|amount| amount.value() == next.value()));
-    quote.amount_due.value() == agreed.amount_due.value() && next_agrees
+    let holds = |agreed: Option<Amount>, quoted: Option<Amount>| {
+        agreed.is_none_or(|agreed| quoted.is_some_and(|quoted| quoted.value() == agreed.value()))
+    };
+    holds(Some(agreed.amount_due), Some(quote.amount_due))
+        && holds(agreed.next_amount, quote.next_amount)
+        && holds(agreed.credit_after, Some(quote.credit_after))
 }

@@ -209,7 +209,10 @@ fn terms(
         subscription.price().is_some() || own.currency.is_none_or(|it| Some(it) == from);
     let (from, currency) = match (from, to.map_or(from, |plan| plan.currency)) {
         (Some(from), Some(to)) if is_priced && (from == to || may_differ) => (from, to),
-        (from, to) => return Err(Conflict::CurrencyMismatch { from, to }.into()),
+        (from, to) => {
+            let to = if is_priced { to } else { own.currency };
+            return Err(Conflict::CurrencyMismatch { from, to }.into());
+        }
     };
     let old = Terms {
         subscription_plan_id: subscription.subscription_plan_id,
@@ -263,13 +266,15 @@ fn settle(
     }
     faults.into_result()?;
     let value = value.unwrap_or_default();
-    let is_paid = paid.value() == value.value();
+    let (is_paid, is_free) = (paid.value() == value.value(), paid.value().is_zero());
     let begins = old.billing_cycle == BillingCycle::ONE_TIME
         || subscription.renews_at.is_none()
         || other_cycle
-        || (paid.value().is_zero() && !is_paid);
+        || (is_free && !is_paid);
     let settlement = match (at_end, runs) {
-        (false, true) if !unprorated && same(old, new) && is_paid => Settlement::Unchanged,
+        (false, true) if !unprorated && same(old, new) && (is_paid || is_free) => {
+            Settlement::Unchanged
+        }
         (false, true) if !unprorated && begins => Settlement::NewPeriod,
         (false, true) if !unprorated => Settlement::RunningPeriod,
         _ if same(old, new) => Settlement::Unchanged,
@@ -315,23 +320,25 @@ fn part_at(
     currency: Currency,
 ) -> Option<Amount> {
     let (start, end) = subscription.current_period_start().zip(subscription.renews_at)?;
-    prorated(value, end.since(at).as_secs(), end.since(start).as_secs(), currency)
+    let whole = end.since(start).as_secs();
+    scaled(value, end.since(at).as_secs().min(whole), whole, currency)
 }
 
 /// Price times quantity, with the digits of the currency; `None` if it has too many digits for an amount.
 fn value_of(terms: &Terms) -> Option<Amount> {
-    prorated(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
+    scaled(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
 }
 
-/// Value times rest, divided by whole, rounded half to even at the digits of the currency; `None` if whole is 0.
-fn prorated(value: Amount, rest: u64, whole: u64, currency: Currency) -> Option<Amount> {
+/// Value times one number, divided by another, rounded half to even at the digits of the currency; `None` if the
+/// divisor is 0, or the result has too many digits for an amount.
+pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> Option<Amount> {
     let digits = currency.digits();
     let mut exact = value.value();
     exact.rescale(Amount::FRACTION_DIGITS_MAX);
     // A value has at most 21 digits and a time in seconds at most 12: their product fits.
-    let dividend = exact.mantissa().checked_mul(rest.min(whole).into())?;
+    let dividend = exact.mantissa().checked_mul(times.into())?;
     let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
-    let divisor = i128::from(whole).checked_mul(units)?;
+    let divisor = i128::from(by).checked_mul(units)?;
     let (down, left) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
     // More than half is rounded up, and so is half if the result is even then.
     let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
@@ -340,7 +347,7 @@ fn prorated(value: Amount, rest: u64, whole: u64, currency: Currency) -> Option<
 }
 
 /// The amount by which one is greater than another, or 0.
-fn excess(one: Amount, other: Amount) -> Amount {
+pub(super) fn excess(one: Amount, other: Amount) -> Amount {
     let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
     more.unwrap_or_default().with_digits(one.fraction_digits())
 }

@@ -55,6 +55,9 @@ pub struct AgreedQuote {
     /// The amount of the next period, if that is to be compared as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_amount: Option<Amount>,
+    /// The credit after the change, if that is to be compared as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credit_after: Option<Amount>,
 }
 
 impl Default for PlanChange {
@@ -112,8 +115,9 @@ impl PlanChange {
     /// The same change, only if it still costs what an earlier quote says.
     #[must_use]
     pub const fn as_quoted(mut self, quote: &Quote) -> Self {
-        let Quote { at, amount_due, next_amount, .. } = *quote;
-        self.agreed = Some(AgreedQuote { at, amount_due, next_amount });
+        let Quote { at, amount_due, next_amount, credit_after, .. } = *quote;
+        let credit_after = Some(credit_after);
+        self.agreed = Some(AgreedQuote { at, amount_due, next_amount, credit_after });
         self
     }
 
@@ -126,7 +130,8 @@ impl PlanChange {
             let refused = InvalidValue::new(FaultCode::Required, message);
             fields.note(refused.at("subscription_plan_id"));
         }
-        let has_agreed = ["at", "amount_due", "next_amount"].iter().any(|name| fields.has(name));
+        let of_quote = ["at", "amount_due", "next_amount", "credit_after"];
+        let has_agreed = of_quote.iter().any(|name| fields.has(name));
         let lacks = |name| has_agreed && !fields.has(name);
         let lacking: Vec<_> = ["at", "amount_due"].into_iter().filter(|name| lacks(name)).collect();
         let subscription_plan_id = fields.optional("subscription_plan_id", string);
@@ -137,12 +142,17 @@ impl PlanChange {
         let at = fields.optional("at", string);
         let amount_due = fields.optional("amount_due", amount);
         let next_amount = fields.nullable("next_amount", amount).or(None);
+        let credit_after = fields.optional("credit_after", amount);
         for name in lacking {
             let message = "is required with the other fields of a quote";
             fields.note(InvalidValue::new(FaultCode::Required, message).at(name));
         }
-        let agreed =
-            at.zip(amount_due).map(|(at, amount_due)| AgreedQuote { at, amount_due, next_amount });
+        let agreed = at.zip(amount_due).map(|(at, amount_due)| AgreedQuote {
+            at,
+            amount_due,
+            next_amount,
+            credit_after,
+        });
         let effective = effective.unwrap_or(Effective::Now);
         let proration = proration.unwrap_or_default();
         fields.finish(Some(Self {

@@ -232,7 +232,7 @@ fn a_forgiven_payment_counts_as_paid_but_for_its_value() {
     life.report(0, Canceled);
 
     assert_eq!((life.status(), life.subscription.past_due_since()), (Active, None));
-    assert_eq!(life.subscription.billing.as_ref().unwrap().period_value, of("0"));
+    assert_eq!(life.subscription.billing.as_ref().unwrap().period_value, of("0.00"));
 }
 
 #[test]
@@ -242,8 +242,8 @@ fn only_a_refund_of_the_running_period_takes_its_value() {
         (&[Succeeded], "10.00"),
         (&[Succeeded, PartiallyRefunded], "10.00"),
         (&[Succeeded, Disputed], "10.00"),
-        (&[Succeeded, Refunded], "0"),
-        (&[Canceled], "0"),
+        (&[Succeeded, Refunded], "0.00"),
+        (&[Canceled], "0.00"),
     ];
     for (reports, value) in cases {
         let mut running = monthly();

@@ -126,7 +126,7 @@ async fn an_upgrade_asks_at_once_for_what_its_quote_says() {
     shop.world.auth.clock.advance(Duration::from_mins(5));
 
     let agreed = json!({
-        "at": quote["at"], "amount_due": quote["amount_due"], "next_amount": quote["next_amount"],
+        "at": quote["at"], "amount_due": quote["amount_due"], "next_amount": quote["next_amount"], "credit_after": quote["credit_after"],
     });
     let changed = shop.execute(&shop.to_pro(&agreed)).await;
 
@@ -377,6 +377,8 @@ async fn a_quote_that_does_not_hold_any_more_is_refused_with_the_new_one() {
     is_refused(&agreed(AT, "13.32")).await;
     let other_next = json!({ "at": AT, "amount_due": 13.33, "next_amount": 9.99 });
     is_refused(&shop.to_pro(&other_next)).await;
+    let other_credit = json!({ "at": AT, "amount_due": 13.33, "credit_after": 0.01 });
+    is_refused(&shop.to_pro(&other_credit)).await;
     // Too old by a microsecond.
     shop.world.auth.clock.set(of("2026-04-11T00:15:00.000001Z"));
     is_refused(&agreed(AT, "13.33")).await;
@@ -418,7 +420,7 @@ async fn every_fault_of_both_bodies_is_in_one_answer_and_nothing_changes() {
     let agreed = ["at required", "amount_due required"];
     for (body, expected) in [
         (
-            r#"{"subscription_plan_id":"x","billing_cycle":"often","quantity":0,"effective":"later","proration":"half","at":"soon","amount_due":-1,"next_amount":"1e3","x":1}"#,
+            r#"{"subscription_plan_id":"x","billing_cycle":"often","quantity":0,"effective":"later","proration":"half","at":"soon","amount_due":-1,"next_amount":"1e3","credit_after":-1,"x":1}"#,
             &[
                 "subscription_plan_id bad_format",
                 "billing_cycle not_allowed_value",
@@ -428,11 +430,12 @@ async fn every_fault_of_both_bodies_is_in_one_answer_and_nothing_changes() {
                 "at bad_format",
                 "amount_due out_of_range",
                 "next_amount bad_format",
+                "credit_after out_of_range",
                 "x unknown_field",
             ][..],
         ),
         (
-            r#"{"subscription_plan_id":null,"billing_cycle":null,"quantity":null,"effective":null,"proration":null,"at":null,"amount_due":null,"next_amount":null}"#,
+            r#"{"subscription_plan_id":null,"billing_cycle":null,"quantity":null,"effective":null,"proration":null,"at":null,"amount_due":null,"next_amount":null,"credit_after":null}"#,
             &[
                 "subscription_plan_id null_not_allowed",
                 "billing_cycle null_not_allowed",
@@ -441,10 +444,11 @@ async fn every_fault_of_both_bodies_is_in_one_answer_and_nothing_changes() {
                 "proration null_not_allowed",
                 "at null_not_allowed",
                 "amount_due null_not_allowed",
+                "credit_after null_not_allowed",
             ],
         ),
         (
-            r#"{"subscription_plan_id":1,"billing_cycle":1,"quantity":"2","effective":1,"proration":1,"at":1,"amount_due":[],"next_amount":{}}"#,
+            r#"{"subscription_plan_id":1,"billing_cycle":1,"quantity":"2","effective":1,"proration":1,"at":1,"amount_due":[],"next_amount":{},"credit_after":true}"#,
             &[
                 "subscription_plan_id wrong_type",
                 "billing_cycle wrong_type",
@@ -454,6 +458,7 @@ async fn every_fault_of_both_bodies_is_in_one_answer_and_nothing_changes() {
                 "at wrong_type",
                 "amount_due wrong_type",
                 "next_amount wrong_type",
+                "credit_after wrong_type",
             ],
         ),
         ("{}", &["subscription_plan_id required"]),
@@ -461,10 +466,10 @@ async fn every_fault_of_both_bodies_is_in_one_answer_and_nothing_changes() {
         (r#"{"quantity":2,"at":"2026-04-11T00:00:00Z"}"#, &agreed[1..]),
         (r#"{"quantity":2,"amount_due":1}"#, &agreed[..1]),
         (r#"{"quantity":2,"next_amount":1}"#, &agreed[..]),
+        (r#"{"quantity":2,"credit_after":1}"#, &agreed[..]),
         (r#"{"quantity":1.5}"#, &["quantity wrong_type"]),
         (r#"{"quantity":1000001}"#, &["quantity out_of_range"]),
         ("[]", &[" wrong_type"]),
-        ("null", &[" wrong_type"]),
     ] {
         for route in ROUTES {
             let refused = shop.post(route, &[], body).await;

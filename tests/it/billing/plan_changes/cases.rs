@@ -14,6 +14,7 @@ use super::{
     HALF, START, ahead, life, money, monthly, paying_until, period, seats, sound, to_plan,
 };
 
+use PaymentStatus::{Canceled, Failed, Refunded, Succeeded};
 use SubscriptionStatus::{Active, OnTrial, PastDue, Pending};
 
 #[test]
@@ -419,7 +420,7 @@ fn terms_that_are_not_paid_for_yet_are_settled_by_a_prorated_change_alone() {
 #[test]
 fn a_period_that_was_refunded_gives_no_credit_and_starts_anew() {
     let mut life = monthly("10");
-    life.report(0, PaymentStatus::Refunded);
+    life.report(0, Refunded);
     life.until(HALF);
 
     let quote = to_plan(&mut life, &other_plan("20", "USD", "monthly"));
@@ -430,15 +431,75 @@ fn a_period_that_was_refunded_gives_no_credit_and_starts_anew() {
 }
 
 #[test]
+fn terms_that_it_has_already_are_left_alone_also_in_a_period_that_was_refunded() {
+    let mut life = monthly("10");
+    life.report(0, Refunded);
+    life.until(HALF);
+    let writes = life.writes.len();
+
+    let quote = life.change_plan(None, &PlanChange::to_quantity(seats(1))).unwrap();
+
+    assert_eq!((money(&quote), life.writes.len()), ("-, -, 0.00".into(), writes));
+}
+
+#[test]
+fn a_payment_of_a_change_that_is_forgiven_or_refunded_takes_its_own_value_alone() {
+    for reports in [&[Failed, Canceled][..], &[Succeeded, Refunded]] {
+        let mut life = monthly("9.99");
+        life.until("2026-04-11T00:00:00Z");
+        to_plan(&mut life, &other_plan("29.99", "USD", "monthly"));
+        assert_eq!(life.amounts(), ["9.99", "13.33"]);
+
+        for status in reports {
+            life.report(1, *status);
+        }
+
+        let value = life.subscription.billing.as_ref().unwrap().period_value;
+        assert_eq!(value, of("9.99"), "{reports:?}");
+        let back = to_plan(&mut life, &other_plan("9.99", "USD", "monthly"));
+        assert_eq!(money(&back), "6.66, 6.66, 0.00");
+        assert_eq!(period(&life.subscription), "2026-04-01, 2026-05-01, -");
+    }
+}
+
+#[test]
+fn a_refund_of_the_period_leaves_the_value_of_a_later_change() {
+    let mut life = monthly("10");
+    life.until(HALF);
+    to_plan(&mut life, &other_plan("20", "USD", "monthly"));
+    life.report(1, Succeeded);
+
+    life.report(0, Refunded);
+
+    // The second half was changed for 5.00, as much as 10.00 for the whole.
+    let value = life.subscription.billing.as_ref().unwrap().period_value;
+    assert_eq!(value, of("10.00"));
+}
+
+#[test]
+fn credit_that_paid_for_a_new_period_outlasts_the_refund_of_its_payment() {
+    let mut life = monthly("12");
+    life.until("2026-04-11T00:00:00Z");
+    let quote = to_plan(&mut life, &other_plan("120", "USD", "yearly"));
+    assert_eq!(money(&quote), "8.00, 120.00, 112.00");
+    life.report(1, Succeeded);
+
+    life.report(1, Refunded);
+
+    let value = life.subscription.billing.as_ref().unwrap().period_value;
+    assert_eq!(value, of("8.00"));
+}
+
+#[test]
 fn a_change_applies_at_once_and_is_past_due_if_its_payment_fails() {
     let mut life = monthly("10");
     life.until(HALF);
     to_plan(&mut life, &other_plan("20", "USD", "monthly"));
 
-    life.report(1, PaymentStatus::Failed);
+    life.report(1, Failed);
 
     assert_eq!((life.status(), life.subscription.price()), (PastDue, Some(of("20"))));
-    life.report(1, PaymentStatus::Succeeded);
+    life.report(1, Succeeded);
     assert_eq!(life.status(), Active);
     paying_until(&mut life, "2026-06-01T00:00:00Z");
     assert_eq!(life.amounts(), ["10.00", "5.00", "20.00", "20.00"]);

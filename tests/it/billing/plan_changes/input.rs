@@ -36,15 +36,19 @@ fn every_field_is_read() {
     let json = format!(
         r#"{{"subscription_plan_id":"{ID}","billing_cycle":"monthly","quantity":3,
             "effective":"period_end","proration":"none",
-            "at":"{HALF}","amount_due":13.33,"next_amount":29.90}}"#
+            "at":"{HALF}","amount_due":13.33,"next_amount":29.90,"credit_after":0.5}}"#
     );
     let mut expected = PlanChange::to_plan(of(ID))
         .with_billing_cycle(BillingCycle::MONTHLY)
         .with_quantity(seats(3))
         .at_period_end()
         .unprorated();
-    expected.agreed =
-        Some(AgreedQuote { at: at(HALF), amount_due: of("13.33"), next_amount: Some(of("29.90")) });
+    expected.agreed = Some(AgreedQuote {
+        at: at(HALF),
+        amount_due: of("13.33"),
+        next_amount: Some(of("29.90")),
+        credit_after: Some(of("0.5")),
+    });
 
     assert_eq!(read(&json).unwrap(), expected);
 }
