@@ -33,7 +33,7 @@ struct Request<'r> {
 
 /// # Changes of plan
 impl Billing {
-    /// What a change of plan costs, now or at the moment of the agreed quote. Nothing is written.
+    /// The cost of a change of plan, now or at the moment of the agreed quote. Nothing is written.
     ///
     /// For a subscription that its callers manage it says what the clock would charge.
     pub async fn preview_plan_change(

@@ -65,7 +65,7 @@ fn quote_at(life: &Life, to: &Plan, at: Timestamp) -> Quote {
         .unwrap()
 }
 
-/// What holds for every quote of a subscription.
+/// Checks the rules that hold for every quote of a subscription.
 fn check(quote: &Quote, subscription: &Subscription) -> Result<(), TestCaseError> {
     let digits = quote.currency.digits();
     let amounts = quote.lines.iter().map(|line| line.amount);
@@ -77,7 +77,7 @@ fn check(quote: &Quote, subscription: &Subscription) -> Result<(), TestCaseError
     let value = quote.price.times(quote.quantity.get()).unwrap().value();
     prop_assert!(credit(quote) <= period_value(subscription), "{:?}", quote);
     prop_assert!(charge(quote) <= value, "{:?}", quote);
-    // What is charged is credited, taken from the credit, or due.
+    // A charge is credited, taken from the credit, or due.
     let (before, after) = (quote.credit_before.value(), quote.credit_after.value());
     let due = quote.amount_due.value();
     prop_assert_eq!(charge(quote) + after, credit(quote) + before + due, "{:?}", quote);

@@ -13,7 +13,7 @@ use super::{HALF, START, life, monthly, seats};
 
 const CONFLICT: ErrorKind = ErrorKind::Conflict;
 
-/// What a change to another plan, at once and prorated, is refused with.
+/// The refusal of a change to another plan, at once and prorated.
 fn refused(life: &Life) -> (ErrorKind, &'static str) {
     let to = other_plan("20", "USD", "monthly");
     wrong(life.quote(Some(&to), &PlanChange::to_plan(to.id)))

@@ -21,7 +21,7 @@ pub struct Execution {
     pub at: Timestamp,
     /// The preview before it, or the code of its refusal; `None` if there was none.
     pub preview: Option<Result<Quote, &'static str>>,
-    /// What happened between the preview and the execution.
+    /// The events between the preview and the execution.
     pub meanwhile: Meanwhile,
     /// The code of the refusal.
     pub refused: Option<&'static str>,
@@ -29,7 +29,7 @@ pub struct Execution {
     pub written: Option<Version>,
 }
 
-/// What happens between a preview and its execution.
+/// The events between a preview and its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
     /// Nothing at all.
