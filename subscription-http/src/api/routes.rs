@@ -19,11 +19,11 @@ use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
-    plans, providers, subscriptions, users, webhooks,
+    plans, providers, stats, subscriptions, users, webhooks,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 15] = [
+pub(crate) static AREAS: [&Area; 16] = [
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -35,6 +35,7 @@ pub(crate) static AREAS: [&Area; 15] = [
     &events::AREA,
     &providers::AREA,
     &webhooks::AREA,
+    &stats::AREA,
     &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
@@ -84,6 +85,8 @@ pub enum ApiPart {
     Billing,
     /// The clock can be turned.
     Clock,
+    /// Figures of the business are shown.
+    Figures,
     /// Payment providers are followed.
     Providers,
     /// Events are sent to endpoints.
@@ -92,7 +95,8 @@ pub enum ApiPart {
 
 impl ApiPart {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Billing, Self::Clock, Self::Providers, Self::Webhooks];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Billing, Self::Clock, Self::Figures, Self::Providers, Self::Webhooks];
 }
 
 impl Served<'_> {

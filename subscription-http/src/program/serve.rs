@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use subscription_core::figures::Figures;
 use subscription_core::providers::Providers;
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{Clock as _, SubscriptionService};
@@ -38,6 +39,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     let billing_job = BillingJob::new(billing.clone(), store, clock_metrics.clone());
     let api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .billing(billing)
+        .figures(Figures::new(service.clone()))
         .store_metrics(&opened.metrics)
         .event_signal(&opened.event_signal)
         .forgotten_events(Arc::clone(&forgotten_events))
