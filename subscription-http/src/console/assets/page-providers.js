@@ -1,0 +1,3 @@
+export default function (view) {
+    view.title("providers");
+}

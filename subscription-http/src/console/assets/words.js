@@ -1,0 +1,69 @@
+// Money, dates and statuses in words.
+
+import { el } from "./el.js";
+
+// An amount in its currency, with the digits that the currency has. `amount` is text: no float is involved.
+export function money(amount, currency) {
+    if (amount === null || amount === undefined) return "–";
+    if (!currency) return `${number(amount)} (no currency)`;
+    try {
+        return new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount);
+    } catch {
+        return `${amount} ${currency}`;
+    }
+}
+
+export const number = (value) => new Intl.NumberFormat().format(value);
+
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
+const month = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
+
+export const dayText = (at) => (at ? day.format(new Date(at)) : "–");
+export const momentText = (at) => (at ? `${moment.format(new Date(at))} UTC` : "–");
+export const monthText = (text) => month.format(new Date(`${text}-01T00:00:00Z`));
+
+// A date; the exact moment is in its title.
+export const date = (at) => (at ? el("time", { datetime: at, title: momentText(at) }, dayText(at)) : "–");
+
+// A date with its time.
+export const time = (at) => (at ? el("time", { datetime: at }, momentText(at)) : "–");
+
+export const STATUSES = ["pending", "on_trial", "active", "past_due", "unpaid", "paused", "cancelled", "expired"];
+
+// `past_due` as people read it.
+export const words = (name) => String(name).replaceAll("_", " ");
+
+// A status as a mark with a colour and a word.
+export const pill = (status) => el("span", { class: `pill ${status}` }, words(status));
+
+// The state of a subscription in a sentence.
+export function sentence(subscription) {
+    const { status, ends_at, trial_ends_at, resumes_at, renews_at, blocked, is_active, past_due_since } = subscription;
+    const until = ends_at && dayText(ends_at);
+    const base = {
+        pending: "waits for its first payment",
+        on_trial: trial_ends_at ? `on trial until ${dayText(trial_ends_at)}` : "on trial",
+        active: until ? `active until ${until}` : renews_at ? `active, renews on ${dayText(renews_at)}` : "active, without an end",
+        past_due: past_due_since ? `past due since ${dayText(past_due_since)}` : "past due",
+        unpaid: "unpaid, retries have ended",
+        paused: resumes_at ? `paused until ${dayText(resumes_at)}` : "paused",
+        cancelled: is_active && until ? `cancelled, access until ${until}` : "cancelled",
+        expired: until ? `ended on ${until}` : "ended",
+    }[status] ?? words(status);
+    return blocked ? `${base}; access is blocked` : base;
+}
+
+const UNITS = { D: "day", W: "week", M: "month", Y: "year" };
+
+// `monthly`, or "every 18 months" for P18M.
+export function cycle(text) {
+    const [, count, unit] = /^P(\d+)([DWMY])$/.exec(text) ?? [];
+    return unit ? `every ${count} ${UNITS[unit]}s` : words(text);
+}
+
+// An id in a form that fits into a table: its end, since ids of one time begin alike.
+export const short = (id) => `…${String(id).slice(-8)}`;
+
+// The actor of an event in words.
+export const actor = (text) => (text ? String(text).replace(":", " ") : "not known");
