@@ -13,7 +13,7 @@ export function money(amount, currency) {
     }
 }
 
-export const number = (value) => new Intl.NumberFormat().format(value);
+export const number = (value) => new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 }).format(value);
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
