@@ -84,7 +84,7 @@ export async function* pages(path, query, signal, most = 10_000) {
 }
 
 // The time at the server, which a manual clock turns.
-export const now = () => (session.settings?.clock === "manual" ? new Date(session.settings.now) : new Date(Date.now() + (session.settings?.offset ?? 0)));
+export const now = () => new Date(Date.now() + (session.settings?.offset ?? 0));
 
 // Reads the settings of the server.
 export async function readSettings() {
