@@ -47,8 +47,3 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
         box.showModal();
     });
 }
-
-// Closes all dialogs: the page below them is left.
-export function closeDialogs() {
-    for (const box of document.querySelectorAll("dialog")) box.close();
-}

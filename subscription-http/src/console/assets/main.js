@@ -1,7 +1,6 @@
 // The frame of the console: sign-in, navigation, search, and the page of the address.
 
 import { Problem, can, forgetKey, has, keepKey, key, readClient, readSettings, session } from "./api.js";
-import { closeDialogs } from "./dialog.js";
 import { button, el, labelled, link, replace } from "./el.js";
 import { go, href, read } from "./route.js";
 import { failure, noPermission } from "./states.js";
@@ -140,6 +139,10 @@ function signOut(problem) {
     signInPage(problem);
 }
 
+function closeDialogs() {
+    for (const box of document.querySelectorAll("dialog")) box.close();
+}
+
 async function begin() {
     try {
         await readSettings();
@@ -154,10 +157,7 @@ async function begin() {
     await show();
 }
 
-addEventListener("hashchange", () => {
-    closeDialogs();
-    show();
-});
+addEventListener("hashchange", () => { closeDialogs(); show(); });
 addEventListener("signed-out", (event) => { if (session.client) signOut(event.detail); });
 // A page that the browser kept shows nothing without a key.
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });

@@ -16,8 +16,8 @@ export function table(caption, columns, rows, context) {
             columns.map(({ name, kind, cell }) => el("td", { role: "cell", "data-label": name, class: kind }, el("div", {}, cell(row, context))))))));
 }
 
-// For the address of a page that *Older* led to, the address before it: *Newer* leads back there.
-const before = new Map();
+// The address that *Older* led from, by the address that it led to, so that *Newer* leads back.
+const left = new Map();
 
 // A list of the API: one page of it, with *Older*, *Newer* and CSV. `join(rows, signal)` reads what the columns need besides.
 export function listing(view, { path, query, scope, caption, columns, empty, file, join = async () => null }) {
@@ -36,12 +36,13 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
     };
     const show = ({ page, context }) => {
         if (!page.data.length && !cursor) return null;
-        const newer = before.get(location.hash);
+        const newer = left.get(location.hash);
+        const older = page.next_cursor && at(page.next_cursor);
         return [
             page.data.length ? table(caption, columns, page.data, context) : el("p", { class: "state" }, "The list ends here."),
             el("nav", { class: "pager", "aria-label": `Pages of ${caption}` },
-                cursor && el("a", { href: newer ?? at(null), class: "button" }, newer ? "Newer" : "Newest"),
-                page.next_cursor && el("a", { href: at(page.next_cursor), class: "button", on: { click: () => before.set(at(page.next_cursor), location.hash) } }, "Older"),
+                cursor && el("a", { href: newer ?? at(null), class: "button" }, newer ? "Newer" : "First page"),
+                older && el("a", { href: older, class: "button", on: { click: () => left.set(older, location.hash) } }, "Older"),
                 download(view, file, columns, (signal) => pages(path, filter, signal), join)),
         ];
     };
