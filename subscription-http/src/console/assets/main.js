@@ -106,8 +106,12 @@ function signInPage(problem) {
 function signOut(problem) {
     leave.abort();
     forgetKey();
-    for (const box of document.querySelectorAll("dialog")) box.close();
+    closeDialogs();
     signInPage(problem);
+}
+
+function closeDialogs() {
+    for (const box of document.querySelectorAll("dialog")) box.close();
 }
 
 async function begin() {
@@ -124,7 +128,7 @@ async function begin() {
     await show();
 }
 
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => { closeDialogs(); show(); });
 addEventListener("signed-out", (event) => { if (session.client) signOut(event.detail); });
 // A page that the browser kept shows nothing without a key.
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
