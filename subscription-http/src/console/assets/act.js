@@ -1,11 +1,24 @@
 // How an action is sent, how its result is told, and what its errors mean.
 
 import { call, get } from "./api.js";
+import { dialog } from "./dialog.js";
 import { button, el, link, outside } from "./el.js";
 import { href } from "./route.js";
 import { failure } from "./states.js";
 import { table } from "./table.js";
 import { scheduledText, sentence, words } from "./words.js";
+
+// Asks in a dialog, whose button is named like its `title`. Once it is done, the page is read again and tells what `done` says.
+export async function ask(context, { title, done, ...options }) {
+    const told = () => document.getElementById("told") ?? el("p");
+    told().textContent = "";
+    if (!(await dialog({ title, confirm: title, explain: (error, form) => explain(error, form, context), ...options }))) return;
+    // The page is out of date until it is read again.
+    context.view.root.inert = true;
+    await context.view.reload();
+    told().textContent = done();
+    told().focus();
+}
 
 // A function that sends a request with the version that was seen. The same request again has the same Idempotency-Key, so it is done once.
 export function once() {
@@ -25,16 +38,7 @@ export function once() {
 // The record after an action in words.
 export function result({ record, plans }, answer) {
     if (answer.version === record.version) return "Nothing has changed: it was so already.";
-    return `Done. It is now ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
-}
-
-// Shows the page again, and tells what happened.
-export async function tell(view, text) {
-    await view.reload();
-    const told = document.getElementById("told");
-    if (!told) return;
-    told.textContent = text;
-    told.focus();
+    return `Done: ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
 }
 
 const ADVICE = {

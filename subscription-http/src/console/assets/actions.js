@@ -1,8 +1,7 @@
 // What can be done with a subscription. Each action says what will happen, is sent with the version that was seen, and is done once.
 
-import { explain, once, result, tell } from "./act.js";
+import { ask, once, result } from "./act.js";
 import { can, has, now } from "./api.js";
-import { dialog } from "./dialog.js";
 import { button, el, labelled, select } from "./el.js";
 import { planChange } from "./plan-change.js";
 import { dayText, money, scheduledText, sentence, terms } from "./words.js";
@@ -11,6 +10,40 @@ const over = (at) => !at || Date.parse(at) <= now();
 
 // An action: its `name`, the `fits` of a record, what the dialog `says`, the request (`method`, `end` of the path, `body`).
 const ACTIONS = {
+    resume: {
+        name: "Resume", end: "/resume", body: () => ({}), fits: ({ status, ends_at }) => status === "paused" || (status === "cancelled" && (!ends_at || !over(ends_at))),
+        says: ({ record }) => [
+            record.status === "paused" ? "The pause ends now, and access begins." : "The cancellation is undone.",
+            record.managed_by === "clock" && record.renews_at && (over(record.renews_at) ? `Its period is over, so a new one starts now and is asked for: ${terms(record)}.` : `It renews on ${dayText(record.renews_at)}: ${terms(record)}.`),
+        ],
+    },
+    change_plan: { name: "Change plan", billing: true, fits: () => true, open: planChange },
+    pause: {
+        name: "Pause", end: "/pause", fits: () => true,
+        says: ({ record }) => [record.status === "paused" ? "It is paused already. Here its end is set." : "While it is paused there is no access, and no period starts. The rest of a period is not given back."],
+        fields: ({ record }) => {
+            const starts = [["now", "now"]];
+            if (record.managed_by === "clock" && record.status !== "paused" && !over(record.renews_at)) starts.unshift(["period_end", `when the period ends, on ${dayText(record.renews_at)}`]);
+            return [
+                labelled("It pauses", select("effective", starts, starts[0][0])),
+                labelled("Until", el("input", { type: "date", name: "until" }), "The day on which it resumes by itself, in UTC. Empty: until somebody resumes it."),
+            ];
+        },
+        body: ({ effective, until }) => ({ effective: effective.value, ...(until.value && { resumes_at: `${until.value}T00:00:00Z` }) }),
+    },
+    drop_scheduled_change: {
+        name: "Drop the scheduled change", method: "DELETE", end: "/scheduled-change", fits: ({ scheduled_change }) => scheduled_change,
+        says: ({ record, plans }) => [`Scheduled: ${scheduledText(record, plans)}.`, "This will not happen. The subscription goes on as it is."],
+        done: () => "The scheduled change is dropped.",
+    },
+    unblock: {
+        name: "Unblock access", method: "PUT", end: "", body: () => ({ is_active: true }), fits: ({ blocked }) => blocked,
+        says: ({ record }) => [`The status decides about access again: ${sentence({ ...record, blocked: false })}.`],
+    },
+    block: {
+        name: "Block access", method: "PUT", end: "", danger: true, body: () => ({ is_active: false }), fits: ({ blocked, status }) => !blocked && status !== "expired",
+        says: () => ["Access ends at once, whatever the status is, until somebody unblocks it. Periods and payments go on: to stop them, cancel or pause it."],
+    },
     cancel: {
         name: "Cancel at the period's end", end: "/cancel", body: () => ({ effective: "period_end" }), fits: ({ status }) => status !== "cancelled",
         says: ({ record }) => [
@@ -26,40 +59,6 @@ const ACTIONS = {
             !over(record.renews_at) && `The rest of the period until ${dayText(record.renews_at)} is not paid back.`,
             record.managed_by === "clock" && "Payments that are open are canceled; a payment that is being collected stays.",
         ],
-    },
-    resume: {
-        name: "Resume", end: "/resume", body: () => ({}), fits: ({ status, ends_at }) => status === "paused" || (status === "cancelled" && (!ends_at || !over(ends_at))),
-        says: ({ record }) => [
-            record.status === "paused" ? "The pause ends now, and access begins." : "The cancellation is undone.",
-            record.managed_by === "clock" && record.renews_at && (over(record.renews_at) ? `Its period is over, so a new one starts now and is asked for: ${terms(record)}.` : `It renews on ${dayText(record.renews_at)}: ${terms(record)}.`),
-        ],
-    },
-    pause: {
-        name: "Pause", end: "/pause", fits: () => true,
-        says: ({ record }) => [record.status === "paused" ? "It is paused already. Here its end is set." : "While it is paused there is no access, and no period starts. The rest of a period is not given back."],
-        fields: ({ record }) => {
-            const starts = [["now", "now"]];
-            if (record.managed_by === "clock" && record.status !== "paused" && !over(record.renews_at)) starts.unshift(["period_end", `when the period ends, on ${dayText(record.renews_at)}`]);
-            return [
-                labelled("It pauses", select("effective", starts, starts[0][0])),
-                labelled("Until", el("input", { type: "date", name: "until" }), "The day on which it resumes by itself, in UTC. Empty: until somebody resumes it."),
-            ];
-        },
-        body: ({ effective, until }) => ({ effective: effective.value, ...(until.value && { resumes_at: `${until.value}T00:00:00Z` }) }),
-    },
-    change_plan: { name: "Change plan", billing: true, fits: () => true, open: planChange },
-    drop_scheduled_change: {
-        name: "Drop the scheduled change", method: "DELETE", end: "/scheduled-change", fits: ({ scheduled_change }) => scheduled_change,
-        says: ({ record, plans }) => [`Scheduled: ${scheduledText(record, plans)}.`, "This will not happen. The subscription goes on as it is."],
-        done: () => "The scheduled change is dropped.",
-    },
-    block: {
-        name: "Block access", method: "PUT", end: "", danger: true, body: () => ({ is_active: false }), fits: ({ blocked }) => !blocked,
-        says: () => ["Access ends at once, whatever the status is, until somebody unblocks it. Periods and payments go on: to stop them, cancel or pause it."],
-    },
-    unblock: {
-        name: "Unblock access", method: "PUT", end: "", body: () => ({ is_active: true }), fits: ({ blocked }) => blocked,
-        says: ({ record }) => [`The status decides about access again: ${sentence({ ...record, blocked: false })}.`],
     },
 };
 
@@ -93,17 +92,16 @@ export function actionBar(context) {
     return bar;
 }
 
-async function run(context, action) {
+function run(context, action) {
     const request = once();
     let answer;
-    const done = await dialog({
-        title: action.name, confirm: action.name, danger: action.danger,
+    return ask(context, {
+        title: action.name, danger: action.danger,
         body: [action.says(context).filter(Boolean).map((text) => el("p", {}, text)), action.fields?.(context)],
         act: async (form) => {
             const target = action.target?.(context, form.elements) ?? context;
             answer = await request(target, action.method ?? "POST", action.end, action.body?.(form.elements));
         },
-        explain: (error, form) => explain(error, form, context),
+        done: () => action.done?.(answer) ?? result(context, answer),
     });
-    if (done) await tell(context.view, action.done?.(answer) ?? result(context, answer));
 }

@@ -23,6 +23,7 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
                 box.close();
             } catch (error) {
                 replace(told, explain(error, form) ?? failure(error));
+                told.scrollIntoView({ block: "nearest" });
             }
             submit.disabled = false;
         } } }, heading, typeof body === "function" ? null : body, told, el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));

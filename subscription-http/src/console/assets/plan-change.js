@@ -1,15 +1,17 @@
 // The dialog that changes the plan: choose, look at the quote, and accept just that quote.
 
-import { explain, once, result, tell } from "./act.js";
+import { ask, explain, once, result } from "./act.js";
 import { Problem, call, now } from "./api.js";
-import { dialog } from "./dialog.js";
 import { el, id, labelled, replace, select } from "./el.js";
 import { facts } from "./table.js";
 import { cycle, date, money, planName, terms } from "./words.js";
 
 const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterly", "semiannual", "yearly", "biennial", "one_time"];
 
-export async function planChange(context, { name }) {
+// Amounts that must hold when a quote is accepted.
+const AGREED = { amount_due: "To pay now", credit_after: "Credit afterwards", next_amount: "Next payment" };
+
+export async function planChange(context, { name: title }) {
     const { record, plans, path, view } = context;
     const request = once();
     const area = el("div", { role: "status" });
@@ -41,8 +43,8 @@ export async function planChange(context, { name }) {
     };
 
     let waits;
-    const done = await dialog({
-        title: name, confirm: name,
+    await ask(context, {
+        title,
         body: (form) => {
             form.addEventListener("input", () => { clearTimeout(waits); waits = setTimeout(quote, 250, form); });
             // The fields are read once they are in the form.
@@ -54,22 +56,23 @@ export async function planChange(context, { name }) {
             const chosen = choice(form, record);
             if (seen?.text !== JSON.stringify(chosen)) {
                 await quote(form);
-                throw new Problem({ code: "quote_not_seen", detail: seen ? "The quote has just been made. Look at it, then press again." : "There is no quote for this." }, 0);
+                throw new Problem({ code: "quote_not_seen", detail: seen ? "The quote has just been made. Look at it, then press again." : "There is nothing to accept yet: choose what changes." }, 0);
             }
             const { at, amount_due, next_amount, credit_after } = seen.quote;
             answer = await request(context, "POST", "/change-plan", { ...chosen, at, amount_due, next_amount, credit_after });
         },
         explain: (error, form) => {
             if (error.code !== "quote_changed" || !error.body.quote) return explain(error, form, context);
-            const before = seen?.quote;
+            const { quote: before } = seen;
             see(choice(form, record), error.body.quote);
-            return el("p", { class: "error", role: "alert" }, `It costs something else by now: ${money(seen.quote.amount_due, seen.quote.currency)} to pay`,
-                before && `, not ${money(before.amount_due, before.currency)}`, `. The new quote is shown above. To accept it, press “${name}” again.`);
+            const changed = Object.entries(AGREED).filter(([name]) => before[name] !== seen.quote[name]);
+            return el("div", { class: "error", role: "alert" }, el("p", {}, changed.length ? "It costs something else by now. Nothing was done." : "The quote was too old. Nothing was done."),
+                el("ul", {}, changed.map(([name, term]) => el("li", {}, `${term}: ${money(before[name], before.currency)} before, ${money(seen.quote[name], seen.quote.currency)} now`))),
+                el("p", {}, `The new quote is shown above. To accept it, press “${title}” again.`));
         },
+        done: () => `${result(context, answer)} Its terms: ${planName(answer.subscription_plan_id, plans)}, ${terms(answer)}.`,
     });
     clearTimeout(waits);
-    asked += 1;
-    if (done) await tell(view, result(context, answer));
 }
 
 function fields(record, plans) {
@@ -111,10 +114,10 @@ function quoteFacts(quote, plans) {
         ["Plan then", `${planName(quote.subscription_plan_id, plans)}, ${terms(quote)}`],
         ...quote.lines.map((line) => [line.kind === "credit" ? "Credit for the unused part" : "Charge for the new terms", `${line.kind === "credit" ? "−" : ""}${amount(line.amount)}`]),
         ["Credit before", amount(quote.credit_before)],
-        ["To pay now", el("strong", {}, amount(quote.amount_due))],
-        ["Credit afterwards", amount(quote.credit_after)],
+        [AGREED.amount_due, el("strong", {}, amount(quote.amount_due))],
+        [AGREED.credit_after, amount(quote.credit_after)],
         ["Period then", quote.period_start ? date(quote.period_start) : undefined, " – ", date(quote.period_end)],
         ["Renews", quote.renews_at ? date(quote.renews_at) : "never"],
-        ["Next payment", quote.next_amount === null ? "none" : amount(quote.next_amount)],
+        [AGREED.next_amount, quote.next_amount === null ? "none" : amount(quote.next_amount)],
     ]), el("p", { class: "soft" }, quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];
 }

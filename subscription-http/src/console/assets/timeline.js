@@ -30,10 +30,12 @@ const STEPS = {
 
 const period = (start, end) => (end ? `${dayText(start)} – ${dayText(end)}` : `from ${dayText(start)}`);
 
-const step = ({ at, step, status, ask }) => el("li", { class: "coming" }, time(at), " ", STEPS[step] ?? words(step), " ", pill(status),
-    ask && el("div", {}, `asks for ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`));
+const item = (at, attributes, ...nodes) => el("li", attributes, time(at), el("div", {}, ...nodes));
 
-const again = (payment) => el("li", { class: "coming" }, time(payment.next_attempt_at), ` The failed payment of ${money(payment.amount, payment.currency)} is asked for again`);
+const step = ({ at, step, status, ask }) => ({ at, node: item(at, { class: "coming" }, STEPS[step] ?? words(step), " ", pill(status),
+    ask && el("div", {}, `asks for ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`)) });
+
+const again = ({ next_attempt_at: at, amount, currency }) => ({ at, node: item(at, { class: "coming" }, `The failed payment of ${money(amount, currency)} is asked for again`) });
 
 // An event in words. `plans` name the plans of a change.
 export function eventText({ type, change = {} }, plans) {
@@ -42,7 +44,8 @@ export function eventText({ type, change = {} }, plans) {
         created: () => "Created",
         deleted: () => "Deleted",
         status_changed: () => `${words(change.from)} → ${words(change.to)}`,
-        updated: () => `Changed: ${(change.fields ?? []).map(words).join(", ")}`,
+        // These two follow from others.
+        updated: () => `Changed: ${(change.fields ?? []).filter((name) => name !== "next_action_at" && name !== "is_active").map(words).join(", ") || "nothing of its own"}`,
         period_started: () => `A period started: ${period(change.period_start, change.period_end)}`,
         periods_skipped: () => `${number(change.count)} missed periods were skipped`,
         plan_changed: () => (change.from_plan === change.to_plan ? "The cycle, the price or the quantity changed" : `The plan changed: ${planName(change.from_plan, plans)} → ${planName(change.to_plan, plans)}`),
@@ -65,9 +68,9 @@ function past(events, payments, plans) {
         else items.push({ at: payment.created_at, payments: [payment] });
     }
     items.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
-    return items.map(({ at, event, payments }) => el("li", { tabindex: "-1" }, time(at), " ",
-        event ? [el("strong", {}, eventText(event, plans)), " ", el("span", { class: "soft" }, `by ${actor(event.actor)}`), payments.map((payment) => el("div", {}, paymentLine(payment)))]
-            : payments.map((payment) => [el("strong", {}, "Created: "), paymentLine(payment)])));
+    return items.map(({ at, event, payments }) => item(at, { tabindex: "-1" },
+        event && [el("strong", {}, eventText(event, plans)), " ", el("span", { class: "soft" }, `by ${actor(event.actor)}`)],
+        payments.map((payment) => el("div", {}, paymentLine(payment)))));
 }
 
 // A button that shows more of `rest`; `put(nodes)` adds them. The focus goes to the first of them.
@@ -94,7 +97,7 @@ export function timeline({ view, path, record, plans, payments }) {
     const show = ({ coming, events, paid }) => {
         const list = el("ol", { class: "timeline" });
         const retries = paid.filter((payment) => payment.status === "failed" && payment.next_attempt_at);
-        const ahead = [...coming.data.map((it) => ({ at: it.at, node: step(it) })), ...retries.map((it) => ({ at: it.next_attempt_at, node: again(it) }))];
+        const ahead = [...coming.data.map(step), ...retries.map(again)];
         ahead.sort((a, b) => (a.at < b.at ? 1 : -1));
         const items = past(events, paid, plans);
         if (!ahead.length && !items.length && can("events:read")) return null;
@@ -117,7 +120,7 @@ function laterSteps(list, after, steps, view) {
         more.disabled = true;
         try {
             const page = await steps(last, 12, view.signal);
-            list.prepend(...page.data.map(step).reverse());
+            list.prepend(...page.data.map(step).reverse().map(({ node }) => node));
             last = page.data.at(-1)?.at ?? last;
             more.disabled = false;
             if (page.has_more && page.data.length) more.focus();
