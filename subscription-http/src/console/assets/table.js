@@ -6,9 +6,10 @@ import { button, el, id, labelled, link, select } from "./el.js";
 import { go, href } from "./route.js";
 import { block, failure } from "./states.js";
 
-// A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file. The roles stay when
-// a narrow screen shows each row as a card.
-export function table(caption, columns, rows, context) {
+// A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file; without `cell` it is
+// in the file alone. The roles stay when a narrow screen shows each row as a card.
+export function table(caption, all, rows, context) {
+    const columns = all.filter(({ cell }) => cell);
     return el("table", { role: "table" },
         el("caption", {}, caption),
         el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, columns.map(({ name, kind }) => el("th", { role: "columnheader", scope: "col", class: kind }, name)))),
@@ -46,7 +47,9 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
                 download(view, file, columns, (signal) => pages(path, filter, signal), join)),
         ];
     };
-    return block(view, { scope, load, show, empty, name: caption.toLowerCase() });
+    // A link that was shared may hold a cursor or a filter that the API refuses.
+    const wayOut = ({ code }) => (code === "invalid_cursor" ? link(at(null), "Go to the first page") : code === "invalid_query" ? link(href(view.segments), "Clear the filters") : null);
+    return block(view, { scope, load, show, empty, wayOut, name: caption.toLowerCase() });
 }
 
 const ROWS_MAX = 10_000;
