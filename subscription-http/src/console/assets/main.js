@@ -15,6 +15,7 @@ const PAGES = [
     { path: "events", name: "Events", scope: "events:read", list: () => import("./page-events.js") },
     { path: "webhooks", name: "Webhooks", scope: "webhooks:read", part: "webhooks", list: () => import("./page-webhooks.js"), one: () => import("./page-webhook.js") },
     { path: "providers", name: "Providers", scope: "providers:read", part: "providers", list: () => import("./page-providers.js") },
+    { path: "figures", scope: null, list: () => import("./page-figures.js"), one: () => import("./page-figures.js") },
     { path: "search", scope: null, list: () => import("./page-search.js") },
 ];
 
