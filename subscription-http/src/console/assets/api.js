@@ -19,6 +19,8 @@ export const can = (scope) => !scope || (session.client?.scopes ?? []).includes(
 // True if the server has this part: billing, webhooks, providers.
 export const has = (capability) => (session.settings?.capabilities ?? []).includes(capability);
 
+export const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
 // An error response, as problem+json.
 export class Problem extends Error {
     constructor(body, status) {
@@ -37,7 +39,7 @@ function parse(text) {
 
 // Calls the API. Gives the body, with the record's ETag and the status.
 export async function call(method, path, { query, body, ifMatch, signal, headers } = {}) {
-    const text = query?.toString();
+    const text = query && new URLSearchParams(query).toString();
     const sent = { "client-id": key() ?? "console", ...headers };
     if (body !== undefined) sent["content-type"] = "application/json";
     if (ifMatch) sent["if-match"] = ifMatch;

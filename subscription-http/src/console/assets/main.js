@@ -26,7 +26,7 @@ let leave = new AbortController();
 function frame() {
     const links = PAGES.filter(shown).map(({ path, name }) => link(href(path), name));
     const box = el("input", { type: "search", id: "search", name: "q", placeholder: "Id, e-mail, slug", autocomplete: "off", spellcheck: "false", "aria-label": "Search", "aria-keyshortcuts": "/" });
-    const search = el("form", { role: "search", on: { submit: (event) => { event.preventDefault(); if (box.value.trim()) go("search", { q: box.value.trim() }); } } }, box);
+    const search = el("form", { role: "search", on: { submit: (event) => { event.preventDefault(); box.blur(); if (box.value.trim()) go("search", { q: box.value.trim() }); } } }, box);
     const out = key() && button("Sign out", () => signOut());
     replace(document.body,
         el("a", { class: "skip", href: "#main", on: { click: (event) => { event.preventDefault(); document.querySelector("main")?.focus(); } } }, "Skip to the page"),
@@ -132,6 +132,7 @@ addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
     event.preventDefault();
     document.getElementById("search")?.focus();
+    document.getElementById("search")?.select();
 });
 
 begin();
