@@ -11,6 +11,7 @@ const ROWS_MAX = 500;
 // How much of the feed is read; of a filtered feed more, since few events fit.
 const PART = 200;
 const PART_FILTERED = 2_000;
+const PART_MAX = 32_000;
 const SAVED = 10_000;
 // Milliseconds between two calls, and the longest pause after failures.
 const PAUSE = 2_000;
@@ -46,12 +47,17 @@ async function load(view, signal) {
     const floor = Math.max(0, (oldest.data[0]?.sequence ?? oldest.last + 1) - 1);
     const before = Number.parseInt(view.query.get("before"), 10);
     const last = before > 0 ? Math.min(before - 1, oldest.last) : oldest.last;
-    const part = view.query.get("subject_id") ? Infinity : view.query.get("type") ? PART_FILTERED : PART;
-    const from = Math.max(floor, last - part);
+    const isOne = Boolean(view.query.get("subject_id")), isFiltered = Boolean(view.query.get("type"));
     const rows = [];
-    for await (const page of between(view, from, last, signal)) rows.push(...page.data);
+    let from = last;
+    // While nothing fits, twice as much is read.
+    for (let part = isOne ? Infinity : isFiltered ? PART_FILTERED : PART; !rows.length && from > floor && (part <= PART_MAX || isOne); part *= 2) {
+        const to = from;
+        from = Math.max(floor, to - part);
+        for await (const page of between(view, from, to, signal)) rows.push(...page.data);
+    }
     // One record has few events: all of them are saved.
-    const saved = part === Infinity ? floor : Math.max(floor, last - SAVED);
+    const saved = isOne ? floor : Math.max(floor, last - SAVED);
     return { rows: rows.slice(-ROWS_MAX).reverse(), from, floor, last, saved, isNewest: last === oldest.last };
 }
 

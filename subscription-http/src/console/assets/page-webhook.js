@@ -14,18 +14,14 @@ export default function (view) {
     if (!isUuid(view.id)) throw new Problem({ code: "not_found", detail: "There is no endpoint with this id." }, 404);
     const path = `/webhook-endpoints/${view.id}`;
     view.title("Webhook endpoint");
-    view.add(
-        section(null, block(view, { scope: "webhooks:read", name: "the endpoint", load: (signal) => call("GET", path, { signal }), show: ({ data, etag }) => shown(view, path, data, etag) })),
-        section("Parked events", listing(view, {
-            path: `${path}/parked`, scope: "webhooks:read", caption: "Events that failed, in the order of the feed", file: "parked-events", columns: parked(view, path),
-            empty: "No event is parked: none failed, or all were accepted since.",
-        })),
-    );
+    const node = block(view, { scope: "webhooks:read", name: "the endpoint", load: (signal) => call("GET", path, { signal }), show: ({ data, etag }) => shown(view, path, data, etag) });
+    node.classList.add("page");
+    view.add(node);
 }
 
 function shown(view, path, endpoint, etag) {
     const { recent, behind, cursor } = endpoint;
-    return [
+    return [section(null,
         facts([
             ["URL", el("code", {}, endpoint.url)], ["Description", endpoint.description || "–"],
             ["State", pill(state(endpoint)), reason(endpoint) && ` ${reason(endpoint)}`],
@@ -40,12 +36,14 @@ function shown(view, path, endpoint, etag) {
             ["Missed", endpoint.missed_up_to === null ? undefined : `Events up to ${number(endpoint.missed_up_to)} were deleted before they were delivered.`],
             ["Made", time(endpoint.created_at)], ["Version", number(endpoint.version)],
         ]),
-        el("div", { class: "pager" }, can("webhooks:write") && actions(view, path, endpoint, etag), button("Refresh", view.reload)),
-        el("h2", {}, "Last tries"),
-        recent?.length ? [table("The last 20 tries, newest first", TRIES, recent), el("div", { class: "pager" },
+        el("div", { class: "pager" }, can("webhooks:write") && actions(view, path, endpoint, etag), button("Refresh", view.reload))),
+    section("Last tries", recent?.length ? [table("The last 20 tries, newest first", TRIES, recent), el("div", { class: "pager" },
             saveRows("webhook-tries", () => [TRIES.map(({ name }) => name), ...recent.map((row) => TRIES.map(({ csv }) => csv(row)))]))]
-            : el("p", { class: "state" }, "Nothing was sent yet."),
-    ];
+            : el("p", { class: "state" }, "Nothing was sent yet.")),
+    section("Parked events", listing(view, {
+        path: `${path}/parked`, scope: "webhooks:read", caption: "Events that failed, in the order of the feed", file: "parked-events", columns: parked(view, path),
+        empty: "No event is parked: none failed, or all were accepted since.",
+    }))];
 }
 
 const outcome = (row) => row && [pill(row.outcome), row.status ? ` ${row.status}` : ""];
