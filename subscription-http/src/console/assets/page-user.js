@@ -15,7 +15,7 @@ export default async function (view) {
     const account = (await get("/users", { id: view.id }, view.signal)).data[0];
     view.title(account?.email ?? `User ${short(view.id)}`);
     view.add(
-        section(null, facts([["Id", el("code", {}, view.id)], ["Account since", account ? date(account.created_at) : "has no account here"],
+        section(null, facts([["Id", el("code", {}, view.id)], ["Account", account ? ["since ", date(account.created_at)] : "none here"],
             ["History", account && can("events:read") ? link(href("events", { subject_id: view.id }), "Events of the account") : undefined]]),
         !account && session.settings.users !== "any" && el("p", { class: "state" }, "There is no account with this id, or it was deleted.")),
         section("Access now", block(view, { scope: "subscriptions:read", name: "access", load: (signal) => get(`/users/${view.id}/entitlement`, null, signal), show: access })),
