@@ -55,7 +55,7 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
 const ROWS_MAX = 10_000;
 
 // A button that saves all rows of a list. `source(signal)` gives the pages; the last line says if there were more.
-function download(view, file, columns, source, join) {
+export function download(view, file, columns, source, join) {
     const told = el("span", { role: "status" });
     const run = async () => {
         const rows = [columns.map(({ name }) => name)];
@@ -83,7 +83,7 @@ function download(view, file, columns, source, join) {
 export const saveRows = (file, rows) => button("CSV", () => save(`${file}.csv`, rows()), { title: "Save these numbers as a file" });
 
 // A form of filters over the address. A field has a `name`, a `label` and a `kind`: `select` and `checks` with `options`,
-// `date`, or `text`.
+// `date`, `search` or `text`; `attributes` are more of its control.
 export function filters(view, fields) {
     const control = (field) => {
         const chosen = view.query.getAll(field.name);
@@ -93,7 +93,7 @@ export function filters(view, fields) {
                 return el("label", { for: box.id }, box, text);
             }));
         }
-        const own = { id: `filter-${field.name}` };
+        const own = { id: `filter-${field.name}`, ...field.attributes };
         if (field.kind === "select") return labelled(field.label, select(field.name, [["", field.any ?? "all"], ...field.options], chosen[0] ?? "", own));
         const text = chosen[0] ?? "";
         return labelled(field.label, el("input", { type: field.kind, name: field.name, value: field.kind === "date" ? dayOf(text) : text, ...own }));

@@ -63,6 +63,9 @@ export function cycle(text) {
     return unit ? `every ${count} ${UNITS[unit]}s` : words(text);
 }
 
+// A name with dots, which may break after each of them.
+export const dotted = (name) => String(name).split(/(?<=[._])/).flatMap((part) => [part, el("wbr")]);
+
 // An id in a form that fits into a table: its end, since ids of one time begin alike.
 export const short = (id) => `…${String(id).slice(-8)}`;
 
