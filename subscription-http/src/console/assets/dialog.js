@@ -12,9 +12,9 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
         const heading = el("h2", { id: id() }, title);
         const submit = confirm && el("button", { type: "submit", class: danger ? "danger" : "primary" }, confirm);
         let done = false;
-        const form = el("form", { method: "dialog", on: { submit: async (event) => {
-            event.preventDefault();
-            if (submit.disabled) return;
+        // A dialog that is closed while it acts gives its answer when that is over.
+        let running = null;
+        const run = async () => {
             submit.disabled = true;
             replace(told);
             try {
@@ -26,10 +26,14 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
                 told.scrollIntoView({ block: "nearest" });
             }
             submit.disabled = false;
-        } } }, heading, typeof body === "function" ? null : body, told, el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
+            // A button that is disabled loses the focus.
+            if (!box.contains(document.activeElement)) submit.focus();
+        };
+        const send = (event) => { event.preventDefault(); if (submit && !submit.disabled) running = run(); };
+        const form = el("form", { method: "dialog", on: { submit: send } }, heading, typeof body === "function" ? null : body, told, el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
         if (typeof body === "function") heading.after(...[body(form)].flat());
         const before = document.activeElement;
-        const box = el("dialog", { "aria-labelledby": heading.id, on: { close: () => { box.remove(); before?.focus?.(); resolve(done); } } }, form);
+        const box = el("dialog", { "aria-labelledby": heading.id, on: { close: async () => { box.remove(); before?.focus?.(); await running; resolve(done); } } }, form);
         document.body.append(box);
         box.showModal();
     });

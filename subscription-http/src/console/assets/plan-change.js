@@ -85,7 +85,7 @@ function fields(record, plans) {
     const waits = record.renews_at && Date.parse(record.renews_at) > now();
     return [
         el("p", {}, `Now: ${planName(record.subscription_plan_id, plans)}, ${terms(record)}.`),
-        labelled("Plan", select("subscription_plan_id", [["", `keep ${planName(record.subscription_plan_id, plans)} at the price that was agreed`], ...offered], "")),
+        labelled("Plan", select("subscription_plan_id", [["", `keep ${planName(record.subscription_plan_id, plans)} and its price`], ...offered], "")),
         labelled("Billing cycle", select("billing_cycle", [["", "that of the plan"], ...CYCLES.map((it) => [it, cycle(it)])], ""), "The price is for one cycle and is not converted: to sell a year, choose the yearly plan."),
         labelled("Quantity", el("input", { type: "number", name: "quantity", min: "1", max: "1000000", step: "1", required: true, value: String(record.quantity) })),
         radios("It changes", "effective", [["now", "now"], ...(waits ? [["period_end", ["when the period ends, on ", date(record.renews_at)]]] : [])]),
