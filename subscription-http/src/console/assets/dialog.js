@@ -12,9 +12,9 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
         const heading = el("h2", { id: id() }, title);
         const submit = confirm && el("button", { type: "submit", class: danger ? "danger" : "primary" }, confirm);
         let done = false;
-        // A dialog that is closed while it acts gives its answer when that is over.
-        let running = null;
+        let acting = null;
         const run = async () => {
+            const focused = document.activeElement;
             submit.disabled = true;
             replace(told);
             try {
@@ -27,13 +27,23 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
             }
             submit.disabled = false;
             // A button that is disabled loses the focus.
-            if (!box.contains(document.activeElement)) submit.focus();
+            if (!done && document.activeElement === document.body) focused?.focus?.();
         };
-        const send = (event) => { event.preventDefault(); if (submit && !submit.disabled) running = run(); };
-        const form = el("form", { method: "dialog", on: { submit: send } }, heading, typeof body === "function" ? null : body, told, el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
-        if (typeof body === "function") heading.after(...[body(form)].flat());
+        const form = el("form", { method: "dialog", on: { submit: (event) => {
+            event.preventDefault();
+            if (submit && !submit.disabled) acting = run();
+        } } });
+        replace(form, heading, typeof body === "function" ? body(form) : body, told,
+            el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
         const before = document.activeElement;
-        const box = el("dialog", { "aria-labelledby": heading.id, on: { close: async () => { box.remove(); before?.focus?.(); await running; resolve(done); } } }, form);
+        // Closed while a call is under way, the dialog still tells how it ended.
+        const close = async () => {
+            box.remove();
+            (before?.isConnected ? before : document.querySelector("main"))?.focus?.();
+            await acting;
+            resolve(done);
+        };
+        const box = el("dialog", { "aria-labelledby": heading.id, on: { close } }, form);
         document.body.append(box);
         box.showModal();
     });

@@ -55,7 +55,7 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
 const ROWS_MAX = 10_000;
 
 // A button that saves all rows of a list. `source(signal)` gives the pages; the last line says if there were more.
-function download(view, file, columns, source, join) {
+export function download(view, file, columns, source, join) {
     const told = el("span", { role: "status" });
     const run = async () => {
         const rows = [columns.map(({ name }) => name)];
@@ -83,7 +83,7 @@ function download(view, file, columns, source, join) {
 export const saveRows = (file, rows) => button("CSV", () => save(`${file}.csv`, rows()), { title: "Save these numbers as a file" });
 
 // A form of filters over the address. A field has a `name`, a `label` and a `kind`: `select` and `checks` with `options`,
-// `date`, or `text`.
+// `date`, `search` or `text`; `attributes` are more of its control.
 export function filters(view, fields) {
     const control = (field) => {
         const chosen = view.query.getAll(field.name);
@@ -93,9 +93,10 @@ export function filters(view, fields) {
                 return el("label", { for: box.id }, box, text);
             }));
         }
-        const own = { id: `filter-${field.name}` };
+        const own = { id: `filter-${field.name}`, ...field.attributes };
         if (field.kind === "select") return labelled(field.label, select(field.name, [["", field.any ?? "all"], ...field.options], chosen[0] ?? "", own));
-        return labelled(field.label, el("input", { type: field.kind, name: field.name, value: chosen[0] ?? "", ...own }));
+        const text = chosen[0] ?? "";
+        return labelled(field.label, el("input", { type: field.kind, name: field.name, value: field.kind === "date" ? dayOf(text) : text, ...own }));
     };
     const send = () => go(view.segments, [...new FormData(form)].filter(([name, value]) => value && fields.some((field) => field.name === name)));
     const form = el("form", { class: "filters", "aria-label": "Filters", on: {
@@ -104,6 +105,13 @@ export function filters(view, fields) {
         change: (event) => { if (event.target.matches("select, [type=checkbox]")) send(); },
     } }, fields.map(control), el("div", { class: "field" }, el("button", { type: "submit" }, "Apply"), [...view.query].length ? link(href(view.segments), "Clear") : null));
     return form;
+}
+
+// The day of a time, and nothing if it is none: browsers complain of a date that is not one.
+function dayOf(text) {
+    const day = text.slice(0, 10);
+    const at = new Date(`${day}T00:00:00Z`);
+    return Number.isNaN(at.getTime()) || at.toISOString().slice(0, 10) !== day ? "" : day;
 }
 
 // Terms and their values.

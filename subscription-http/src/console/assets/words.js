@@ -14,7 +14,7 @@ export function money(amount, currency) {
     }
 }
 
-export const number = (value) => new Intl.NumberFormat().format(value);
+export const number = (value) => new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 }).format(value);
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
@@ -65,6 +65,9 @@ export function cycle(text) {
     const [, count, unit] = /^P(\d+)([DWMY])$/.exec(text) ?? [];
     return unit ? `every ${count} ${UNITS[unit]}s` : words(text);
 }
+
+// A name with dots, which may break after each of them.
+export const dotted = (name) => String(name).split(/(?<=[._])/).flatMap((part) => [part, el("wbr")]);
 
 // An id in a form that fits into a table: its end, since ids of one time begin alike.
 export const short = (id) => `…${String(id).slice(-8)}`;
