@@ -40,7 +40,7 @@ function frame() {
 function development() {
     if (session.settings.mode !== "development") return null;
     const clock = session.settings.clock === "manual" ? ` The clock is turned by hand; it showed ${momentText(session.settings.now)}.` : "";
-    return el("p", { class: "development", role: "region", "aria-label": "Mode of the server" }, `Development mode: everybody is let in.${clock}`);
+    return el("aside", { class: "development", "aria-label": "Mode" }, `Development mode: everybody is let in.${clock}`);
 }
 
 // Shows the page of the address.
