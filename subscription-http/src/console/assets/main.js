@@ -118,6 +118,8 @@ function signInPage(problem) {
     document.title = "Sign in · Console";
     const box = el("input", { type: "password", name: "key", autocomplete: "current-password", required: true, spellcheck: "false" });
     const told = el("div", { "aria-live": "polite" }, problem && failure(problem));
+    // Browsers keep passwords under a name, and complain of a form without one.
+    const name = el("input", { name: "username", autocomplete: "username", value: "console", hidden: true });
     const form = el("form", { class: "sign-in", on: { submit: async (event) => {
         event.preventDefault();
         const text = box.value.trim();
@@ -126,15 +128,15 @@ function signInPage(problem) {
         if (!/^[!-~]+$/.test(text)) return replace(told, el("p", { class: "error", role: "alert" }, "This is not a key: keys are letters, digits and marks without spaces."));
         keepKey(text);
         await begin();
-    } } }, el("h1", {}, "Console"), labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told, el("button", { type: "submit", class: "primary" }, "Sign in"));
+    } } }, el("h1", {}, "Console"), name, labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told, el("button", { type: "submit", class: "primary" }, "Sign in"));
     replace(document.body, el("main", { class: "alone" }, form));
     box.focus();
 }
 
 function signOut(problem) {
+    path = null;
     leave.abort();
     forgetKey();
-    path = null;
     closeDialogs();
     signInPage(problem);
 }
