@@ -79,7 +79,7 @@ async function show() {
     const late = setTimeout(() => { if (another && !view.signal.aborted) put(el("p", { class: "state", role: "status" }, "Loading…")); }, 500);
     try {
         if (!load) notFound(view);
-        else if (!shown({ name: true, ...page })) closed(view, page);
+        else if ((page.part && !has(page.part)) || (id === undefined && !can(page.scope))) closed(view, page);
         else {
             const { default: build } = await load().catch((error) => { throw /module/i.test(error.message) ? new Problem({ code: "unreachable", detail: "The server cannot be reached." }, 0) : error; });
             if (view.signal.aborted) return;
