@@ -19,6 +19,8 @@ export const can = (scope) => !scope || (session.client?.scopes ?? []).includes(
 // True if the server has this part: billing, webhooks, providers.
 export const has = (capability) => (session.settings?.capabilities ?? []).includes(capability);
 
+export const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
 // An error response, as problem+json.
 export class Problem extends Error {
     constructor(body, status) {

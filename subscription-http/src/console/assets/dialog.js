@@ -23,6 +23,7 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
                 box.close();
             } catch (error) {
                 replace(told, explain(error, form) ?? failure(error));
+                told.scrollIntoView({ block: "nearest" });
             }
             submit.disabled = false;
             // A button that is disabled loses the focus.

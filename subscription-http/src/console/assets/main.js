@@ -15,6 +15,7 @@ const PAGES = [
     { path: "events", name: "Events", scope: "events:read", list: () => import("./page-events.js") },
     { path: "webhooks", name: "Webhooks", scope: "webhooks:read", part: "webhooks", list: () => import("./page-webhooks.js"), one: () => import("./page-webhook.js") },
     { path: "providers", name: "Providers", scope: "providers:read", part: "providers", list: () => import("./page-providers.js") },
+    { path: "figures", scope: null, list: () => import("./page-figures.js"), one: () => import("./page-figures.js") },
     { path: "search", scope: null, list: () => import("./page-search.js") },
 ];
 
@@ -27,7 +28,7 @@ let path = null;
 function frame() {
     const links = PAGES.filter(shown).map(({ path, name }) => link(href(path), name));
     const box = el("input", { type: "search", id: "search", name: "q", placeholder: "Id, e-mail, slug", autocomplete: "off", spellcheck: "false", "aria-label": "Search", "aria-keyshortcuts": "/" });
-    const search = el("form", { role: "search", on: { submit: (event) => { event.preventDefault(); if (box.value.trim()) go("search", { q: box.value.trim() }); } } }, box);
+    const search = el("form", { role: "search", on: { submit: (event) => { event.preventDefault(); box.blur(); if (box.value.trim()) go("search", { q: box.value.trim() }); } } }, box);
     const out = key() && button("Sign out", () => signOut());
     replace(document.body,
         el("a", { class: "skip", href: "#main", on: { click: (event) => { event.preventDefault(); document.querySelector("main")?.focus(); } } }, "Skip to the page"),
@@ -39,7 +40,7 @@ function frame() {
 function development() {
     if (session.settings.mode !== "development") return null;
     const clock = session.settings.clock === "manual" ? ` The clock is turned by hand; it showed ${momentText(session.settings.now)}.` : "";
-    return el("p", { class: "development" }, `Development mode: everybody is let in.${clock}`);
+    return el("p", { class: "development", role: "region", "aria-label": "Mode of the server" }, `Development mode: everybody is let in.${clock}`);
 }
 
 // Shows the page of the address.
@@ -167,6 +168,7 @@ addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
     event.preventDefault();
     document.getElementById("search")?.focus();
+    document.getElementById("search")?.select();
 });
 
 begin();

@@ -4,8 +4,9 @@ import { can } from "./api.js";
 import { button, el, replace } from "./el.js";
 
 // A part of a page that loads its data. `scope` is needed to see it; `show(data)` gives its nodes, and null if there is
-// nothing, for which `empty` (a text or a function that gives nodes) says how to make one.
-export function block(view, { scope, load, show, empty, name }) {
+// nothing, for which `empty` (a text or a function that gives nodes) says how to make one. `wayOut(error)` gives a link out of
+// an error.
+export function block(view, { scope, load, show, empty, name, wayOut }) {
     const node = el("div", { class: "block" });
     if (!can(scope)) {
         replace(node, noPermission(scope));
@@ -25,7 +26,7 @@ export function block(view, { scope, load, show, empty, name }) {
             replace(node, nodes ?? el("div", { class: "state" }, typeof empty === "function" ? empty(data) : el("p", {}, empty ?? "Nothing here.")));
         } catch (error) {
             if (view.signal.aborted || turn !== runs) return;
-            replace(node, failure(error, run));
+            replace(node, failure(error, run), wayOut?.(error));
         }
         node.removeAttribute("aria-busy");
         // The control that began it is gone.

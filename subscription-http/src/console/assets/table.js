@@ -6,9 +6,10 @@ import { button, el, id, labelled, link, select } from "./el.js";
 import { go, href } from "./route.js";
 import { block, failure } from "./states.js";
 
-// A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file. The roles stay when
-// a narrow screen shows each row as a card.
-export function table(caption, columns, rows, context) {
+// A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file; without `cell` it is
+// in the file alone. The roles stay when a narrow screen shows each row as a card.
+export function table(caption, all, rows, context) {
+    const columns = all.filter(({ cell }) => cell);
     return el("table", { role: "table" },
         el("caption", {}, caption),
         el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, columns.map(({ name, kind }) => el("th", { role: "columnheader", scope: "col", class: kind }, name)))),
@@ -46,13 +47,15 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
                 download(view, file, columns, (signal) => pages(path, filter, signal), join)),
         ];
     };
-    return block(view, { scope, load, show, empty, name: caption.toLowerCase() });
+    // A link that was shared may hold a cursor or a filter that the API refuses.
+    const wayOut = ({ code }) => (code === "invalid_cursor" ? link(at(null), "Go to the first page") : code === "invalid_query" ? link(href(view.segments), "Clear the filters") : null);
+    return block(view, { scope, load, show, empty, wayOut, name: caption.toLowerCase() });
 }
 
 const ROWS_MAX = 10_000;
 
 // A button that saves all rows of a list. `source(signal)` gives the pages; the last line says if there were more.
-function download(view, file, columns, source, join) {
+export function download(view, file, columns, source, join) {
     const told = el("span", { role: "status" });
     const run = async () => {
         const rows = [columns.map(({ name }) => name)];
@@ -80,7 +83,7 @@ function download(view, file, columns, source, join) {
 export const saveRows = (file, rows) => button("CSV", () => save(`${file}.csv`, rows()), { title: "Save these numbers as a file" });
 
 // A form of filters over the address. A field has a `name`, a `label` and a `kind`: `select` and `checks` with `options`,
-// `date`, or `text`.
+// `date`, `search` or `text`; `attributes` are more of its control.
 export function filters(view, fields) {
     const control = (field) => {
         const chosen = view.query.getAll(field.name);
@@ -90,7 +93,7 @@ export function filters(view, fields) {
                 return el("label", { for: box.id }, box, text);
             }));
         }
-        const own = { id: `filter-${field.name}` };
+        const own = { id: `filter-${field.name}`, ...field.attributes };
         if (field.kind === "select") return labelled(field.label, select(field.name, [["", field.any ?? "all"], ...field.options], chosen[0] ?? "", own));
         const text = chosen[0] ?? "";
         return labelled(field.label, el("input", { type: field.kind, name: field.name, value: field.kind === "date" ? dayOf(text) : text, ...own }));
