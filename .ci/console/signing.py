@@ -167,7 +167,7 @@ def a_key_for_reading(browser, server, keys):
         for address in (f"#{path}", "#/overview", "#/subscriptions", "#/users", f"#/users/{USER}", "#/plans", "#/events", "#/webhooks", "#/search?q=pro"):
             view.step(address)
             names = {name.split(" (")[0] for name in view.page.get_by_role("button").all_inner_texts()}
-            assert names <= LOOKING, (address, names - LOOKING)
+            assert names <= LOOKING, (address, names - LOOKING, view.text())
         view.quiet()
         answer = view.page.evaluate(
             """async (path) => {
