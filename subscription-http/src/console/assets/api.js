@@ -19,6 +19,8 @@ export const can = (scope) => !scope || (session.client?.scopes ?? []).includes(
 // True if the server has this part: billing, webhooks, providers.
 export const has = (capability) => (session.settings?.capabilities ?? []).includes(capability);
 
+export const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
 // An error response, as problem+json.
 export class Problem extends Error {
     constructor(body, status) {
@@ -37,21 +39,24 @@ function parse(text) {
 
 // Calls the API. Gives the body, with the record's ETag and the status.
 export async function call(method, path, { query, body, ifMatch, signal, headers } = {}) {
-    const text = query?.toString();
-    const sent = { "client-id": key() ?? "console", ...headers };
+    // Browsers resolve these segments, and would call another route.
+    if (/\/(\.|%2e){1,2}(\/|$)/i.test(path)) throw new Problem({ code: "not_found", detail: "There is no such record." }, 404);
+    const text = query && new URLSearchParams(query).toString();
+    const used = key();
+    const sent = { "client-id": used || "console", ...headers };
     if (body !== undefined) sent["content-type"] = "application/json";
     if (ifMatch) sent["if-match"] = ifMatch;
-    let answer;
+    let answer, read;
     try {
         answer = await fetch(`..${path}${text ? `?${text}` : ""}`, {
             method, headers: sent, signal, body: body === undefined ? undefined : JSON.stringify(body),
             cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer",
         });
+        read = await answer.text();
     } catch (error) {
         if (signal?.aborted) throw error;
         throw new Problem({ code: "unreachable", detail: "The server cannot be reached." }, 0);
     }
-    const read = await answer.text();
     let data = null;
     try {
         data = read ? parse(read) : null;
@@ -60,7 +65,8 @@ export async function call(method, path, { query, body, ifMatch, signal, headers
     }
     if (answer.ok) return { data, etag: answer.headers.get("etag"), status: answer.status };
     const problem = new Problem(data ?? {}, answer.status);
-    if (answer.status === 401) dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
+    // An answer to a key that was given up meanwhile says nothing about the present one.
+    if (answer.status === 401 && used === key()) dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
     throw problem;
 }
 

@@ -12,9 +12,9 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
         const heading = el("h2", { id: id() }, title);
         const submit = confirm && el("button", { type: "submit", class: danger ? "danger" : "primary" }, confirm);
         let done = false;
-        const form = el("form", { method: "dialog", on: { submit: async (event) => {
-            event.preventDefault();
-            if (submit.disabled) return;
+        let acting = null;
+        const run = async () => {
+            const focused = document.activeElement;
             submit.disabled = true;
             replace(told);
             try {
@@ -23,12 +23,27 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
                 box.close();
             } catch (error) {
                 replace(told, explain(error, form) ?? failure(error));
+                told.scrollIntoView({ block: "nearest" });
             }
             submit.disabled = false;
-        } } }, heading, typeof body === "function" ? null : body, told, el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
-        if (typeof body === "function") heading.after(...[body(form)].flat());
+            // A button that is disabled loses the focus.
+            if (!done && document.activeElement === document.body) focused?.focus?.();
+        };
+        const form = el("form", { method: "dialog", on: { submit: (event) => {
+            event.preventDefault();
+            if (submit && !submit.disabled) acting = run();
+        } } });
+        replace(form, heading, typeof body === "function" ? body(form) : body, told,
+            el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
         const before = document.activeElement;
-        const box = el("dialog", { "aria-labelledby": heading.id, on: { close: () => { box.remove(); before?.focus?.(); resolve(done); } } }, form);
+        // Closed while a call is under way, the dialog still tells how it ended.
+        const close = async () => {
+            box.remove();
+            (before?.isConnected ? before : document.querySelector("main"))?.focus?.();
+            await acting;
+            resolve(done);
+        };
+        const box = el("dialog", { "aria-labelledby": heading.id, on: { close } }, form);
         document.body.append(box);
         box.showModal();
     });

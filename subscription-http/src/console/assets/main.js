@@ -1,9 +1,9 @@
 // The frame of the console: sign-in, navigation, search, and the page of the address.
 
-import { can, forgetKey, has, keepKey, key, readClient, readSettings, session } from "./api.js";
+import { Problem, can, forgetKey, has, keepKey, key, readClient, readSettings, session } from "./api.js";
 import { button, el, labelled, link, replace } from "./el.js";
 import { go, href, read } from "./route.js";
-import { failure } from "./states.js";
+import { failure, noPermission } from "./states.js";
 import { momentText } from "./words.js";
 
 // The pages: a list, and one record of it.
@@ -22,12 +22,13 @@ const PAGES = [
 const shown = ({ name, scope, part }) => name && can(scope) && (!part || has(part));
 
 let leave = new AbortController();
+let path = null;
 
 // Builds the frame once for each sign-in.
 function frame() {
     const links = PAGES.filter(shown).map(({ path, name }) => link(href(path), name));
     const box = el("input", { type: "search", id: "search", name: "q", placeholder: "Id, e-mail, slug", autocomplete: "off", spellcheck: "false", "aria-label": "Search", "aria-keyshortcuts": "/" });
-    const search = el("form", { role: "search", on: { submit: (event) => { event.preventDefault(); if (box.value.trim()) go("search", { q: box.value.trim() }); } } }, box);
+    const search = el("form", { role: "search", on: { submit: (event) => { event.preventDefault(); box.blur(); if (box.value.trim()) go("search", { q: box.value.trim() }); } } }, box);
     const out = key() && button("Sign out", () => signOut());
     replace(document.body,
         el("a", { class: "skip", href: "#main", on: { click: (event) => { event.preventDefault(); document.querySelector("main")?.focus(); } } }, "Skip to the page"),
@@ -48,40 +49,58 @@ async function show() {
     leave.abort();
     leave = new AbortController();
     const { segments, query } = read();
-    const [path = "overview", id, ...more] = segments;
-    const page = PAGES.find((page) => page.path === path);
+    const [first = "overview", id, ...more] = segments;
+    const page = PAGES.find((page) => page.path === first);
     const load = more.length ? null : id === undefined ? page?.list : page?.one;
-    const focused = document.activeElement?.id;
     const main = document.querySelector("main");
+    const fresh = path === null;
+    const another = !fresh && path !== segments.join("/");
+    path = segments.join("/");
     const view = {
         segments: segments.length ? segments : ["overview"], query, id, signal: leave.signal, root: el("div", { class: "page" }),
         // Names the page, in its heading and in the window.
         title(text, ...beside) {
-            document.title = `${text} · Console`;
+            if (!view.signal.aborted) document.title = `${text} · Console`;
             view.root.prepend(el("div", { class: "title" }, el("h1", {}, text), ...beside));
         },
-        add: (...nodes) => view.root.append(...nodes.flat().filter(Boolean)),
+        add: (...nodes) => view.root.append(...nodes.flat(Infinity).filter(Boolean)),
         reload: show,
     };
     for (const anchor of document.querySelectorAll("#pages a")) {
-        if (anchor.getAttribute("href") === href(path)) anchor.setAttribute("aria-current", "page");
+        if (anchor.getAttribute("href") === href(first)) anchor.setAttribute("aria-current", "page");
         else anchor.removeAttribute("aria-current");
     }
+    main.setAttribute("aria-busy", "true");
+    let focused = null;
+    const put = (node) => {
+        focused = (main.contains(document.activeElement) && document.activeElement.id) || focused;
+        replace(main, node);
+    };
+    // A page that takes long does not leave the last one under its name.
+    const late = setTimeout(() => { if (another && !view.signal.aborted) put(el("p", { class: "state", role: "status" }, "Loading…")); }, 500);
     try {
-        if (load) await (await load()).default(view);
-        else notFound(view);
+        if (!load) notFound(view);
+        else if ((page.part && !has(page.part)) || (id === undefined && !can(page.scope))) closed(view, page);
+        else {
+            const { default: build } = await load().catch((error) => { throw /module/i.test(error.message) ? new Problem({ code: "unreachable", detail: "The server cannot be reached." }, 0) : error; });
+            if (view.signal.aborted) return;
+            await build(view);
+        }
     } catch (error) {
         if (view.signal.aborted) return;
         replace(view.root);
         view.title("Error");
         view.add(failure(error, show));
+    } finally {
+        clearTimeout(late);
     }
     if (view.signal.aborted) return;
-    replace(main, view.root);
+    put(view.root);
+    main.removeAttribute("aria-busy");
     // After a filter the focus stays where it was; after a step to another page it is at its beginning.
     const same = focused && document.getElementById(focused);
     if (same) same.focus();
-    else if (document.activeElement === document.body) main.focus({ preventScroll: true });
+    else if (document.activeElement === document.body ? !fresh : another && document.activeElement.closest("#pages")) main.focus({ preventScroll: true });
     if (!query.has("cursor")) scrollTo(0, 0);
 }
 
@@ -90,25 +109,41 @@ function notFound(view) {
     view.add(el("p", {}, "The address leads nowhere. ", link(href("overview"), "Go to the overview")));
 }
 
+// A page that this key or this server does not have.
+function closed(view, { name, path, scope, part }) {
+    view.title(name ?? path);
+    view.add(can(scope) ? el("p", { class: "state" }, `This server is set up without ${part}.`) : noPermission(scope));
+}
+
 function signInPage(problem) {
     document.title = "Sign in · Console";
     const box = el("input", { type: "password", name: "key", autocomplete: "current-password", required: true, spellcheck: "false" });
     const told = el("div", { "aria-live": "polite" }, problem && failure(problem));
+    // Browsers keep passwords under a name, and complain of a form without one.
+    const name = el("input", { name: "username", autocomplete: "username", value: "console", hidden: true });
     const form = el("form", { class: "sign-in", on: { submit: async (event) => {
         event.preventDefault();
-        keepKey(box.value.trim());
+        const text = box.value.trim();
         box.value = "";
+        // Other characters cannot be sent in a header.
+        if (!/^[!-~]+$/.test(text)) return replace(told, el("p", { class: "error", role: "alert" }, "This is not a key: keys are letters, digits and marks without spaces."));
+        keepKey(text);
         await begin();
-    } } }, el("h1", {}, "Console"), labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told, el("button", { type: "submit", class: "primary" }, "Sign in"));
+    } } }, el("h1", {}, "Console"), name, labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told, el("button", { type: "submit", class: "primary" }, "Sign in"));
     replace(document.body, el("main", { class: "alone" }, form));
     box.focus();
 }
 
 function signOut(problem) {
+    path = null;
     leave.abort();
     forgetKey();
-    for (const box of document.querySelectorAll("dialog")) box.close();
+    closeDialogs();
     signInPage(problem);
+}
+
+function closeDialogs() {
+    for (const box of document.querySelectorAll("dialog")) box.close();
 }
 
 async function begin() {
@@ -117,15 +152,15 @@ async function begin() {
         if (session.settings.mode !== "development" && !key()) return signInPage();
         await readClient();
     } catch (error) {
-        if (error.status === 401 || error.status === 429) return signOut(error);
+        if (key() && error.status >= 400 && error.status < 500) return signOut(error);
         document.title = "Console";
-        return replace(document.body, el("main", { class: "alone" }, el("h1", {}, "Console"), failure(error, begin)));
+        return replace(document.body, el("main", { class: "alone" }, el("h1", {}, "Console"), failure(error, begin), key() && button("Sign out", () => signOut())));
     }
     frame();
     await show();
 }
 
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => { closeDialogs(); show(); });
 addEventListener("signed-out", (event) => { if (session.client) signOut(event.detail); });
 // A page that the browser kept shows nothing without a key.
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
@@ -133,6 +168,7 @@ addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
     event.preventDefault();
     document.getElementById("search")?.focus();
+    document.getElementById("search")?.select();
 });
 
 begin();

@@ -1,6 +1,6 @@
 // The list of subscriptions.
 
-import { can, get, pages } from "./api.js";
+import { can, get, pages, session } from "./api.js";
 import { el, link } from "./el.js";
 import { href } from "./route.js";
 import { filters, listing, section } from "./table.js";
@@ -38,7 +38,7 @@ export async function allPlans(signal) {
 export async function join(rows, plans, signal) {
     const ids = [...new Set(rows.map((row) => row.user_id))];
     const users = [];
-    if (can("users:read")) {
+    if (can("users:read") && session.settings.users !== "any") {
         for (let from = 0; from < ids.length; from += 50) {
             const query = new URLSearchParams(ids.slice(from, from + 50).map((id) => ["id", id]));
             users.push(...(await get("/users", query, signal)).data);
@@ -50,11 +50,22 @@ export async function join(rows, plans, signal) {
 const email = (row, { users }) => users.get(row.user_id)?.email;
 const plan = (row, { plans }) => plans.get(row.subscription_plan_id)?.name;
 
+// What comes next. A renewal date also stays on subscriptions that will not renew.
+function ends({ status, ends_at, renews_at, resumes_at }) {
+    if (ends_at) return [status === "expired" ? "ended " : "ends ", date(ends_at)];
+    if (status === "paused") return resumes_at ? ["resumes ", date(resumes_at)] : "–";
+    return status === "unpaid" || status === "expired" ? "–" : date(renews_at);
+}
+
 export const columns = [
     { name: "User", cell: (row, context) => link(href(["subscriptions", row.id]), email(row, context) ?? short(row.user_id)), csv: (row, context) => email(row, context) ?? row.user_id },
     { name: "Status", cell: (row) => [pill(row.status), row.blocked && " blocked"], csv: (row) => row.status },
     { name: "Plan", cell: (row, context) => plan(row, context) ?? short(row.subscription_plan_id), csv: (row, context) => plan(row, context) ?? row.subscription_plan_id },
     { name: "Cycle", cell: (row) => cycle(row.billing_cycle), csv: (row) => row.billing_cycle },
-    { name: "Renews or ends", cell: (row) => (row.ends_at ? ["ends ", date(row.ends_at)] : date(row.renews_at)), csv: (row) => row.ends_at ?? row.renews_at },
+    { name: "Renews or ends", cell: ends, csv: (row) => row.ends_at ?? row.renews_at },
     { name: "Since", cell: (row) => date(row.starts_at), csv: (row) => row.starts_at },
+    { name: "Price", csv: (row) => row.price },
+    { name: "Currency", csv: (row) => row.currency },
+    { name: "Quantity", csv: (row) => row.quantity },
+    { name: "Id", csv: (row) => row.id },
 ];

@@ -6,9 +6,10 @@ import { button, el, id, labelled, link, select } from "./el.js";
 import { go, href } from "./route.js";
 import { block, failure } from "./states.js";
 
-// A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file. The roles stay when
-// a narrow screen shows each row as a card.
-export function table(caption, columns, rows, context) {
+// A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file; without `cell` it is
+// in the file alone. The roles stay when a narrow screen shows each row as a card.
+export function table(caption, all, rows, context) {
+    const columns = all.filter(({ cell }) => cell);
     return el("table", { role: "table" },
         el("caption", {}, caption),
         el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, columns.map(({ name, kind }) => el("th", { role: "columnheader", scope: "col", class: kind }, name)))),
@@ -16,8 +17,8 @@ export function table(caption, columns, rows, context) {
             columns.map(({ name, kind, cell }) => el("td", { role: "cell", "data-label": name, class: kind }, el("div", {}, cell(row, context))))))));
 }
 
-// Addresses of the pages that were left by *Older*, so that *Newer* leads back.
-const left = [];
+// The address that *Older* led from, by the address that it led to, so that *Newer* leads back.
+const left = new Map();
 
 // A list of the API: one page of it, with *Older*, *Newer* and CSV. `join(rows, signal)` reads what the columns need besides.
 export function listing(view, { path, query, scope, caption, columns, empty, file, join = async () => null }) {
@@ -36,22 +37,25 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
     };
     const show = ({ page, context }) => {
         if (!page.data.length && !cursor) return null;
-        const newer = cursor && (left.at(-1)?.to === location.hash ? left.at(-1).from : at(null));
+        const newer = left.get(location.hash);
+        const older = page.next_cursor && at(page.next_cursor);
         return [
             page.data.length ? table(caption, columns, page.data, context) : el("p", { class: "state" }, "The list ends here."),
             el("nav", { class: "pager", "aria-label": `Pages of ${caption}` },
-                newer && el("a", { href: newer, class: "button", on: { click: () => left.pop() } }, "Newer"),
-                page.next_cursor && el("a", { href: at(page.next_cursor), class: "button", on: { click: () => left.push({ from: location.hash, to: at(page.next_cursor) }) } }, "Older"),
+                cursor && el("a", { href: newer ?? at(null), class: "button" }, newer ? "Newer" : "First page"),
+                older && el("a", { href: older, class: "button", on: { click: () => left.set(older, location.hash) } }, "Older"),
                 download(view, file, columns, (signal) => pages(path, filter, signal), join)),
         ];
     };
-    return block(view, { scope, load, show, empty, name: caption.toLowerCase() });
+    // A link that was shared may hold a cursor or a filter that the API refuses.
+    const wayOut = ({ code }) => (code === "invalid_cursor" ? link(at(null), "Go to the first page") : code === "invalid_query" ? link(href(view.segments), "Clear the filters") : null);
+    return block(view, { scope, load, show, empty, wayOut, name: caption.toLowerCase() });
 }
 
 const ROWS_MAX = 10_000;
 
 // A button that saves all rows of a list. `source(signal)` gives the pages; the last line says if there were more.
-function download(view, file, columns, source, join) {
+export function download(view, file, columns, source, join) {
     const told = el("span", { role: "status" });
     const run = async () => {
         const rows = [columns.map(({ name }) => name)];
@@ -79,7 +83,7 @@ function download(view, file, columns, source, join) {
 export const saveRows = (file, rows) => button("CSV", () => save(`${file}.csv`, rows()), { title: "Save these numbers as a file" });
 
 // A form of filters over the address. A field has a `name`, a `label` and a `kind`: `select` and `checks` with `options`,
-// `date`, or `text`.
+// `date`, `search` or `text`; `attributes` are more of its control.
 export function filters(view, fields) {
     const control = (field) => {
         const chosen = view.query.getAll(field.name);
@@ -89,9 +93,10 @@ export function filters(view, fields) {
                 return el("label", { for: box.id }, box, text);
             }));
         }
-        const own = { id: `filter-${field.name}` };
+        const own = { id: `filter-${field.name}`, ...field.attributes };
         if (field.kind === "select") return labelled(field.label, select(field.name, [["", field.any ?? "all"], ...field.options], chosen[0] ?? "", own));
-        return labelled(field.label, el("input", { type: field.kind, name: field.name, value: chosen[0] ?? "", ...own }));
+        const text = chosen[0] ?? "";
+        return labelled(field.label, el("input", { type: field.kind, name: field.name, value: field.kind === "date" ? dayOf(text) : text, ...own }));
     };
     const send = () => go(view.segments, [...new FormData(form)].filter(([name, value]) => value && fields.some((field) => field.name === name)));
     const form = el("form", { class: "filters", "aria-label": "Filters", on: {
@@ -100,6 +105,13 @@ export function filters(view, fields) {
         change: (event) => { if (event.target.matches("select, [type=checkbox]")) send(); },
     } }, fields.map(control), el("div", { class: "field" }, el("button", { type: "submit" }, "Apply"), [...view.query].length ? link(href(view.segments), "Clear") : null));
     return form;
+}
+
+// The day of a time, and nothing if it is none: browsers complain of a date that is not one.
+function dayOf(text) {
+    const day = text.slice(0, 10);
+    const at = new Date(`${day}T00:00:00Z`);
+    return Number.isNaN(at.getTime()) || at.toISOString().slice(0, 10) !== day ? "" : day;
 }
 
 // Terms and their values.
