@@ -58,14 +58,16 @@ function card({ source, kind, live, last_event_at, events, last_sync, running_sy
 const columns = (view, names) => [
     { name: "Object", cell: (row) => link(href("providers", { source: row.source, object: row.object?.id }), row.object?.id ?? row.key), csv: (row) => row.object?.id },
     { name: "Event", cell: (row) => [dotted(row.event_type ?? "a sync"), el("div", {}, el("small", {}, row.source))], csv: (row) => row.event_type },
+    { name: "Source", csv: (row) => row.source },
     { name: "State", cell: (row) => [pill(row.state), row.reason && [" ", words(row.reason), el("div", {}, el("small", {}, REASONS[row.reason], row.path && ` At ${row.path}.`))]], csv: (row) => row.state },
+    { name: "Reason", csv: (row) => row.reason },
     { name: "Customer", cell: (row) => row.customer ?? "–", csv: (row) => row.customer },
     { name: "Subscription", cell: (row) => (row.subscription_id ? link(href(["subscriptions", row.subscription_id]), short(row.subscription_id)) : "–"), csv: (row) => row.subscription_id },
     { name: "Received", cell: (row) => date(row.received_at), csv: (row) => row.received_at },
     { name: "Tries", cell: (row) => [number(row.attempts), row.next_attempt_at && el("div", {}, el("small", {}, "next ", date(row.next_attempt_at)))], csv: (row) => row.attempts },
     ...(can("providers:write") ? [{ name: "Action", cell: (row) => [
         button("Replay", () => replay(view, row), { "aria-label": `Replay ${row.key}` }),
-        row.reason === "unknown_customer" && [" ", button("Link", () => linkCustomer(view, names, row), { "aria-label": `Link the customer of ${row.key}` })]], csv: () => null }] : []),
+        row.reason === "unknown_customer" && [" ", button("Link", () => linkCustomer(view, names, row), { "aria-label": `Link the customer of ${row.key}` })]] }] : []),
 ];
 
 async function replay(view, row) {

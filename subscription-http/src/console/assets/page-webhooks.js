@@ -28,6 +28,7 @@ export const reason = ({ enabled, disabled_reason, stall_reason }) => (enabled ?
 
 const columns = [
     { name: "Endpoint", cell: (row) => [link(href(["webhooks", row.id]), row.url.length > 120 ? `${row.url.slice(0, 120)}…` : row.url), row.description && el("div", {}, el("small", {}, row.description))], csv: (row) => row.url },
+    { name: "Id", csv: (row) => row.id },
     { name: "State", cell: (row) => [pill(state(row)), reason(row) && el("div", {}, el("small", {}, reason(row)))], csv: state },
     { name: "Types", cell: (row) => row.types.map((type) => el("div", {}, dotted(type))), csv: (row) => row.types.join(" ") },
     { name: "Behind", kind: "number", cell: (row) => number(row.behind), csv: (row) => row.behind },
