@@ -46,7 +46,7 @@ const ADVICE = {
     payment_open: "Let the payment be paid or cancel it first. A change of plan can also wait for the period's end.",
     managed_by_provider: "Do it at the payment provider.",
     managed_by_caller: "Your own code manages this: do it there, or hand the subscription to the clock first.",
-    managed_by_clock: "The clock has taken this subscription over. Reload the page.",
+    managed_by_clock: "The clock manages this subscription. Reload the page to see what it allows.",
     change_scheduled: "Use “Drop the scheduled change” first.",
     already_subscribed: "Cancel one of the two first.",
     currency_mismatch: "Choose the period's end. Credit is not exchanged, so it must be 0; and the plan needs a currency.",

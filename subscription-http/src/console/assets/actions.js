@@ -17,7 +17,7 @@ const ACTIONS = {
             record.managed_by === "clock" && record.renews_at && (over(record.renews_at) ? `Its period is over, so a new one starts now and is asked for: ${terms(record)}.` : `It renews on ${dayText(record.renews_at)}: ${terms(record)}.`),
         ],
     },
-    change_plan: { name: "Change plan", billing: true, fits: () => true, open: planChange },
+    change_plan: { name: "Change plan", fits: () => true, open: planChange },
     pause: {
         name: "Pause", end: "/pause", fits: () => true,
         says: ({ record }) => [record.status === "paused" ? "It is paused already. Here its end is set." : "While it is paused there is no access, and no period starts. The rest of a period is not given back."],
@@ -47,8 +47,8 @@ const ACTIONS = {
     cancel: {
         name: "Cancel at the period's end", end: "/cancel", body: () => ({ effective: "period_end" }), fits: ({ status }) => status !== "cancelled",
         says: ({ record }) => [
-            over(record.renews_at) ? "It has no running period, so it ends at once." : `It ends on ${dayText(record.renews_at)}. Until then access stays as it is, and Resume undoes the cancellation.`,
-            "Nothing more is asked for.",
+            over(record.renews_at) ? "It has no running period, so it ends at once." : `It ends on ${dayText(record.renews_at)}. Until then access stays as it is, and Resume undoes the cancellation${record.past_due_since ? " once the failed payment is paid" : ""}.`,
+            "No further period is asked for.",
             record.scheduled_change && "The scheduled change is dropped.",
         ],
     },
@@ -79,8 +79,10 @@ export function actionBar(context) {
     const { record, allowed, payments } = context;
     const bar = el("div", { class: "pager", role: "group", "aria-label": "Actions" });
     const mayWrite = can("subscriptions:write");
+    // Without billing no clock runs, and what it manages can only be blocked.
+    const stands = record.managed_by === "clock" && !has("billing");
     for (const [key, action] of Object.entries(ACTIONS)) {
-        if (!mayWrite || !allowed.includes(key) || !action.fits(record) || (action.billing && !has("billing"))) continue;
+        if (!mayWrite || !allowed.includes(key) || !action.fits(record) || (stands && action.end !== "")) continue;
         bar.append(button(action.name, () => (action.open ?? run)(context, action)));
     }
     if (allowed.includes("retry_payment") && has("billing") && can("payments:write") && can("payments:read")) {

@@ -48,3 +48,22 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
         box.showModal();
     });
 }
+
+// Shows the faults that the server found at the fields of the form, with the first in focus. Gives null if there are none.
+export function faultsAtFields(error, form) {
+    for (const node of form.querySelectorAll(".fault")) node.remove();
+    for (const box of form.querySelectorAll("[aria-invalid]")) box.removeAttribute("aria-invalid");
+    const left = (error.body?.errors ?? []).filter(({ field, message }) => {
+        const box = form.elements[field];
+        if (!box) return true;
+        const text = el("small", { class: "error fault", id: id() }, message);
+        box.setAttribute("aria-invalid", "true");
+        box.setAttribute("aria-describedby", text.id);
+        box.after(text);
+        return false;
+    });
+    const wrong = form.querySelectorAll("[aria-invalid]");
+    if (!wrong.length) return null;
+    wrong[0].focus();
+    return el("p", { class: "error", role: "alert" }, `${wrong.length === 1 ? "One field is" : `${wrong.length} fields are`} not right.`, left.map(({ field, message }) => ` ${field} ${message}.`));
+}

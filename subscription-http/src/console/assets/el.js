@@ -52,7 +52,9 @@ export const id = () => `e${(ids += 1)}`;
 // A control with its label.
 export function labelled(label, control, hint) {
     control.id ||= id();
-    return el("div", { class: "field" }, el("label", { for: control.id }, label), control, hint && el("small", {}, hint));
+    const small = hint && el("small", { id: id() }, hint);
+    if (small) control.setAttribute("aria-describedby", small.id);
+    return el("div", { class: "field" }, el("label", { for: control.id }, label), control, small);
 }
 
 // A list to choose from: `options` are [value, text] or a text that is both.

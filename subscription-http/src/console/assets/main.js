@@ -40,7 +40,7 @@ function frame() {
 function development() {
     if (session.settings.mode !== "development") return null;
     const clock = session.settings.clock === "manual" ? ` The clock is turned by hand; it showed ${momentText(session.settings.now)}.` : "";
-    return el("p", { class: "development", role: "region", "aria-label": "Mode of the server" }, `Development mode: everybody is let in.${clock}`);
+    return el("aside", { class: "development", "aria-label": "Mode" }, `Development mode: everybody is let in.${clock}`);
 }
 
 // Shows the page of the address.
@@ -80,7 +80,7 @@ async function show() {
     const late = setTimeout(() => { if (another && !view.signal.aborted) put(el("p", { class: "state", role: "status" }, "Loading…")); }, 500);
     try {
         if (!load) notFound(view);
-        else if (!shown({ name: true, ...page })) closed(view, page);
+        else if ((page.part && !has(page.part)) || (id === undefined && !can(page.scope))) closed(view, page);
         else {
             const { default: build } = await load().catch((error) => { throw /module/i.test(error.message) ? new Problem({ code: "unreachable", detail: "The server cannot be reached." }, 0) : error; });
             if (view.signal.aborted) return;
@@ -119,6 +119,8 @@ function signInPage(problem) {
     document.title = "Sign in · Console";
     const box = el("input", { type: "password", name: "key", autocomplete: "current-password", required: true, spellcheck: "false" });
     const told = el("div", { "aria-live": "polite" }, problem && failure(problem));
+    // Browsers keep passwords under a name, and complain of a form without one.
+    const name = el("input", { name: "username", autocomplete: "username", value: "console", hidden: true });
     const form = el("form", { class: "sign-in", on: { submit: async (event) => {
         event.preventDefault();
         const text = box.value.trim();
@@ -127,15 +129,15 @@ function signInPage(problem) {
         if (!/^[!-~]+$/.test(text)) return replace(told, el("p", { class: "error", role: "alert" }, "This is not a key: keys are letters, digits and marks without spaces."));
         keepKey(text);
         await begin();
-    } } }, el("h1", {}, "Console"), labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told, el("button", { type: "submit", class: "primary" }, "Sign in"));
+    } } }, el("h1", {}, "Console"), name, labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told, el("button", { type: "submit", class: "primary" }, "Sign in"));
     replace(document.body, el("main", { class: "alone" }, form));
     box.focus();
 }
 
 function signOut(problem) {
+    path = null;
     leave.abort();
     forgetKey();
-    path = null;
     closeDialogs();
     signInPage(problem);
 }

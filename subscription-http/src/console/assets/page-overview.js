@@ -20,8 +20,8 @@ export default function (view) {
             replace(churn, churnTile(months));
             return monthly(months);
         } }), status),
-        few(view, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
-        few(view, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid."),
+        ...(can("subscriptions:read") ? [few(view, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
+        few(view, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid.")] : []),
     );
     replace(churn, term("Churn", "churn", "churn"), value("–", can("payments:read") ? null : ["needs the scope ", el("code", {}, "payments:read")]));
     view.add(block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/now", {}, signal), show: (now) => {
@@ -124,7 +124,7 @@ function monthly({ data, without_period }) {
                 label: `Payments ${span}: in the last ${there.filter((status) => of(last, status)).map((status) => `${money(of(last, status).amount, currency)} ${words(status)}`).join(", ") || "none"}.`,
                 series: there.map((status) => ({
                     name: words(status), tone: TONES[status], beside: status === "refunded", values: months.map((month) => of(month, status)?.amount ?? "0"),
-                    show: (amount, at) => `${money(amount, currency)} (${number(of(months[at], status)?.count ?? 0)})`,
+                    show: (amount, at) => (of(months[at], status) ? `${money(amount, currency)} (${number(of(months[at], status).count)})` : "–"),
                 })),
             });
         }),

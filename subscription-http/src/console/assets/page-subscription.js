@@ -8,7 +8,7 @@ import { href } from "./route.js";
 import { failure, noPermission } from "./states.js";
 import { facts, section } from "./table.js";
 import { paymentTable, timeline } from "./timeline.js";
-import { date, money, number, pill, planName, scheduledText, sentence, short, terms, time } from "./words.js";
+import { date, money, number, period, pill, planName, scheduledText, sentence, short, terms, time } from "./words.js";
 
 export default async function (view) {
     const path = `/subscriptions/${encodeURIComponent(view.id)}`;
@@ -70,7 +70,7 @@ function details(record, plans, email) {
         ["Credit", record.credit === null ? undefined : money(record.credit, record.currency)],
         ["Access", record.is_active ? "yes" : record.blocked ? "no, blocked" : "no"],
         optional("Starts", record.starts_at),
-        ["Period", record.current_period_start ? date(record.current_period_start) : undefined, " – ", date(record.current_period_end)],
+        ["Period", record.current_period_start ? period(record.current_period_start, record.current_period_end) : undefined],
         optional("Trial ends", record.trial_ends_at),
         optional("Renews", ["active", "on_trial", "past_due"].includes(record.status) && !record.ends_at && record.renews_at),
         optional("Ends", record.ends_at),

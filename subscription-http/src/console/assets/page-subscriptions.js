@@ -1,6 +1,6 @@
 // The list of subscriptions.
 
-import { can, get, pages } from "./api.js";
+import { can, get, pages, session } from "./api.js";
 import { el, link } from "./el.js";
 import { href } from "./route.js";
 import { filters, listing, section } from "./table.js";
@@ -38,7 +38,7 @@ export async function allPlans(signal) {
 export async function join(rows, plans, signal) {
     const ids = [...new Set(rows.map((row) => row.user_id))];
     const users = [];
-    if (can("users:read")) {
+    if (can("users:read") && session.settings.users !== "any") {
         for (let from = 0; from < ids.length; from += 50) {
             const query = new URLSearchParams(ids.slice(from, from + 50).map((id) => ["id", id]));
             users.push(...(await get("/users", query, signal)).data);

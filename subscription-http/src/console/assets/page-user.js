@@ -12,12 +12,12 @@ import { cycle, date, money, number, pill, sentence, short, time, words } from "
 export default async function (view) {
     if (!isUuid(view.id)) throw new Problem({ code: "not_found", detail: "This is not the id of a user: it must be a UUID." }, 404);
     // The list answers an id without an account with nothing, and not with an error.
-    const account = (await get("/users", { id: view.id }, view.signal)).data[0];
+    const account = can("users:read") ? (await get("/users", { id: view.id }, view.signal)).data[0] : undefined;
     view.title(account?.email ?? `User ${short(view.id)}`);
     view.add(
-        section(null, facts([["Id", el("code", {}, view.id)], ["Account", account ? ["since ", date(account.created_at)] : "none here"],
+        section(null, facts([["Id", el("code", {}, view.id)], ["Account", account ? ["since ", date(account.created_at)] : can("users:read") ? "none here" : "not shown to your key"],
             ["History", account && can("events:read") ? link(href("events", { subject_id: view.id }), "Events of the account") : undefined]]),
-        !account && session.settings.users !== "any" && el("p", { class: "state" }, "There is no account with this id, or it was deleted.")),
+        !account && can("users:read") && session.settings.users !== "any" && el("p", { class: "state" }, "There is no account with this id, or it was deleted.")),
         section("Access now", block(view, { scope: "subscriptions:read", name: "access", load: (signal) => get(`/users/${view.id}/entitlement`, null, signal), show: access })),
         section("Subscriptions", subscriptions(view)),
         account && section("Sessions", sessions(view)),

@@ -4,7 +4,7 @@ import { ask, explain, once, result } from "./act.js";
 import { Problem, call, now } from "./api.js";
 import { el, id, labelled, replace, select } from "./el.js";
 import { facts } from "./table.js";
-import { cycle, date, money, planName, terms } from "./words.js";
+import { cycle, date, money, period, planName, terms } from "./words.js";
 
 const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterly", "semiannual", "yearly", "biennial", "one_time"];
 
@@ -46,7 +46,11 @@ export async function planChange(context, { name: title }) {
     await ask(context, {
         title,
         body: (form) => {
-            form.addEventListener("input", () => { clearTimeout(waits); waits = setTimeout(quote, 250, form); });
+            form.addEventListener("input", () => {
+                form.elements.proration[0].closest("fieldset").hidden = form.elements.effective.value !== "now";
+                clearTimeout(waits);
+                waits = setTimeout(quote, 250, form);
+            });
             // The fields are read once they are in the form.
             queueMicrotask(() => quote(form));
             return [...fields(record, plans), area];
@@ -70,7 +74,7 @@ export async function planChange(context, { name: title }) {
                 el("ul", {}, changed.map(([name, term]) => el("li", {}, `${term}: ${money(before[name], before.currency)} before, ${money(seen.quote[name], seen.quote.currency)} now`))),
                 el("p", {}, `The new quote is shown above. To accept it, press “${title}” again.`));
         },
-        done: () => `${result(context, answer)} Its terms: ${planName(answer.subscription_plan_id, plans)}, ${terms(answer)}.`,
+        done: () => result(context, answer) + (answer.scheduled_change ? "" : ` Its terms: ${planName(answer.subscription_plan_id, plans)}, ${terms(answer)}.`),
     });
     clearTimeout(waits);
 }
@@ -81,7 +85,7 @@ function fields(record, plans) {
     const waits = record.renews_at && Date.parse(record.renews_at) > now();
     return [
         el("p", {}, `Now: ${planName(record.subscription_plan_id, plans)}, ${terms(record)}.`),
-        labelled("Plan", select("subscription_plan_id", [["", `keep ${planName(record.subscription_plan_id, plans)} at the price that was agreed`], ...offered], "")),
+        labelled("Plan", select("subscription_plan_id", [["", `keep ${planName(record.subscription_plan_id, plans)} and its price`], ...offered], "")),
         labelled("Billing cycle", select("billing_cycle", [["", "that of the plan"], ...CYCLES.map((it) => [it, cycle(it)])], ""), "The price is for one cycle and is not converted: to sell a year, choose the yearly plan."),
         labelled("Quantity", el("input", { type: "number", name: "quantity", min: "1", max: "1000000", step: "1", required: true, value: String(record.quantity) })),
         radios("It changes", "effective", [["now", "now"], ...(waits ? [["period_end", ["when the period ends, on ", date(record.renews_at)]]] : [])]),
@@ -116,7 +120,7 @@ function quoteFacts(quote, plans) {
         ["Credit before", amount(quote.credit_before)],
         [AGREED.amount_due, el("strong", {}, amount(quote.amount_due))],
         [AGREED.credit_after, amount(quote.credit_after)],
-        ["Period then", quote.period_start ? date(quote.period_start) : undefined, " – ", date(quote.period_end)],
+        ["Period then", quote.period_start ? period(quote.period_start, quote.period_end) : undefined],
         ["Renews", quote.renews_at ? date(quote.renews_at) : "never"],
         [AGREED.next_amount, quote.next_amount === null ? "none" : amount(quote.next_amount)],
     ]), el("p", { class: "soft" }, quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];

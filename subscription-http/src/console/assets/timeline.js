@@ -5,7 +5,7 @@ import { button, el } from "./el.js";
 import { params } from "./route.js";
 import { block } from "./states.js";
 import { saveRows, table } from "./table.js";
-import { actor, date, dayText, momentText, money, number, pill, planName, time, words } from "./words.js";
+import { actor, date, dayText, momentText, money, number, period, pill, planName, time, words } from "./words.js";
 
 const EVENTS_MAX = 10_000;
 const AT_ONCE = 30;
@@ -28,14 +28,18 @@ const STEPS = {
     dunning_ended: "Retries of the payment end", reminded: "An event announces what comes next", corrected: "It is corrected",
 };
 
-const period = (start, end) => (end ? `${dayText(start)} – ${dayText(end)}` : `from ${dayText(start)}`);
-
 const item = (at, attributes, ...nodes) => el("li", attributes, time(at), el("div", {}, ...nodes));
 
 const step = ({ at, step, status, ask }) => ({ at, node: item(at, { class: "coming" }, STEPS[step] ?? words(step), " ", pill(status),
     ask && el("div", {}, `asks for ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`)) });
 
 const again = ({ next_attempt_at: at, amount, currency }) => ({ at, node: item(at, { class: "coming" }, `The failed payment of ${money(amount, currency)} is asked for again`) });
+
+// Fields that changed, without two that follow from others.
+function own(fields) {
+    const own = fields.filter((name) => name !== "next_action_at" && name !== "is_active");
+    return own.length ? own : fields;
+}
 
 // An event in words. `plans` name the plans of a change.
 export function eventText({ type, change = {} }, plans) {
@@ -44,8 +48,7 @@ export function eventText({ type, change = {} }, plans) {
         created: () => "Created",
         deleted: () => "Deleted",
         status_changed: () => `${words(change.from)} → ${words(change.to)}`,
-        // These two follow from others.
-        updated: () => `Changed: ${(change.fields ?? []).filter((name) => name !== "next_action_at" && name !== "is_active").map(words).join(", ") || "nothing of its own"}`,
+        updated: () => `Changed: ${own(change.fields ?? []).map(words).join(", ")}`,
         period_started: () => `A period started: ${period(change.period_start, change.period_end)}`,
         periods_skipped: () => `${number(change.count)} missed periods were skipped`,
         plan_changed: () => (change.from_plan === change.to_plan ? "The cycle, the price or the quantity changed" : `The plan changed: ${planName(change.from_plan, plans)} → ${planName(change.to_plan, plans)}`),

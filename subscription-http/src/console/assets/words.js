@@ -24,6 +24,9 @@ export const dayText = (at) => (at ? day.format(new Date(at)) : "–");
 export const momentText = (at) => (at ? `${moment.format(new Date(at))} UTC` : "–");
 export const monthText = (text) => month.format(new Date(`${text}-01T00:00:00Z`));
 
+// A period of time; one without an end is "from" its start.
+export const period = (start, end) => (end ? `${dayText(start)} – ${dayText(end)}` : `from ${dayText(start)}`);
+
 // A date; the exact moment is in its title.
 export const date = (at) => (at ? el("time", { datetime: at, title: momentText(at) }, dayText(at)) : "–");
 
