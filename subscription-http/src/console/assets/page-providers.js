@@ -1,7 +1,7 @@
 // Payment providers: their sources, and the events that they sent.
 
 import { call, can, get } from "./api.js";
-import { dialog } from "./dialog.js";
+import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link, select } from "./el.js";
 import { href } from "./route.js";
 import { facts, filters, listing, section } from "./table.js";
@@ -84,7 +84,7 @@ async function replay(view, row) {
 async function linkCustomer(view, names, { source, customer }) {
     const box = (name, value, hint) => labelled(name[1], el("input", { name: name[0], required: true, spellcheck: "false", autocomplete: "off", value: value ?? "" }), hint);
     const done = await dialog({
-        title: "Link a customer", confirm: "Link", act: (form) => call("POST", "/provider-links", { body: Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()])) }),
+        title: "Link a customer", confirm: "Link", explain: faultsAtFields, act: (form) => call("POST", "/provider-links", { body: Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()])) }),
         body: [
             el("p", {}, "The customer of the provider becomes this user: events that wait for it are tried at once, and later ones too. The first link stays; it cannot be changed here."),
             labelled("Source", select("source", names, source)), box(["customer", "Customer at the provider"], customer, "Such as cus_1AbC."), box(["user_id", "Id of the user here"]),

@@ -1,7 +1,7 @@
 // One endpoint: its state, its last tries, its parked events, and the calls that manage it.
 
 import { Problem, call, can, isUuid } from "./api.js";
-import { dialog } from "./dialog.js";
+import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link } from "./el.js";
 import { recordHref } from "./page-events.js";
 import { fields, reason, showSecret, state, values } from "./page-webhooks.js";
@@ -81,7 +81,7 @@ function actions(view, path, endpoint, etag) {
     const after = async (config) => { if (await dialog(config)) view.reload(); };
     const put = (body) => call("PUT", path, { body, ifMatch: etag });
     const edit = () => after({
-        title: "Edit the endpoint", confirm: "Save", body: [el("p", {}, "Events that are sent from now on go by these values. Up to 200 events may be sent again."), ...fields(endpoint)], act: (form) => put(values(form)),
+        title: "Edit the endpoint", confirm: "Save", explain: faultsAtFields, body: [el("p", {}, "Events that are sent from now on go by these values. Up to 200 events may be sent again."), ...fields(endpoint)], act: (form) => put(values(form)),
     });
     const disable = () => after({
         title: "Disable the endpoint", confirm: "Disable", danger: true, act: () => put({ enabled: false }),

@@ -1,7 +1,7 @@
 // The endpoints that events are sent to.
 
 import { call, can } from "./api.js";
-import { dialog } from "./dialog.js";
+import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link, select } from "./el.js";
 import { go, href } from "./route.js";
 import { listing, section } from "./table.js";
@@ -55,7 +55,7 @@ async function create() {
     const headers = { "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") };
     let made = null;
     const done = await dialog({
-        title: "New endpoint", confirm: "Create", act: async (form) => {
+        title: "New endpoint", confirm: "Create", explain: faultsAtFields, act: async (form) => {
             const { from } = Object.fromEntries(new FormData(form));
             made = (await call("POST", "/webhook-endpoints", { body: { ...values(form), from }, headers })).data;
         },
