@@ -50,6 +50,7 @@ const STORIES: &[Story] = &[
     Story::of("docs/billing.md"),
     Story::of("docs/collector.md"),
     Story::of("docs/errors.md"),
+    Story::of("docs/figures.md"),
     Story::of("docs/identity-provider.md"),
     Story::of("docs/javascript.md"),
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),

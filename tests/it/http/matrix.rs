@@ -101,6 +101,8 @@ pub(super) const ROWS: &[Row] = &[
     ("POST /webhook-endpoints/{endpoint_id}/rewind", Client(Scope::WebhooksWrite), 200),
     ("POST /webhook-endpoints/{endpoint_id}/resend", Client(Scope::WebhooksWrite), 202),
     ("GET /webhook-endpoints/{endpoint_id}/parked", Client(Scope::WebhooksRead), 200),
+    ("GET /stats/now", Client(Scope::SubscriptionsRead), 200),
+    ("GET /stats/months", Client(Scope::PaymentsRead), 200),
     ("GET /clock", Nothing, 200),
     ("POST /clock/advance", Nothing, 200),
     ("GET /.well-known/jwks.json", Nothing, 200),

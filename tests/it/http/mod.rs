@@ -34,6 +34,7 @@ mod providers;
 mod rates;
 mod request_heads;
 mod routes;
+mod stats;
 mod subscriptions;
 mod users;
 mod verbs;
