@@ -15,6 +15,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import business
+import overview
 import pages
 import signing
 import threats
@@ -53,7 +54,7 @@ def main():
             for scheme, width in [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)] if ALL else [("light", 1280)]:
                 step(pages.every_page, server, scheme, width)
             step(pages.nonsense_after_the_hash, server)
-            for flow in business.FLOWS:
+            for flow in [*overview.FLOWS, *business.FLOWS]:
                 step(flow, server)
         browser.close()
     print("the console holds")
