@@ -206,19 +206,26 @@ def sound(view, stops=40):
     assert re.fullmatch(r".+ · Console", page.title(), re.S) or page.title() == "Console", (where, page.title())
     wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide[0] <= wide[1], (where, "scrolls sideways", wide)
-    found = axe.run(page, options=RULES)
-    assert found.violations_count == 0, (where, found.generate_report())
-    page.evaluate("document.activeElement.blur()")
+    page.locator(".skip").focus()
     seen = []
     for _ in range(stops):
-        page.keyboard.press("Tab")
         stop = page.evaluate(FOCUS)
         if stop is None or stop["path"] in seen:
             break
         assert stop["seen"], (where, "focus cannot be seen", stop)
         seen.append(stop["path"])
-    assert seen, (where, "nothing takes the focus")
+        page.keyboard.press("Tab")
+    assert len(seen) > 8, (where, "few elements take the focus", seen)
+    page.evaluate(FEW)
+    found = axe.run(page, options=RULES)
+    assert found.violations_count == 0, (where, found.generate_report())
 
+
+# The rows of a table are alike, and axe takes long for each of them.
+FEW = """() => {
+    document.activeElement.blur();
+    for (const list of document.querySelectorAll("tbody, ol, ul")) for (const row of [...list.children].slice(6)) row.remove();
+}"""
 
 # Marks the page that is left, and goes.
 LEAVE = """(address) => {

@@ -17,7 +17,7 @@ def addresses(server):
     found = {
         "overview": "#/overview", "subscriptions": "#/subscriptions", "nothing fits": "#/subscriptions?status=pending&is_active=true",
         "users": "#/users", "user": f"#/users/{busy['user_id']}", "plans": "#/plans", "events": "#/events",
-        "webhooks": "#/webhooks", "providers": "#/providers", "search": "#/search?q=starter", "search without a hit": "#/search?q=nothing-like-this",
+        "webhooks": "#/webhooks", "providers": "#/providers", "search": "#/search?q=ear", "search that is empty": "#/search", "search without a hit": "#/search?q=nothing-like-this",
         "nowhere": "#/nowhere", "no such subscription": "#/subscriptions/00000000-0000-7000-8000-000000000000",
     }
     found |= {f"subscription {status}": f"#/subscriptions/{one['id']}" for status, one in (shown | {"active": busy}).items()}
