@@ -229,9 +229,9 @@ FEW = """() => {
 
 # Marks the page that is left, and goes.
 LEAVE = """(address) => {
-    if (location.hash === address) return;
-    for (const node of document.querySelector("main").children) node.dataset.left = "";
+    const before = location.hash;
     location.hash = address;
+    if (location.hash !== before) for (const node of document.querySelector("main").children) node.dataset.left = "";
 }"""
 
 # The element with the focus: where it is in the document, and whether its outline is seen.
