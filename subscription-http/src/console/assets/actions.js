@@ -64,7 +64,7 @@ const ACTIONS = {
 
 const RETRY = {
     name: "Retry payment",
-    says: () => ["The failed payment is asked for again at once, such as after a new card. The planned retries stay."],
+    says: () => ["The failed payment is asked for again at once, such as after a new card. This uses up none of the planned retries."],
     fields: ({ failed }) => labelled("Payment", select("payment", failed.map(({ id, amount, currency, period_start }) => [id, `${money(amount, currency)} for the period from ${dayText(period_start)}`]), failed[0].id)),
     target: ({ failed }, { payment }) => {
         const record = failed.find(({ id }) => id === payment.value);

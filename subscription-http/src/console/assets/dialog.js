@@ -52,7 +52,7 @@ export function dialog({ title, body, confirm, act, explain = () => null, danger
 // Shows the faults that the server found at the fields of the form, with the first in focus. Gives null if there are none.
 export function faultsAtFields(error, form) {
     for (const node of form.querySelectorAll(".fault")) node.remove();
-    for (const box of form.querySelectorAll("[aria-invalid]")) box.removeAttribute("aria-invalid");
+    for (const box of form.querySelectorAll("[aria-invalid]")) for (const name of ["aria-invalid", "aria-describedby"]) box.removeAttribute(name);
     const left = (error.body?.errors ?? []).filter(({ field, message }) => {
         const box = form.elements[field];
         if (!box) return true;

@@ -85,7 +85,7 @@ function show(view, { rows, from, floor, last, saved, isNewest }) {
         el("nav", { class: "pager", "aria-label": "Parts of the feed" },
             !isNewest && el("a", { class: "button", href: href("events", filter(view)) }, "Newest"),
             from > floor && el("a", { class: "button", href: href("events", [...filter(view), ["before", from + 1]]) }, "Older"),
-            download(view, "events", columns, (signal) => between(view, saved, last, signal), async () => null),
+            download(view, "events", columns, (signal) => between(view, saved, last, signal)),
             saved > floor && el("small", {}, `The file has what fits of the ${number(SAVED)} newest events.`)),
     ];
 }

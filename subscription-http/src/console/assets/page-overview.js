@@ -20,8 +20,10 @@ export default function (view) {
             replace(churn, churnTile(months));
             return monthly(months);
         } }), status),
-        ...(can("subscriptions:read") ? [few(view, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
-        few(view, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid.")] : []),
+    );
+    if (can("subscriptions:read")) rest.append(
+        few(view, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
+        few(view, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid."),
     );
     replace(churn, term("Churn", "churn", "churn"), value("–", can("payments:read") ? null : ["needs the scope ", el("code", {}, "payments:read")]));
     view.add(block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/now", {}, signal), show: (now) => {
@@ -31,8 +33,8 @@ export default function (view) {
         }
         replace(status, byStatus(now));
         return [
-            el("dl", { class: "tiles" }, tiles(now), churn),
-            el("p", { class: "soft" }, "Counted at ", time(now.as_of), ". These numbers are kept for a minute, the months for ten."),
+            tiles(now, churn),
+            el("p", { class: "soft" }, "Counted at ", time(now.as_of), ". Figures may be up to a minute old, those of the months ten."),
         ];
     } }), rest);
 }
@@ -58,17 +60,20 @@ export function minus(one, other) {
     return `${digits.slice(0, -6)}.${digits.slice(-6)}`;
 }
 
-function tiles({ money: sums, paying_users, subscriptions, with_access, blocked }) {
+// One row of tiles; with several currencies one row for each, and one for the users.
+function tiles({ money: sums, paying_users, subscriptions, with_access, blocked }, churn) {
     const of = (name, currency) => (sums.length > 1 ? `${name}, ${currency ?? "no currency"}` : name);
-    return [
-        (sums.length ? sums : [{ mrr: "0", at_risk: "0", committed: "0" }]).map(({ currency, mrr, at_risk, committed }) => [
+    const groups = [
+        sums.length ? [] : tile("MRR", ["mrr", "MRR"], "0"),
+        ...sums.map(({ currency, mrr, at_risk, committed }) => [
             tile(of("MRR", currency), ["mrr", "MRR"], money(mrr, currency)),
             tile(of("At risk", currency), ["at-risk", "MRR at risk"], money(at_risk, currency), "of MRR; ", link(href("subscriptions", { status: "past_due" }), "past due")),
             tile(of("Not committed", currency), ["committed", "committed MRR"], money(minus(mrr, committed), currency), "of MRR; will not renew"),
         ]),
-        tile("Paying users", ["paying-users", "paying users"], number(paying_users), `${number(with_access)} subscriptions give access`, blocked > 0 && `, ${number(blocked)} are blocked`),
-        tile("On trial", ["trial", "a trial"], number(subscriptions.on_trial ?? 0), sums.filter(({ trial }) => Number(trial) > 0).map(({ trial, currency }) => `${money(trial, currency)} a month if they stay. `), link(href("subscriptions", { status: "on_trial" }), "show")),
+        [tile("Paying users", ["paying-users", "paying users"], number(paying_users), `${number(with_access)} ${with_access === 1 ? "subscription gives" : "subscriptions give"} access`, blocked > 0 && `, ${number(blocked)} are blocked`),
+        tile("On trial", ["trial", "a trial"], number(subscriptions.on_trial ?? 0), sums.filter(({ trial }) => Number(trial) > 0).map(({ trial, currency }) => `${money(trial, currency)} a month if they stay. `), link(href("subscriptions", { status: "on_trial" }), "show")), churn],
     ];
+    return (sums.length > 1 ? groups.slice(1) : [groups.flat()]).map((group) => el("dl", { class: "tiles" }, group));
 }
 
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 2 });
@@ -128,7 +133,7 @@ function monthly({ data, without_period }) {
                 })),
             });
         }),
-        without_period > 0 && el("p", { class: "card" }, `${number(without_period)} payments say no period: they are in the payments by month, and not in MRR and users by month. `, about("without-period", "payments without a period")),
+        without_period > 0 && el("p", { class: "card" }, `${number(without_period)} ${without_period === 1 ? "payment says" : "payments say"} no period: in the payments by month, and not in MRR and users by month. `, about("without-period", "payments without a period")),
     ];
 }
 
@@ -169,5 +174,6 @@ function firstSteps() {
             step("A plan", `api='${api}'\ncall() { curl -sS -H 'client-id: ${development ? "console" : "YOUR-KEY"}' -H 'content-type: application/json' "$@"; }\nfield() { grep -o "\\"$1\\":\\"[^\\"]*" | head -n 1 | cut -d '"' -f 4; }\nplan=$(call "$api/subscription-plans" -d '{"name": "Pro", "slug": "pro", "price": 19.90, "currency": "USD", "billing_cycle": "monthly"}' | field id)`),
             step("A subscription of a user", `${user}\nsubscription=$(call "$api/subscriptions" -d "{\\"user_id\\": \\"$user\\", \\"subscription_plan_id\\": \\"$plan\\"}" | field id)`),
             step("Its payment", pay)),
+        el("p", {}, "Then load this page again: within a minute it shows the first figures."),
         el("p", {}, "Or look at two years of an invented business: ", el("code", {}, "subscription-http --database sqlite://demo.db demo"), " fills an empty database."));
 }

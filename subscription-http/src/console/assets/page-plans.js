@@ -38,11 +38,10 @@ function card(view, plan) {
             ["Node quota", number(plan.node_quota)],
             ["Trial", plan.trial_period ? cycle(plan.trial_period).replace("every ", "") : "none"],
             ["Product id", plan.product_id ?? "none"],
+            ["Subscriptions", can("subscriptions:read") ? el("a", { href: href("subscriptions", { subscription_plan_id: plan.id }), "aria-label": `Show subscriptions to ${plan.name} (${plan.slug})` }, "show") : undefined],
         ]),
         plan.features && el("p", { class: "soft" }, plan.features),
-        el("div", { class: "pager" },
-            can("subscriptions:read") && link(href("subscriptions", { subscription_plan_id: plan.id }), "Subscriptions"),
-            can("plans:write") && [act("Edit", edit), act(plan.is_active ? "Withdraw" : "Offer again", withdraw), act("Delete", remove)]));
+        can("plans:write") && el("div", { class: "pager" }, act("Edit", edit), act(plan.is_active ? "Withdraw" : "Offer again", withdraw), act("Delete", remove)));
 }
 
 // MRR by plan, one plot a currency. The order is the server's for the table, and by amount for the bars.
@@ -133,7 +132,7 @@ async function edit(view, plan) {
         };
         return dialog({
             title: stored ? `Edit ${stored.name}` : "New plan", confirm: stored ? "Save" : "Create the plan",
-            body: [stored && el("p", { class: "soft" }, "Name, slug and product are fixed. A new price holds for new subscriptions; those that the service bills keep theirs."), fields.map((field) => control(field, stored))].flat(Infinity).filter(Boolean),
+            body: [stored && el("p", { class: "soft" }, "Name, slug and product are fixed. A new price holds for new subscriptions; those that the service bills keep theirs."), el("div", { class: "fields" }, fields.map((field) => control(field, stored)))].filter(Boolean),
             act: async (form) => {
                 if (!stored) return call("POST", "/subscription-plans", { body: changes(form, fields) });
                 try {

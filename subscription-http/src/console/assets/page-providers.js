@@ -1,7 +1,7 @@
 // Payment providers: their sources, and the events that they sent.
 
 import { call, can, get } from "./api.js";
-import { dialog } from "./dialog.js";
+import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link, select } from "./el.js";
 import { href } from "./route.js";
 import { facts, filters, listing, section } from "./table.js";
@@ -58,14 +58,16 @@ function card({ source, kind, live, last_event_at, events, last_sync, running_sy
 const columns = (view, names) => [
     { name: "Object", cell: (row) => link(href("providers", { source: row.source, object: row.object?.id }), row.object?.id ?? row.key), csv: (row) => row.object?.id },
     { name: "Event", cell: (row) => [dotted(row.event_type ?? "a sync"), el("div", {}, el("small", {}, row.source))], csv: (row) => row.event_type },
+    { name: "Source", csv: (row) => row.source },
     { name: "State", cell: (row) => [pill(row.state), row.reason && [" ", words(row.reason), el("div", {}, el("small", {}, REASONS[row.reason], row.path && ` At ${row.path}.`))]], csv: (row) => row.state },
+    { name: "Reason", csv: (row) => row.reason },
     { name: "Customer", cell: (row) => row.customer ?? "–", csv: (row) => row.customer },
     { name: "Subscription", cell: (row) => (row.subscription_id ? link(href(["subscriptions", row.subscription_id]), short(row.subscription_id)) : "–"), csv: (row) => row.subscription_id },
     { name: "Received", cell: (row) => date(row.received_at), csv: (row) => row.received_at },
     { name: "Tries", cell: (row) => [number(row.attempts), row.next_attempt_at && el("div", {}, el("small", {}, "next ", date(row.next_attempt_at)))], csv: (row) => row.attempts },
     ...(can("providers:write") ? [{ name: "Action", cell: (row) => [
         button("Replay", () => replay(view, row), { "aria-label": `Replay ${row.key}` }),
-        row.reason === "unknown_customer" && [" ", button("Link", () => linkCustomer(view, names, row), { "aria-label": `Link the customer of ${row.key}` })]], csv: () => null }] : []),
+        row.reason === "unknown_customer" && [" ", button("Link", () => linkCustomer(view, names, row), { "aria-label": `Link the customer of ${row.key}` })]] }] : []),
 ];
 
 async function replay(view, row) {
@@ -82,7 +84,7 @@ async function replay(view, row) {
 async function linkCustomer(view, names, { source, customer }) {
     const box = (name, value, hint) => labelled(name[1], el("input", { name: name[0], required: true, spellcheck: "false", autocomplete: "off", value: value ?? "" }), hint);
     const done = await dialog({
-        title: "Link a customer", confirm: "Link", act: (form) => call("POST", "/provider-links", { body: Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()])) }),
+        title: "Link a customer", confirm: "Link", explain: faultsAtFields, act: (form) => call("POST", "/provider-links", { body: Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()])) }),
         body: [
             el("p", {}, "The customer of the provider becomes this user: events that wait for it are tried at once, and later ones too. The first link stays; it cannot be changed here."),
             labelled("Source", select("source", names, source)), box(["customer", "Customer at the provider"], customer, "Such as cus_1AbC."), box(["user_id", "Id of the user here"]),

@@ -52,7 +52,7 @@ const byAddress = (text) => [{
 const byName = (text) => [
     {
         name: "the id of a subscription at its payment provider", allowed: can("subscriptions:read"),
-        run: async (signal) => (text.length > 255 ? [] : (await get("/subscriptions", { external_subscription_id: text }, signal)).data.map(subscriptionHit)),
+        run: async (signal) => (!/^[^\x00-\x1f\x7f-\x9f]{1,255}$/.test(text) ? [] : (await get("/subscriptions", { external_subscription_id: text }, signal)).data.map(subscriptionHit)),
     },
     {
         name: "the slug or the name of a plan", allowed: can("plans:read"),

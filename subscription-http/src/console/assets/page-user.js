@@ -6,7 +6,7 @@ import { button, el, link } from "./el.js";
 import { allPlans } from "./page-subscriptions.js";
 import { href } from "./route.js";
 import { block } from "./states.js";
-import { facts, saveRows, section, table } from "./table.js";
+import { download, facts, section, table } from "./table.js";
 import { cycle, date, money, number, pill, sentence, short, time, words } from "./words.js";
 
 export default async function (view) {
@@ -98,7 +98,7 @@ function sessions(view) {
         show: ({ data }, reload) => data.length ? [
             table("Live sessions, newest first", SESSIONS, data),
             el("div", { class: "pager" }, can("users:write") && button("End all sessions", () => end(data.length, reload)),
-                saveRows("sessions", () => [SESSIONS.map(({ name }) => name), ...data.map((row) => SESSIONS.map(({ csv }) => csv(row)))])),
+                download(view, "sessions", SESSIONS, () => [{ data }])),
         ] : null,
     });
 }

@@ -1,13 +1,13 @@
 // One endpoint: its state, its last tries, its parked events, and the calls that manage it.
 
 import { Problem, call, can, isUuid } from "./api.js";
-import { dialog } from "./dialog.js";
+import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link } from "./el.js";
 import { recordHref } from "./page-events.js";
 import { fields, reason, showSecret, state, values } from "./page-webhooks.js";
 import { go, href } from "./route.js";
 import { block } from "./states.js";
-import { facts, listing, saveRows, section, table } from "./table.js";
+import { download, facts, listing, section, table } from "./table.js";
 import { dotted, number, pill, time } from "./words.js";
 
 export default function (view) {
@@ -37,9 +37,8 @@ function shown(view, path, endpoint, etag) {
             ["Made", time(endpoint.created_at)], ["Version", number(endpoint.version)],
         ]),
         el("div", { class: "pager" }, can("webhooks:write") && actions(view, path, endpoint, etag), button("Refresh", view.reload))),
-    section("Last tries", recent?.length ? [table("The last 20 tries, newest first", TRIES, recent), el("div", { class: "pager" },
-            saveRows("webhook-tries", () => [TRIES.map(({ name }) => name), ...recent.map((row) => TRIES.map(({ csv }) => csv(row)))]))]
-            : el("p", { class: "state" }, "Nothing was sent yet.")),
+    section("Last tries", recent?.length ? [table("The last 20 tries, newest first", TRIES, recent), el("div", { class: "pager" }, download(view, "webhook-tries", TRIES, () => [{ data: recent }]))]
+        : el("p", { class: "state" }, "Nothing was sent yet.")),
     section("Parked events", listing(view, {
         path: `${path}/parked`, scope: "webhooks:read", caption: "Events that failed, in the order of the feed", file: "parked-events", columns: parked(view, path),
         empty: "No event is parked: none failed, or all were accepted since.",
@@ -66,7 +65,7 @@ const parked = (view, path) => [
     { name: "Last outcome", cell: (row) => outcome(row.last) ?? "–", csv: (row) => row.last?.outcome },
     { name: "First failed", cell: (row) => time(row.first_failed_at), csv: (row) => row.first_failed_at },
     { name: "Next try", cell: (row) => time(row.next_attempt_at), csv: (row) => row.next_attempt_at },
-    ...(can("webhooks:write") ? [{ name: "Action", cell: (row) => button("Resend", () => resend(view, path, { sequence: row.sequence }, `Event ${number(row.sequence)} is`), { "aria-label": `Resend event ${row.sequence}` }), csv: () => null }] : []),
+    ...(can("webhooks:write") ? [{ name: "Action", cell: (row) => button("Resend", () => resend(view, path, { sequence: row.sequence }, `Event ${number(row.sequence)} is`), { "aria-label": `Resend event ${row.sequence}` }) }] : []),
 ];
 
 async function resend(view, path, body, subject) {
@@ -82,7 +81,7 @@ function actions(view, path, endpoint, etag) {
     const after = async (config) => { if (await dialog(config)) view.reload(); };
     const put = (body) => call("PUT", path, { body, ifMatch: etag });
     const edit = () => after({
-        title: "Edit the endpoint", confirm: "Save", body: [el("p", {}, "Events that are sent from now on go by these values. Up to 200 events may be sent again."), ...fields(endpoint)], act: (form) => put(values(form)),
+        title: "Edit the endpoint", confirm: "Save", explain: faultsAtFields, body: [el("p", {}, "Events that are sent from now on go by these values. Up to 200 events may be sent again."), ...fields(endpoint)], act: (form) => put(values(form)),
     });
     const disable = () => after({
         title: "Disable the endpoint", confirm: "Disable", danger: true, act: () => put({ enabled: false }),

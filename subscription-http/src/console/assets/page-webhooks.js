@@ -1,7 +1,7 @@
 // The endpoints that events are sent to.
 
 import { call, can } from "./api.js";
-import { dialog } from "./dialog.js";
+import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link, select } from "./el.js";
 import { go, href } from "./route.js";
 import { listing, section } from "./table.js";
@@ -28,6 +28,7 @@ export const reason = ({ enabled, disabled_reason, stall_reason }) => (enabled ?
 
 const columns = [
     { name: "Endpoint", cell: (row) => [link(href(["webhooks", row.id]), row.url.length > 120 ? `${row.url.slice(0, 120)}…` : row.url), row.description && el("div", {}, el("small", {}, row.description))], csv: (row) => row.url },
+    { name: "Id", csv: (row) => row.id },
     { name: "State", cell: (row) => [pill(state(row)), reason(row) && el("div", {}, el("small", {}, reason(row)))], csv: state },
     { name: "Types", cell: (row) => row.types.map((type) => el("div", {}, dotted(type))), csv: (row) => row.types.join(" ") },
     { name: "Behind", kind: "number", cell: (row) => number(row.behind), csv: (row) => row.behind },
@@ -54,7 +55,7 @@ async function create() {
     const headers = { "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") };
     let made = null;
     const done = await dialog({
-        title: "New endpoint", confirm: "Create", act: async (form) => {
+        title: "New endpoint", confirm: "Create", explain: faultsAtFields, act: async (form) => {
             const { from } = Object.fromEntries(new FormData(form));
             made = (await call("POST", "/webhook-endpoints", { body: { ...values(form), from }, headers })).data;
         },

@@ -83,10 +83,10 @@ export function columns(chart, width, name) {
     const [below, beside, stack] = [(one) => one.below, (one) => one.beside, (one) => !one.below && !one.beside].map((fits) => drawn(chart).filter(fits));
     const highest = (series) => Math.max(0, ...chart.labels.map((_, at) => series.reduce((sum, { values }) => sum + Number(values[at]), 0)));
     const { x, y, band, nodes, hover } = axes(chart, width, ticks(Math.max(highest(stack), highest(beside)), highest(below), chart.whole));
-    const wide = Math.max(1, band * (beside.length ? 0.52 : 0.72));
-    const marks = chart.labels.map((_, at) => [[stack, 0, wide, 1], [below, 0, wide, -1], [beside, wide + 1, band * 0.26, 1]].map(([series, shift, size, sign]) => {
+    const [wide, narrow] = (beside.length ? [0.52, 0.26] : [0.72, 0]).map((part) => Math.max(1, Math.min(48, band * part)));
+    const marks = chart.labels.map((_, at) => [[stack, 0, wide, 1], [below, 0, wide, -1], [beside, wide + 1, narrow, 1]].map(([series, shift, size, sign]) => {
         let sum = 0;
-        const from = x(at) - (beside.length ? band * 0.4 : wide / 2) + shift;
+        const from = x(at) - (beside.length ? wide + narrow : wide) / 2 + shift;
         return series.map(({ tone, values }) => {
             const [before, after] = [sum, (sum += sign * Number(values[at]))].map(y);
             return before !== after && bar(name, tone, from, Math.min(before, after), size, Math.abs(after - before), chart.open && at === chart.labels.length - 1);

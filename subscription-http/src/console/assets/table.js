@@ -55,7 +55,8 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
 const ROWS_MAX = 10_000;
 
 // A button that saves all rows of a list. `source(signal)` gives the pages; the last line says if there were more.
-export function download(view, file, columns, source, join) {
+export function download(view, file, all, source, join = async () => null) {
+    const columns = all.filter(({ csv }) => csv);
     const told = el("span", { role: "status" });
     const run = async () => {
         const rows = [columns.map(({ name }) => name)];

@@ -52,7 +52,7 @@ export function sentence(subscription) {
         past_due: past_due_since ? `past due since ${dayText(past_due_since)}` : "past due",
         unpaid: "unpaid, retries have ended",
         paused: resumes_at ? `paused until ${dayText(resumes_at)}` : "paused",
-        cancelled: is_active && until ? `cancelled, access until ${until}` : "cancelled",
+        cancelled: until ? `cancelled, ${is_active ? "access until" : "ends on"} ${until}` : "cancelled",
         expired: until ? `ended on ${until}` : "ended",
     }[status] ?? words(status);
     return blocked ? `${base}; access is blocked` : base;
