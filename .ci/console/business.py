@@ -3,12 +3,14 @@
 import csv
 import io
 
-from harness import opened
+from harness import opened, provider_event
 
 
 def furnish(server):
-    """What the demo has not: an endpoint for webhooks."""
+    """What the demo has not: an endpoint for webhooks, and events of a payment provider."""
     server.make("/webhook-endpoints", {"url": "https://hooks.invalid/orders", "description": "orders", "types": ["payment.*"]})
+    for number in range(3):
+        provider_event(server, id=f"evt_{number}", type="customer.subscription.updated", data={"object": {"id": f"sub_{number}", "object": "subscription"}})
 
 
 def running(server, count, **wanted):

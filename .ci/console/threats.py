@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from harness import opened
+from harness import opened, provider_event
 from pages import addresses
 
 HIT = "<img src=x onerror=window.hit=1><svg onload=window.hit=1>"
@@ -44,6 +44,8 @@ def texts_of_records(browser, server):
             "subscription_id": subscription["id"], "amount": "9.99", "currency": "EUR", "external_payment_id": cut(text, 255), "metadata": metadata, "status": "succeeded",
         })
         server.make("/webhook-endpoints", {"url": "https://hooks.invalid/" + "%3Cimg%3E" * 40, "description": cut(text, 200)})
+        provider_event(server, id=f"evt_{index}", type=cut(text, 200), data={"object": {"id": cut(text, 200)}})
+        provider_event(server, id=f"evt_{index}_", type="customer.subscription.updated", data={"object": {"id": "sub_" + "W" * 200, "object": "subscription", "customer": text}})
     found = addresses(server)
     found |= {f"user {index}": f"#/users/{id}" for index, id in enumerate(users)}
     found |= {f"subscription {index}": f"#/subscriptions/{one['id']}" for index, one in enumerate(server.all("/subscriptions"))}
