@@ -108,8 +108,8 @@ impl State {
     }
 
     /// The settings that routes depend on.
-    pub(crate) fn served(&self) -> Served<'_> {
-        Served { self_service: &self.self_service, parts: &self.parts }
+    pub(crate) fn served(&self, surface: Surface) -> Served<'_> {
+        Served { self_service: &self.self_service, parts: &self.parts, surface }
     }
 }
 
@@ -245,6 +245,13 @@ impl ApiBuilder {
     pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
         self.0.turned_clock = Some(Arc::new(clock));
         self.with(ApiPart::Clock)
+    }
+
+    /// Serves the console, a web page for operators, at `/console/`. It calls the API as every client does: what
+    /// it may do are the scopes of the key that its user enters.
+    #[cfg(feature = "console")]
+    pub fn console(self) -> Self {
+        self.with(ApiPart::Console)
     }
 
     /// Makes checkout links at these hosts as their payment provider expects them.

@@ -3,6 +3,8 @@
 pub(crate) mod authentication;
 pub(crate) mod billing;
 pub(crate) mod clock;
+#[cfg(feature = "console")]
+pub(crate) mod console;
 pub(crate) mod documents;
 pub(crate) mod entitlement;
 pub(crate) mod events;

@@ -18,7 +18,7 @@ use super::log::Log;
 use super::open::{Opened, Ready};
 use super::process_clock::ClockControl;
 use super::providers::{ProviderJob, ProviderSyncJob};
-use super::settings::{Database, Mode, Settings};
+use super::settings::{Console, Database, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
 use super::webhooks::WebhookJob;
@@ -31,15 +31,23 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, billing, providers, webhooks, auth, keys, listener, metrics_listener } =
-        Ready::new(settings).await?;
+    let Ready {
+        opened,
+        billing,
+        providers,
+        webhooks,
+        auth,
+        keys,
+        listener,
+        metrics_listener,
+        console_listener,
+    } = Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
     let service = billing.service().clone();
     let store = Arc::clone(&opened.store);
     let billing_job = BillingJob::new(billing.clone(), store, clock_metrics.clone());
     let api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .billing(billing)
-        .figures(Figures::new(service.clone()))
         .store_metrics(&opened.metrics)
         .event_signal(&opened.event_signal)
         .forgotten_events(Arc::clone(&forgotten_events))
@@ -64,19 +72,28 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
-        api = follow(api, providers, service, &mut jobs);
+        api = follow(api, providers, service.clone(), &mut jobs);
     }
     if let Some(webhooks) = webhooks {
         api = send_events(api, webhooks, &opened, &mut jobs);
     }
+    if settings.console() != Console::Off {
+        api = api.console().figures(Figures::new(service));
+    }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
-    let server = Server::on(api, listener, limits).workers(cores())?;
+    let public = if console_listener.is_some() { api.without_console() } else { api.clone() };
+    let console = console_listener.map(|listener| Server::on(api, listener, limits));
+    let server = Server::on(public, listener, limits).workers(cores())?;
     log_start(settings)?;
     // Caught before the address is printed: the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
     if let Some(metrics) = &metrics {
         tracing::info!(address = %metrics.address()?, "metrics are served");
+    }
+    if settings.console() != Console::Off {
+        let address = console.as_ref().unwrap_or(&server).address()?;
+        tracing::info!("console at http://{address}/console/");
     }
     print(&format!("listening on http://{}", server.address()?));
     let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
@@ -88,19 +105,23 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!("stopping: waiting for requests in flight");
         drop(stopping);
     };
-    let serve_metrics = async {
-        if let Some(metrics) = metrics {
-            metrics.run(async { stop.wait().await }).await;
-        }
-    };
-    let (finished, ()) = tokio::join!(server.run(stopped), serve_metrics);
-    if !finished {
+    let (metrics, console) = (until(&stop, metrics), until(&stop, console));
+    let (finished, _, console_finished) = tokio::join!(server.run(stopped), metrics, console);
+    if !(finished && console_finished) {
         tracing::warn!("stop timed out: requests in flight were cut off");
     }
     background.await.ok();
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Runs a server beside the main one until the stop; false if requests in flight were cut off.
+async fn until(stop: &Stop, server: Option<Server>) -> bool {
+    match server {
+        Some(server) => server.run(async { stop.wait().await }).await,
+        None => true,
+    }
 }
 
 /// Applies the settings of requests.

@@ -8,6 +8,8 @@ mod billing_fields;
 mod checkout;
 mod clock;
 mod conditions;
+mod console;
+mod console_actions;
 mod cors;
 mod deletions;
 mod documented;

@@ -118,6 +118,7 @@ impl HttpWorld {
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
+            .console()
             .turned_clock(WorldClock(auth.clock.clone()))
             .providers(
                 providers_of(billing.service()),

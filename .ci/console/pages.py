@@ -1,0 +1,107 @@
+"""Every page, and every address that is none."""
+
+import time
+
+from harness import opened, sound
+
+HUGE = 100_000
+
+
+def addresses(server):
+    """The address of each page, and what its heading says."""
+    subscriptions = server.all("/subscriptions")
+    shown = {}
+    for subscription in subscriptions:
+        shown.setdefault(subscription["status"], subscription)
+    busy = next(one for one in subscriptions if one["status"] == "active" and one["renews_at"])
+    found = {
+        "overview": "#/overview", "subscriptions": "#/subscriptions", "nothing fits": "#/subscriptions?status=pending&is_active=true",
+        "users": "#/users", "user": f"#/users/{busy['user_id']}", "plans": "#/plans", "events": "#/events",
+        "webhooks": "#/webhooks", "providers": "#/providers", "search": "#/search?q=ear", "search that is empty": "#/search", "search without a hit": "#/search?q=nothing-like-this",
+        "nowhere": "#/nowhere", "no such subscription": "#/subscriptions/00000000-0000-7000-8000-000000000000",
+    }
+    found |= {f"subscription {status}": f"#/subscriptions/{one['id']}" for status, one in (shown | {"active": busy}).items()}
+    found |= {f"webhook {index}": f"#/webhooks/{one['id']}" for index, one in enumerate(server.get("/webhook-endpoints")["data"])}
+    return found
+
+
+# Subscriptions of these statuses differ from others by a few words.
+ALIKE = {f"subscription {status}" for status in ("on_trial", "cancelled", "expired", "paused")}
+
+
+def every_page(browser, server, scheme, width, all_of_them):
+    with opened(browser, server, scheme, width) as view:
+        view.open()
+        for name, address in addresses(server).items():
+            if name in ALIKE and not all_of_them:
+                continue
+            view.step(address)
+            try:
+                sound(view, 200 if all_of_them else 40)
+            except AssertionError as error:
+                raise AssertionError(name, scheme, width, *error.args) from error
+            view.quiet(*([404] if name.startswith("no such") else []))
+        # The navigation leads to pages that are checked above.
+        view.open()
+        links = view.page.locator("#pages a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")
+        assert {link.removeprefix("#/") for link in links} >= {"overview", "subscriptions", "users", "plans", "events", "webhooks"}, links
+        for link in links:
+            view.link(view.page.locator(f"#pages a[href='{link}']").inner_text()).click()
+            view.until("link => location.hash === link", link)
+            view.ready()
+            assert view.page.locator("#pages [aria-current=page]").get_attribute("href") == link
+        view.quiet()
+    return f"{scheme}, {width} wide"
+
+
+def the_first_page_is_fast(browser, server):
+    with opened(browser, server) as view:
+        view.open()
+        begun = time.monotonic()
+        view.requests.clear()
+        view.open()
+        taken = time.monotonic() - begun
+        files = [request.url for request in view.requests if "/console/" in request.url]
+        assert taken < 3, taken
+        return f"{taken * 1000:.0f} ms, {len(files)} files"
+
+
+NONSENSE = [
+    "#", "#/", "#//", "#/?", "#nowhere", "#/__proto__", "#/constructor/prototype", "#/overview/more", "#/subscriptions/a/b/c", "#/%", "#/%E0%A4%A", "#/%00",
+    "#/subscriptions/%E0%A4%A", "#/subscriptions/..", "#/subscriptions/%2e%2e%2fusers", "#/subscriptions/__proto__", "#/subscriptions/%00", "#/subscriptions/%F0%9F%92%A9",
+    "#/users/..%2F..%2Fclock", "#/users/__proto__", "#/plans/x", "#/webhooks/x", "#/webhooks/..", "#/users/%3Cimg%20src=x%20onerror=alert(1)%3E",
+    "#/subscriptions?status=nonsense", "#/subscriptions?status=%E0%A4", "#/subscriptions?cursor=nonsense", "#/subscriptions?limit=nonsense&sort=%22", "#/subscriptions?__proto__=1&constructor=2",
+    "#/subscriptions?renews_after=nonsense&renews_before=2025-02-30", "#/subscriptions?renews_after=9999999-01-01", "#/users?cursor=x", "#/users?email_starts_with=%00", "#/users?limit=-1",
+    "#/events?type=nonsense", "#/events?after=-1", "#/events?cursor=x&subject_id=x", "#/plans?cursor=x&sort=x", "#/webhooks?cursor=x", "#/providers?state=x&cursor=x", "#/overview?months=-1",
+    "#/search", "#/search?q=", "#/search?q=%00", "#/search?q=%E0%A4", "#/search?q=@", "#/search?q=__proto__", "#/search?q=..", "#/search?q=%2F", "#/search?q=%3Cscript%3E",
+    f"#/{'x' * HUGE}", f"#/subscriptions/{'x' * HUGE}", f"#/subscriptions?status={'x' * HUGE}", f"#/search?q={'x' * HUGE}", f"#/users?email_starts_with={'%25' * 30_000}",
+]
+
+
+def nonsense_after_the_hash(browser, server):
+    """Never a blank page, never a fault of the page itself: the server's refusals at most."""
+    with opened(browser, server) as view:
+        view.open()
+        for address in NONSENSE:
+            view.step(address)
+            where = address[:60]
+            assert view.heading().strip(), where
+            assert len(view.text().strip()) > len(view.heading()), (where, view.text())
+            assert view.page.locator("#pages a").count() > 4, where
+            wide = view.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+            assert wide[0] <= wide[1], (where, wide)
+            view.quiet(400, 404, 414, 422, 431)
+        for address in ("#/%E0%A4%A", "#/subscriptions/..", "#/search?q=%00"):
+            view.open(address)
+            assert view.heading().strip(), address
+        # Faster than any of them can be read.
+        page = view.page
+        for address in NONSENSE[:30]:
+            page.evaluate("address => { location.hash = address; }", address)
+        page.evaluate("history.go(-15)")
+        view.ready()
+        page.evaluate("location.hash = '#/subscriptions'")
+        page.get_by_role("heading", name="Subscriptions", exact=True).wait_for()
+        view.ready()
+        assert len(view.rows()) == 50
+        view.quiet(400, 404, 414, 422, 431)
