@@ -53,12 +53,11 @@ const MANAGERS = { clock: "the clock of this service", caller: "your own code", 
 
 function details(record, plans, email) {
     const plan = plans.find((plan) => plan.id === record.subscription_plan_id);
-    const own = record.price === null && plan ? { ...record, price: plan.price, currency: plan.currency } : record;
     const optional = (term, at) => [term, at ? date(at) : undefined];
     return facts([
         ["Plan", link(href("plans"), planName(record.subscription_plan_id, plans)), plan?.is_active === false && " (takes no new subscriptions)"],
         ["User", link(href(["users", record.user_id]), email ?? short(record.user_id))],
-        ["Price × quantity", terms(own), own !== record && " (price of the plan)"],
+        ["Price × quantity", terms(record)],
         ["Credit", record.credit === null ? undefined : money(record.credit, record.currency)],
         ["Access", record.is_active ? "yes" : record.blocked ? "no, blocked" : "no"],
         optional("Starts", record.starts_at),

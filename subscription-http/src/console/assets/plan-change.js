@@ -6,16 +6,13 @@ import { boxes, el, labelled, p, replace, select } from "./el.js";
 import { facts } from "./table.js";
 import { CYCLES, cycle, date, money, period, planName, terms } from "./words.js";
 
-// Amounts that must hold when a quote is accepted.
-const AGREED = { amount_due: "To pay now", credit_after: "Credit afterwards", next_amount: "Next payment" };
-
-export async function planChange(context, { name: title }) {
+export function planChange(context, { name: title }) {
     const { record, plans, path, view } = context;
     const request = once();
     const area = el("div", { role: "status" });
     let seen = null;
     let asked = 0;
-    let answer, waits;
+    let answer;
 
     // The quote of what is chosen. Only the last one that was asked for is shown.
     const quote = async (form) => {
@@ -39,20 +36,18 @@ export async function planChange(context, { name: title }) {
         replace(area, el("h3", {}, "What it costs"), quoteFacts(quote, plans));
     };
 
-    await ask(context, {
+    return ask(context, {
         title,
         body: (form) => {
-            form.addEventListener("input", () => {
+            form.addEventListener("change", () => {
                 form.elements.proration[0].closest("fieldset").hidden = form.elements.effective.value !== "now";
-                clearTimeout(waits);
-                waits = setTimeout(quote, 250, form);
+                quote(form);
             });
             // The fields are read once they are in the form.
             queueMicrotask(() => quote(form));
             return [fields(record, plans), area];
         },
         act: async (form) => {
-            clearTimeout(waits);
             const chosen = choice(form, record);
             if (seen?.text !== JSON.stringify(chosen)) {
                 await quote(form);
@@ -63,17 +58,11 @@ export async function planChange(context, { name: title }) {
         },
         explain: (error, form) => {
             if (error.code !== "quote_changed") return explain(error, form, context);
-            const { quote: before } = seen;
-            const { quote: after } = error.body;
-            see(choice(form, record), after);
-            const changed = Object.entries(AGREED).filter(([name]) => before[name] !== after[name]);
-            return el("div", { class: "error", role: "alert" }, p(changed.length ? "It costs something else by now. Nothing was done." : "The quote was too old. Nothing was done."),
-                el("ul", {}, changed.map(([name, term]) => el("li", {}, `${term}: ${money(before[name], before.currency)} before, ${money(after[name], after.currency)} now`))),
-                p(`To accept the new quote, press “${title}” again.`));
+            see(choice(form, record), error.body.quote);
+            return el("p", { class: "error", role: "alert" }, "It costs something else by now, or the quote was too old. Nothing was done. The new quote is above: to accept it, press again.");
         },
         done: () => result(context, answer),
     });
-    clearTimeout(waits);
 }
 
 function fields(record, plans) {
@@ -108,10 +97,10 @@ function quoteFacts(quote, plans) {
         ["Plan then", `${planName(quote.subscription_plan_id, plans)}, ${terms(quote)}`],
         ...quote.lines.map(({ kind, amount: part }) => (kind === "credit" ? ["Credit for the unused part", `−${amount(part)}`] : ["Charge for the new terms", amount(part)])),
         ["Credit before", amount(quote.credit_before)],
-        [AGREED.amount_due, el("strong", {}, amount(quote.amount_due))],
-        [AGREED.credit_after, amount(quote.credit_after)],
+        ["To pay now", el("strong", {}, amount(quote.amount_due))],
+        ["Credit afterwards", amount(quote.credit_after)],
         ["Period then", quote.period_start ? period(quote.period_start, quote.period_end) : undefined],
         ["Renews", quote.renews_at ? date(quote.renews_at) : "never"],
-        [AGREED.next_amount, amount(quote.next_amount)],
+        ["Next payment", amount(quote.next_amount)],
     ]), el("p", { class: "soft" }, quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];
 }

@@ -2,7 +2,7 @@
 
 import { can, get, has, now } from "./api.js";
 import { button, code, el } from "./el.js";
-import { block, failure } from "./states.js";
+import { block } from "./states.js";
 import { actor, dayText, momentText, money, number, period, pill, planName, time, words } from "./words.js";
 
 const EVENTS_MAX = 10_000;
@@ -26,19 +26,13 @@ const STEPS = {
 };
 
 const soft = (...nodes) => el("p", { class: "soft" }, ...nodes);
-const item = (at, attributes, ...nodes) => el("li", attributes, time(at), el("div", {}, ...nodes));
-const newestFirst = (one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0);
+const item = (at, attributes, ...nodes) => ({ at, node: el("li", attributes, time(at), el("div", {}, ...nodes)) });
+const newestFirst = (items) => items.sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0)).map(({ node }) => node);
 
 const step = ({ at, step, status, ask }) => item(at, { class: "coming" }, STEPS[step], " ", pill(status),
     ask && el("div", {}, `asks for ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`));
 
 const retry = ({ next_attempt_at, amount, currency }) => item(next_attempt_at, { class: "coming" }, `The failed payment of ${money(amount, currency)} is asked for again`);
-
-// Fields that changed, without two that follow from others.
-function fieldsText(fields) {
-    const own = fields.filter((name) => name !== "next_action_at" && name !== "is_active");
-    return (own.length ? own : fields).map(words).join(", ");
-}
 
 // An event in words.
 function eventText({ type, change }, plans) {
@@ -46,7 +40,7 @@ function eventText({ type, change }, plans) {
     switch (kind) {
         case "created": return "Created";
         case "status_changed": return `${words(change.from)} → ${words(change.to)}`;
-        case "updated": return `Changed: ${fieldsText(change.fields)}`;
+        case "updated": return `Changed: ${(change.fields ?? []).map(words).join(", ")}`;
         case "period_started": return `A period started: ${period(change.period_start, change.period_end)}`;
         case "periods_skipped": return `${number(change.count)} missed periods were skipped`;
         case "plan_changed": return change.from_plan === change.to_plan ? "The cycle, the price or the quantity changed" : `The plan changed: ${planName(change.from_plan, plans)} → ${planName(change.to_plan, plans)}`;
@@ -56,76 +50,35 @@ function eventText({ type, change }, plans) {
     }
 }
 
-const paymentLine = ({ kind, amount, currency, status, attempt }) => el("div", {}, `${kind ? `${words(kind)} ` : ""}payment of ${money(amount, currency)} `, pill(status), attempt > 1 && `, attempt ${attempt}`);
+const happened = (event, plans) => item(event.at, {}, el("strong", {}, eventText(event, plans)), " ", el("span", { class: "soft" }, `by ${actor(event.actor)}`));
 
-const ASKING = ["subscription.created", "subscription.period_started", "subscription.plan_changed"];
-
-// Past events and payments, newest first. A payment that was made with an event stands under it.
-function past(events, payments, plans) {
-    const items = events.map((event) => ({ at: event.at, event, payments: [] }));
-    for (const payment of payments) {
-        const beside = items.filter(({ at, event }) => event && at === payment.created_at);
-        const item = beside.find(({ event }) => ASKING.includes(event.type)) ?? beside[0];
-        if (item) item.payments.push(payment);
-        else items.push({ at: payment.created_at, payments: [payment] });
-    }
-    return items.sort(newestFirst).map(({ at, event, payments }) => item(at, { tabindex: "-1" },
-        event && [el("strong", {}, eventText(event, plans)), " ", el("span", { class: "soft" }, `by ${actor(event.actor)}`)],
-        payments.map(paymentLine)));
-}
+const paid = ({ created_at, kind, amount, currency, status, attempt }) =>
+    item(created_at, {}, `${kind ? `${words(kind)} ` : ""}payment of ${money(amount, currency)} `, pill(status), attempt > 1 && `, attempt ${attempt}`);
 
 // The timeline as a part of the page.
 export function timeline({ view, path, record, plans, payments }) {
-    const steps = (after, limit) => get(`${path}/timeline`, { after, limit }, view.signal);
+    let limit = 4;
     const load = async (signal) => ({
-        coming: record.managed_by === "clock" && has("billing") ? await steps(null, 4) : { data: [] },
+        coming: record.managed_by === "clock" && has("billing") ? await get(`${path}/timeline`, { limit }, signal) : { data: [] },
         events: can("events:read") ? await pastEvents(record.id, signal) : [],
-        paid: can("payments:read") ? await payments() : [],
+        made: can("payments:read") ? await payments() : [],
     });
-    const show = ({ coming, events, paid }) => {
-        const retries = paid.filter(({ status, next_attempt_at }) => status === "failed" && next_attempt_at);
-        const ahead = [...coming.data.map((one) => ({ at: one.at, node: step(one) })), ...retries.map((one) => ({ at: one.next_attempt_at, node: retry(one) }))];
-        const items = past(events, paid, plans);
-        const list = el("ol", { class: "timeline" }, ahead.sort(newestFirst).map(({ node }) => node),
-            el("li", { class: "now" }, `Now: ${momentText(now())}`, ahead.length > 0 && ". Above: the coming steps, if every payment is paid."), items.splice(0, AT_ONCE));
+    const show = ({ coming, events, made }, reload) => {
+        const later = () => {
+            limit = 200;
+            reload();
+        };
+        const retries = made.filter(({ status, next_attempt_at }) => status === "failed" && next_attempt_at);
+        const ahead = newestFirst([...coming.data.reverse().map(step), ...retries.map(retry)]);
+        const past = newestFirst([...events.map((event) => happened(event, plans)), ...made.map(paid)]);
+        const rest = past.splice(AT_ONCE);
         return [
-            coming.has_more && laterSteps(list, coming.data.at(-1).at, steps, view),
-            list,
-            items.length > 0 && earlier(list, items),
+            coming.has_more && limit === 4 && button("Show later steps", later),
+            el("ol", { class: "timeline" }, ahead, el("li", { class: "now" }, `Now: ${momentText(now())}`, ahead.length > 0 && ". Above: the coming steps, if every payment is paid."), past),
+            rest.length > 0 && el("details", {}, el("summary", {}, `Show more (${number(rest.length)})`), el("ol", { class: "timeline" }, rest)),
             !can("events:read") && soft("Past events need the scope ", code("events:read"), "."),
             events.length >= EVENTS_MAX && soft(`Only the first ${number(EVENTS_MAX)} events are read.`),
         ];
     };
     return block(view, { scope: "subscriptions:read", load, show, name: "the timeline" });
-}
-
-// A button that shows more of what is past.
-function earlier(list, rest) {
-    const name = () => `Show more (${number(rest.length)})`;
-    const more = button(name(), () => {
-        const next = rest.splice(0, AT_ONCE);
-        list.append(...next);
-        next[0].focus();
-        more.textContent = name();
-        more.hidden = !rest.length;
-    });
-    return more;
-}
-
-// A button that reads further steps.
-function laterSteps(list, last, steps, view) {
-    const more = button("Show later steps", async () => {
-        more.disabled = true;
-        try {
-            const { data, has_more } = await steps(last, 12);
-            list.prepend(...data.map(step).reverse());
-            last = data.at(-1)?.at;
-            if (!has_more) return more.replaceWith(soft("These are all steps of a year."));
-        } catch (error) {
-            if (!view.signal.aborted) more.after(failure(error));
-        }
-        more.disabled = false;
-        more.focus();
-    });
-    return more;
 }
