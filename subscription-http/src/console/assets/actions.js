@@ -4,7 +4,7 @@ import { ask, once, result } from "./act.js";
 import { can, has, now } from "./api.js";
 import { button, el, labelled, p, select } from "./el.js";
 import { planChange } from "./plan-change.js";
-import { dayText, money, scheduledText, sentence, terms } from "./words.js";
+import { dayText, money, period, scheduledText, sentence, terms } from "./words.js";
 
 // False also for a time that is not set.
 const isAhead = (at) => Date.parse(at) > now();
@@ -21,7 +21,7 @@ const ACTIONS = {
     change_plan: { name: "Change plan", open: planChange },
     pause: {
         name: "Pause", end: "/pause",
-        says: ({ record }) => [record.status === "paused" ? "It is paused already. Here its end is set." : "While it is paused there is no access, and no period starts. The rest of a period is not given back."],
+        says: ({ record }) => [record.status === "paused" ? "It is paused already. Here its end is set." : "There is no access until it resumes. The rest of a period is not given back."],
         fields: ({ record }) => {
             const starts = [["now", "now"]];
             if (record.managed_by === "clock" && record.status !== "paused" && isAhead(record.renews_at)) starts.unshift(["period_end", `when the period ends, on ${dayText(record.renews_at)}`]);
@@ -43,7 +43,7 @@ const ACTIONS = {
     },
     block: {
         name: "Block access", method: "PUT", end: "", danger: true, body: () => ({ is_active: false }), fits: ({ blocked, status }) => !blocked && status !== "expired",
-        says: () => ["Access ends at once, until somebody unblocks it. Periods and payments go on: to stop them, cancel or pause it."],
+        says: () => ["Access ends at once, until somebody unblocks it. Periods and payments go on."],
     },
     cancel: {
         name: "Cancel at the period's end", end: "/cancel", body: () => ({ effective: "period_end" }),
@@ -64,12 +64,7 @@ const ACTIONS = {
 
 const RETRY = {
     name: "Retry payment", end: "/retry", body: () => ({}),
-    says: () => ["The failed payment is asked for again at once. This uses up none of the planned retries."],
-    fields: ({ failed }) => labelled("Payment", select("payment", failed.map(({ id, amount, currency, period_start }) => [id, `${money(amount, currency)} for the period from ${dayText(period_start)}`]))),
-    target: ({ failed }, { payment }) => {
-        const record = failed.find(({ id }) => id === payment.value);
-        return { record, etag: `"${record.version}"`, path: `/subscription-payments/${record.id}` };
-    },
+    says: ({ record }) => [`${money(record.amount, record.currency)} for ${period(record.period_start, record.period_end)} is asked for again at once. This uses up none of the planned retries.`],
     done: ({ attempt, amount, currency }) => `The payment of ${money(amount, currency)} is asked for again: attempt ${attempt}.`,
 };
 
@@ -86,20 +81,20 @@ export function actionBar(context) {
     if (allowed.includes("retry_payment") && has("billing") && can("payments:write") && can("payments:read")) {
         payments().then((rows) => {
             const failed = rows.filter(({ status, kind }) => status === "failed" && kind);
-            if (failed.length) bar.prepend(button(RETRY.name, () => run({ ...context, failed }, RETRY)));
+            bar.prepend(...failed.map((record) => button(RETRY.name, () => run({ ...context, record, etag: `"${record.version}"`, path: `/subscription-payments/${record.id}` }, RETRY))));
         }, () => {});
     }
     return bar;
 }
 
-function run(context, { name, danger, says, fields, target, method = "POST", end, body, done = (answer) => result(context, answer) }) {
+function run(context, { name, danger, says, fields, method = "POST", end, body, done = (answer) => result(context, answer) }) {
     const request = once();
     let answer;
     return ask(context, {
         title: name, danger,
         body: [says(context).filter(Boolean).map((text) => p(text)), fields?.(context)],
         act: async ({ elements }) => {
-            answer = await request(target?.(context, elements) ?? context, method, end, body?.(elements));
+            answer = await request(context, method, end, body?.(elements));
         },
         done: () => done(answer),
     });

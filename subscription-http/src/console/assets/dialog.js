@@ -13,8 +13,7 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
     let done = false;
     let acting = null;
     const run = async () => {
-        const focused = document.activeElement;
-        submit.disabled = true;
+        form.ariaBusy = "true";
         replace(told);
         try {
             await act(form);
@@ -24,13 +23,11 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
             replace(told, explain?.(error, form) ?? failure(error));
             told.scrollIntoView({ block: "nearest" });
         }
-        submit.disabled = false;
-        // A button that is disabled loses the focus.
-        if (!done && document.activeElement === document.body) focused.focus();
+        form.ariaBusy = null;
     };
     const send = (event) => {
         event.preventDefault();
-        if (submit && !submit.disabled) acting = run();
+        if (submit && !form.ariaBusy) acting = run();
     };
     const form = el("form", { method: "dialog", on: { submit: send } });
     const box = el("dialog", { "aria-labelledby": heading.id }, form);
@@ -47,20 +44,10 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
     }));
 }
 
-// Shows the faults that the server found at the fields of the form, with the first in focus. Gives null if there are none.
+// Marks the fields of the form that the server found faults in, with the first in focus. Gives null if there are none.
 export function faultsAtFields(error, form) {
-    for (const node of form.querySelectorAll(".fault")) node.remove();
-    for (const box of form.querySelectorAll("[aria-invalid]")) for (const name of ["aria-invalid", "aria-describedby"]) box.removeAttribute(name);
-    const left = (error.body?.errors ?? []).filter(({ field, message }) => {
-        const box = form.elements[field];
-        if (!box) return true;
-        const text = el("small", { class: "error fault", id: id() }, message);
-        box.setAttribute("aria-invalid", "true");
-        box.setAttribute("aria-describedby", text.id);
-        box.after(text);
-        return false;
-    });
-    const wrong = form.querySelectorAll("[aria-invalid]");
+    const wrong = (error.body?.errors ?? []).map(({ field }) => form.elements[field]).filter(Boolean);
+    for (const box of form.elements) box.ariaInvalid = wrong.includes(box) ? "true" : null;
     wrong[0]?.focus();
-    return wrong.length ? el("p", { class: "error", role: "alert" }, `Fields that are not right: ${wrong.length}.`, left.map(({ field, message }) => ` ${field} ${message}.`)) : null;
+    return wrong.length ? failure(error) : null;
 }

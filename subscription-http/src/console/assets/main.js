@@ -173,8 +173,9 @@ addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
     event.preventDefault();
-    document.getElementById("search")?.focus();
-    document.getElementById("search")?.select();
+    const box = document.getElementById("search");
+    box?.focus();
+    box?.select();
 });
 
 begin();

@@ -1,30 +1,17 @@
 // One subscription: its state in words, its actions, its timeline and its payments.
 
-import { all, call, can, get } from "./api.js";
+import { all, call, get } from "./api.js";
 import { actionBar } from "./actions.js";
 import { code, el, link, outside, p } from "./el.js";
 import { allPlans, join } from "./page-subscriptions.js";
 import { href } from "./route.js";
-import { failure, noPermission } from "./states.js";
 import { column, facts, listing, section } from "./table.js";
 import { timeline } from "./timeline.js";
 import { date, money, number, period, pill, planName, scheduledText, sentence, short, terms, time, words } from "./words.js";
 
 export default async function (view) {
     const path = `/subscriptions/${encodeURIComponent(view.id)}`;
-    const refused = (...nodes) => {
-        view.title("Subscription");
-        view.add(section(null, ...nodes));
-    };
-    if (!can("subscriptions:read")) return refused(noPermission("subscriptions:read"));
-    let read;
-    try {
-        read = await Promise.all([call("GET", path, { signal: view.signal }), get("/console/actions.json", null, view.signal), allPlans(view.signal)]);
-    } catch (error) {
-        if (view.signal.aborted) throw error;
-        return refused(failure(error, view.reload), p(link(href("subscriptions"), "All subscriptions")));
-    }
-    const [{ data: record, etag }, allowed, plans] = read;
+    const [{ data: record, etag }, allowed, plans] = await Promise.all([call("GET", path, { signal: view.signal }), get("/console/actions.json", null, view.signal), allPlans(view.signal)]);
     const { users } = await join([record], [], view.signal);
     let payments = null;
     const context = {
@@ -67,7 +54,6 @@ function details(record, plans, email) {
         optional("Ends", record.ends_at),
         optional("Past due since", record.past_due_since),
         optional("Resumes", record.resumes_at),
-        optional("Next step of the clock", record.next_action_at),
         ["Managed by", MANAGERS[record.managed_by]],
         ["External id", record.external_subscription_id ?? undefined],
         ["Id", code(record.id)],

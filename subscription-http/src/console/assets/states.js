@@ -7,21 +7,18 @@ import { button, code, el, p, replace } from "./el.js";
 // nothing, for which `empty` is a text or gives nodes. `wayOut(error)` gives a link out of an error.
 export function block(view, { scope, load, show, empty, name, wayOut }) {
     const node = el("div", { class: "block" });
-    let runs = 0;
     const run = async () => {
-        const turn = (runs += 1);
         const focused = node.contains(document.activeElement);
-        node.setAttribute("aria-busy", "true");
+        node.ariaBusy = "true";
         replace(node, el("p", { class: "state", role: "status" }, `Loading ${name}…`));
         try {
             const data = await load(view.signal);
-            if (turn !== runs) return;
             replace(node, show(data, run) ?? el("div", { class: "state" }, typeof empty === "function" ? empty(data) : p(empty)));
         } catch (error) {
-            if (view.signal.aborted || turn !== runs) return;
+            if (view.signal.aborted) return;
             replace(node, failure(error, run), wayOut?.(error));
         }
-        node.removeAttribute("aria-busy");
+        node.ariaBusy = null;
         // The control that began it is gone.
         if (focused && document.activeElement === document.body) {
             node.tabIndex = -1;

@@ -6,12 +6,7 @@ import { el } from "./el.js";
 // An amount in its currency, with the digits that the currency has. `amount` is text: no float is involved.
 export function money(amount, currency) {
     if (amount === null || amount === undefined) return "–";
-    if (!currency) return `${number(amount)} (no currency)`;
-    try {
-        return new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount);
-    } catch {
-        return `${amount} ${currency}`;
-    }
+    return currency ? new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount) : `${number(amount)} (no currency)`;
 }
 
 export const number = (value) => new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 }).format(value);
