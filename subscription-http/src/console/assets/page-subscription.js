@@ -37,25 +37,22 @@ export default async function (view) {
 }
 
 const MANAGERS = { clock: "the clock of this service", caller: "your own code", provider: "a payment provider" };
+const DATES = { starts_at: "Starts", trial_ends_at: "Trial ends", renews_at: "Renews", ends_at: "Ends", past_due_since: "Past due since", resumes_at: "Resumes" };
 
 function details(record, plans, email) {
     const plan = plans.find((plan) => plan.id === record.subscription_plan_id);
-    const optional = (term, at) => [term, at ? date(at) : undefined];
+    // A renewal date also stays on subscriptions that will not renew.
+    const shown = { ...record, renews_at: ["active", "on_trial", "past_due"].includes(record.status) && !record.ends_at && record.renews_at };
     return facts([
         ["Plan", link(href("plans"), planName(record.subscription_plan_id, plans)), plan?.is_active === false && " (takes no new subscriptions)"],
         ["User", link(href(["users", record.user_id]), email ?? short(record.user_id))],
         ["Price × quantity", terms(record)],
-        ["Credit", record.credit === null ? undefined : money(record.credit, record.currency)],
+        ["Credit", record.credit && money(record.credit, record.currency)],
         ["Access", record.is_active ? "yes" : record.blocked ? "no, blocked" : "no"],
-        optional("Starts", record.starts_at),
         ["Period", period(record.current_period_start, record.current_period_end)],
-        optional("Trial ends", record.trial_ends_at),
-        optional("Renews", ["active", "on_trial", "past_due"].includes(record.status) && !record.ends_at && record.renews_at),
-        optional("Ends", record.ends_at),
-        optional("Past due since", record.past_due_since),
-        optional("Resumes", record.resumes_at),
+        ...Object.entries(DATES).map(([name, term]) => [term, shown[name] && date(shown[name])]),
         ["Managed by", MANAGERS[record.managed_by]],
-        ["External id", record.external_subscription_id ?? undefined],
+        ["External id", record.external_subscription_id],
         ["Id", code(record.id)],
         ["Version", number(record.version)],
         ["Created", time(record.created_at)],

@@ -99,7 +99,7 @@ function quoteFacts(quote, plans) {
         ["Credit before", amount(quote.credit_before)],
         ["To pay now", el("strong", {}, amount(quote.amount_due))],
         ["Credit afterwards", amount(quote.credit_after)],
-        ["Period then", quote.period_start ? period(quote.period_start, quote.period_end) : undefined],
+        ["Period then", period(quote.period_start, quote.period_end)],
         ["Renews", quote.renews_at ? date(quote.renews_at) : "never"],
         ["Next payment", amount(quote.next_amount)],
     ]), el("p", { class: "soft" }, quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];

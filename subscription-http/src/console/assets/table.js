@@ -104,9 +104,9 @@ function dayOf(text) {
     return !Number.isNaN(at.getTime()) && at.toISOString().slice(0, 10) === day ? day : "";
 }
 
-// Terms and their values; a value that is undefined is left out.
+// Terms and their values; a value that is undefined, null or false is left out.
 export const facts = (pairs) => el("dl", { class: "facts" },
-    pairs.filter(([, value]) => value !== undefined).map(([term, ...value]) => el("div", {}, el("dt", {}, term), el("dd", {}, ...value))));
+    pairs.filter(([, value]) => (value ?? false) !== false).map(([term, ...value]) => el("div", {}, el("dt", {}, term), el("dd", {}, ...value))));
 
 // A part of a page under a heading.
 export function section(title, ...children) {
