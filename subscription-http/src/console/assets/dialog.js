@@ -21,7 +21,7 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
             box.close();
         } catch (error) {
             replace(told, explain?.(error, form) ?? failure(error));
-            told.scrollIntoView({ block: "nearest" });
+            if (!form.querySelector("[aria-invalid]")) told.scrollIntoView({ block: "nearest" });
         }
         form.ariaBusy = null;
     };
@@ -44,10 +44,16 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
     }));
 }
 
-// Marks the fields of the form that the server found faults in, with the first in focus. Gives null if there are none.
+// Marks the fields that the server found faults in, with the first in focus. Gives null, as the dialog tells the error itself.
 export function faultsAtFields(error, form) {
-    const wrong = (error.body?.errors ?? []).map(({ field }) => form.elements[field]).filter(Boolean);
-    for (const box of form.elements) box.ariaInvalid = wrong.includes(box) ? "true" : null;
-    wrong[0]?.focus();
-    return wrong.length ? failure(error) : null;
+    for (const node of form.querySelectorAll(".fault")) node.remove();
+    for (const box of form.elements) box.ariaInvalid = null;
+    for (const { field, message } of error.body?.errors ?? []) {
+        const box = form.elements[field];
+        if (!box) continue;
+        box.ariaInvalid = "true";
+        box.after(el("small", { class: "error fault" }, message));
+    }
+    form.querySelector("[aria-invalid]")?.focus();
+    return null;
 }
