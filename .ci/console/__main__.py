@@ -15,10 +15,14 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import business
+import changes
+import figures_shown
+import lists
+import overview
 import pages
 import signing
 import threats
-from harness import CLOCK, Demo, Server
+from harness import CLOCK, Demo, Server, with_provider
 
 ALL = "--all" in sys.argv[2:]
 ONLY = [word for word in sys.argv[2:] if word != "--all"]
@@ -42,18 +46,22 @@ def main():
         with signing.production(folder / "production") as (server, keys):
             for flow in signing.FLOWS:
                 step(flow, server, keys)
-        with Server(folder / "hostile", "--database", "memory:") as server:
+        with Server(folder / "hostile", "--database", "memory:", *with_provider(folder / "hostile")) as server:
+            for width in (1280, 390) if ALL else (390,):
+                step(threats.texts_of_records, server, width)
             for threat in threats.THREATS:
                 step(threat, server)
         with Server(folder / "empty", "--database", "memory:", *CLOCK) as server:
             step(business.an_empty_store, server)
         with demo as server:
             business.furnish(server)
+            for flow in figures_shown.FLOWS:
+                step(flow, server)
             step(pages.the_first_page_is_fast, server)
             for scheme, width in [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)] if ALL else [("light", 1280)]:
-                step(pages.every_page, server, scheme, width)
+                step(pages.every_page, server, scheme, width, all_of_them=ALL)
             step(pages.nonsense_after_the_hash, server)
-            for flow in business.FLOWS:
+            for flow in [*overview.FLOWS, *lists.FLOWS, *changes.FLOWS, business.the_server_stops]:
                 step(flow, server)
         browser.close()
     print("the console holds")

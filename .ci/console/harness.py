@@ -1,5 +1,7 @@
 """The program on a port of its own, and pages of its console that are watched."""
 
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
@@ -72,6 +75,10 @@ class Server:
             status, text = error.code, error.read()
         return status, json.loads(text, parse_float=str) if text else None
 
+    def text(self, path):
+        with urllib.request.urlopen(urllib.request.Request(self.base + path, headers={"client-id": "suite"})) as answer:
+            return answer.read().decode()
+
     def get(self, path, **query):
         status, body = self.call("GET", path + ("?" + urllib.parse.urlencode(query, doseq=True) if query else ""))
         assert status == 200, (path, body)
@@ -98,18 +105,47 @@ def environment():
     return {name: value for name, value in os.environ.items() if not ours(name)}
 
 
+PROVIDER_SECRET = "whsec_0123456789abcdef"
+PROVIDER = f"""
+[providers.stripe]
+kind = "stripe"
+signing_secrets = ["{PROVIDER_SECRET}"]
+api_key = "rk_test_0123456789"
+manage_url = "https://billing.stripe.com/p/login/test_0123"
+"""
+
+
+def with_provider(folder):
+    """Settings with a payment provider, which is never asked: all its events are of the other mode, or unreadable."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.toml").write_text(PROVIDER)
+    return ["--config", "settings.toml"]
+
+
+def provider_event(server, **event):
+    status, clock = server.call("GET", "/clock")
+    at = str(int(datetime.fromisoformat(clock["now"]).timestamp() if status == 200 else time.time()))
+    body = json.dumps({"object": "event", "created": int(at), "livemode": True, **event}).encode()
+    signature = hmac.new(PROVIDER_SECRET.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    headers = {"stripe-signature": f"t={at},v1={signature}", "content-type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(f"{server.base}/provider-webhooks/stripe", body, headers)) as answer:
+        assert answer.status == 200
+
+
 class Demo(Server):
     """The server with two years of an invented business, at a known time. They are written while other steps run."""
 
     def __init__(self, folder):
         database = ["--database", "sqlite://records.db"]
-        super().__init__(folder, *database, *CLOCK)
+        super().__init__(folder, *database, *CLOCK, *with_provider(folder))
         with open(folder / "demo.log", "wb") as log:
             command = [PROGRAM, *database, "demo", "--seed", "1", "--until", NOW]
             self.filling = subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=log)
 
     def start(self):
-        assert self.filling.wait(120) == 0, (self.folder / "demo.log").read_text()
+        if self.process is None:
+            assert self.filling.wait(120) == 0, (self.folder / "demo.log").read_text()
+            self.run("--database", "sqlite://records.db", "export", "export.jsonl")
         return super().start()
 
 
@@ -206,25 +242,32 @@ def sound(view, stops=40):
     assert re.fullmatch(r".+ · Console", page.title(), re.S) or page.title() == "Console", (where, page.title())
     wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide[0] <= wide[1], (where, "scrolls sideways", wide)
-    found = axe.run(page, options=RULES)
-    assert found.violations_count == 0, (where, found.generate_report())
-    page.evaluate("document.activeElement.blur()")
+    page.locator(".skip").focus()
     seen = []
     for _ in range(stops):
-        page.keyboard.press("Tab")
         stop = page.evaluate(FOCUS)
         if stop is None or stop["path"] in seen:
             break
         assert stop["seen"], (where, "focus cannot be seen", stop)
         seen.append(stop["path"])
-    assert seen, (where, "nothing takes the focus")
+        page.keyboard.press("Tab")
+    assert len(seen) > 8, (where, "few elements take the focus", seen)
+    page.evaluate(FEW)
+    found = axe.run(page, options=RULES)
+    assert found.violations_count == 0, (where, found.generate_report())
 
+
+# The rows of a table are alike, and axe takes long for each of them.
+FEW = """() => {
+    document.activeElement.blur();
+    for (const list of document.querySelectorAll("tbody, ol, ul")) for (const row of [...list.children].slice(6)) row.remove();
+}"""
 
 # Marks the page that is left, and goes.
 LEAVE = """(address) => {
-    if (location.hash === address) return;
-    for (const node of document.querySelector("main").children) node.dataset.left = "";
+    const before = location.hash;
     location.hash = address;
+    if (location.hash !== before) for (const node of document.querySelector("main").children) node.dataset.left = "";
 }"""
 
 # The element with the focus: where it is in the document, and whether its outline is seen.

@@ -17,7 +17,7 @@ def addresses(server):
     found = {
         "overview": "#/overview", "subscriptions": "#/subscriptions", "nothing fits": "#/subscriptions?status=pending&is_active=true",
         "users": "#/users", "user": f"#/users/{busy['user_id']}", "plans": "#/plans", "events": "#/events",
-        "webhooks": "#/webhooks", "providers": "#/providers", "search": "#/search?q=starter", "search without a hit": "#/search?q=nothing-like-this",
+        "webhooks": "#/webhooks", "providers": "#/providers", "search": "#/search?q=ear", "search that is empty": "#/search", "search without a hit": "#/search?q=nothing-like-this",
         "nowhere": "#/nowhere", "no such subscription": "#/subscriptions/00000000-0000-7000-8000-000000000000",
     }
     found |= {f"subscription {status}": f"#/subscriptions/{one['id']}" for status, one in (shown | {"active": busy}).items()}
@@ -25,13 +25,19 @@ def addresses(server):
     return found
 
 
-def every_page(browser, server, scheme="light", width=1280, stops=40):
+# Subscriptions of these statuses differ from others by a few words.
+ALIKE = {f"subscription {status}" for status in ("on_trial", "cancelled", "expired", "paused")}
+
+
+def every_page(browser, server, scheme, width, all_of_them):
     with opened(browser, server, scheme, width) as view:
         view.open()
         for name, address in addresses(server).items():
+            if name in ALIKE and not all_of_them:
+                continue
             view.step(address)
             try:
-                sound(view, stops)
+                sound(view, 200 if all_of_them else 40)
             except AssertionError as error:
                 raise AssertionError(name, scheme, width, *error.args) from error
             view.quiet(*([404] if name.startswith("no such") else []))
@@ -45,6 +51,7 @@ def every_page(browser, server, scheme="light", width=1280, stops=40):
             view.ready()
             assert view.page.locator("#pages [aria-current=page]").get_attribute("href") == link
         view.quiet()
+    return f"{scheme}, {width} wide"
 
 
 def the_first_page_is_fast(browser, server):

@@ -79,7 +79,6 @@ def a_wrong_key(browser, server, keys):
             signed_out(view)
             assert wrong not in kept(view) and wrong not in view.page.content(), wrong
             assert view.page.evaluate("document.activeElement.type") == "password", wrong
-            view.page.reload()
         view.quiet(401, 400, 431)
 
 

@@ -38,7 +38,7 @@ export function once() {
 // The record after an action in words.
 export function result({ record, plans }, answer) {
     if (answer.version === record.version) return "Nothing has changed: it was so already.";
-    return `Done. It is now ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
+    return `Done: ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
 }
 
 // Advice where the error's own text gives none.
@@ -65,7 +65,7 @@ export function explain(error, form, { view }) {
 }
 
 // The fields that differ between the version that was seen and the present one.
-function comparison(seen, current) {
+export function comparison(seen, current) {
     const shown = (value = null) => (typeof value === "string" ? value : value === null ? "–" : JSON.stringify(value));
     const fields = Object.keys(current).filter((name) => name !== "updated_at" && shown(seen[name]) !== shown(current[name]));
     return table("What is different", [

@@ -42,7 +42,7 @@ const ACTIONS = {
         says: ({ record }) => [`The status decides about access again: ${sentence({ ...record, blocked: false })}.`],
     },
     block: {
-        name: "Block access", method: "PUT", end: "", danger: true, body: () => ({ is_active: false }), fits: ({ blocked, status }) => !blocked && status !== "expired",
+        name: "Block access", method: "PUT", end: "", danger: true, body: () => ({ is_active: false }), fits: ({ blocked }) => !blocked,
         says: () => ["Access ends at once, until somebody unblocks it. Periods and payments go on."],
     },
     cancel: {

@@ -126,6 +126,7 @@ function signInPage(problem) {
         event.preventDefault();
         const text = box.value.trim();
         box.value = "";
+        replace(told);
         // Other characters cannot be sent in a header.
         if (!/^[!-~]+$/.test(text)) return replace(told, el("p", { class: "error", role: "alert" }, "This is not a key: keys are letters, digits and marks without spaces."));
         keepKey(text);
