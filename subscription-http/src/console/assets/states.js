@@ -37,7 +37,7 @@ export function failure(error, retry) {
     if (error.code === undefined) console.error(error);
     const faults = error.body?.errors ?? [];
     return el("div", { class: "state error", role: "alert" },
-        p(faults.length ? "These fields are not right:" : error.message),
+        p(faults.length ? `${faults.length === 1 ? "One field is" : `${faults.length} fields are`} not right:` : error.message),
         faults.length > 0 && el("ul", {}, faults.map(({ field, message }) => el("li", {}, code(field), ` ${message}`))),
         p(code([error.code ?? error.name, error.request_id && `request ${error.request_id}`].filter(Boolean).join(", "))),
         retry && button("Try again", retry));
