@@ -9,22 +9,21 @@ import { download, facts, filters, section, table } from "./table.js";
 import { actor, dotted, number, short, time, words } from "./words.js";
 
 const ROWS_MAX = 500;
-// Rows that are enough. While fewer fit, four times as many events are read, up to a limit.
-const ENOUGH = 50;
-const PART_MAX = 12_800;
+// Events that are read at once; of one type more, since few fit.
+const PART = 200;
+const PART_OF_TYPE = 5_000;
 // Milliseconds between two calls.
 const PAUSE = 2_000;
 
-const CHANGES = {
-    plan: ["created", "updated", "deleted"],
-    subscription: ["created", "updated", "status_changed", "period_started", "periods_skipped", "plan_changed", "trial_will_end", "renewal_upcoming", "deleted"],
-    payment: ["created", "updated", "status_changed", "status_changed.succeeded", "status_changed.failed", "status_changed.refunded", "deleted"],
-};
+// Types to choose from; the address may have any other.
+const TYPES = [
+    "plan.*", "subscription.*", "subscription.created", "subscription.status_changed", "subscription.period_started", "subscription.plan_changed", "subscription.trial_will_end", "subscription.renewal_upcoming",
+    "payment.*", "payment.created", "payment.status_changed.succeeded", "payment.status_changed.failed", "payment.status_changed.refunded",
+];
 
 export default function (view) {
     view.title("Events");
-    const types = Object.entries(CHANGES).flatMap(([kind, changes]) => ["*", ...changes].map((change) => `${kind}.${change}`));
-    if (can("users:read")) types.push("user.*", "session.*", "client.*");
+    const types = can("users:read") ? [...TYPES, "user.*", "session.*", "client.*"] : [...TYPES];
     const chosen = view.query.get("type");
     if (chosen && !types.includes(chosen)) types.push(chosen);
     view.add(
@@ -39,44 +38,31 @@ export default function (view) {
 const filter = ({ query }) => ({ type: query.get("type"), subject_id: query.get("subject_id")?.trim() });
 const read = (view, place, signal) => get("/events", params({ ...filter(view), limit: 200, ...place }), signal);
 
-// The newest part of the feed, or the one before a sequence.
+// The newest part of the feed, or the one before a sequence. Of one record all events are read: they are few.
 async function load(view, signal) {
     const oldest = await get("/events", { limit: "1" }, signal);
     const floor = (oldest.data[0]?.sequence ?? oldest.last + 1) - 1;
     const last = Math.min((Number(view.query.get("before")) || Infinity) - 1, oldest.last);
+    const { type, subject_id } = filter(view);
     const rows = [];
-    let from = last;
-    // Of one record all events are read: they are few.
-    for (let part = view.query.get("subject_id") ? Infinity : 200; rows.length < ENOUGH && from > floor && (part <= PART_MAX || from === last); part *= 4) {
-        const to = from;
-        from = Math.max(floor, to - part);
-        rows.unshift(...(await between(view, from, to, signal)));
+    let from = subject_id ? floor : Math.max(floor, last - (type ? PART_OF_TYPE : PART));
+    for (let after = from; after < last; ) {
+        const page = await read(view, { after }, signal);
+        rows.push(...page.data.filter(({ sequence }) => sequence <= last));
+        after = page.has_more ? page.next_after : last;
     }
     if (rows.length > ROWS_MAX) from = rows.at(-ROWS_MAX).sequence - 1;
     return { rows: rows.slice(-ROWS_MAX).reverse(), from, floor, last, isNewest: last === oldest.last };
 }
 
-// The events after one sequence up to another, oldest first.
-async function between(view, from, to, signal) {
-    const found = [];
-    for (let after = from; after < to; ) {
-        const page = await read(view, { after }, signal);
-        found.push(...page.data.filter(({ sequence }) => sequence <= to));
-        if (!page.has_more) break;
-        after = page.next_after;
-    }
-    return found;
-}
-
 function show(view, { rows, from, floor, last, isNewest }) {
     const list = table(isNewest ? "Events, newest first" : `Events up to ${number(last)}, newest first`, columns, rows);
-    const body = list.tBodies[0];
     const none = el("p", { class: "state" }, !rows.length && "No event fits in this part of the feed.");
     const add = (events) => {
         none.textContent = "";
         rows.unshift(...events.reverse());
-        body.prepend(...table("", columns, events).tBodies[0].rows);
-        while (body.rows.length > ROWS_MAX) body.lastChild.remove();
+        list.tBodies[0].prepend(...table("", columns, events).tBodies[0].rows);
+        while (list.rows.length > ROWS_MAX) list.deleteRow(-1);
     };
     return [
         isNewest && following(view, last, add), list, none,

@@ -37,12 +37,11 @@ function shown(view, path, endpoint, etag) {
                 at("Next try of a failed event", "next_attempt_at"),
                 at("Both secrets sign until", "previous_secret_until"),
                 ["Missed", missed_up_to === null ? undefined : `Events up to ${number(missed_up_to)} were deleted before they were delivered.`],
-                at("Made", "created_at"),
             ]),
             el("div", { class: "pager" }, can("webhooks:write") && actions(view, path, endpoint, etag), button("Refresh", view.reload))),
         section("Last tries", recent.length ? table("The last 20 tries, newest first", TRIES, recent) : el("p", { class: "state" }, "Nothing was sent yet.")),
         section("Parked events", listing(view, {
-            path: `${path}/parked`, scope: "webhooks:read", caption: "Events that failed, in the order of the feed", file: "parked-events", columns: parked(view, path), empty: "No event is parked.",
+            path: `${path}/parked`, scope: "webhooks:read", caption: "Events that failed, in the order of the feed", file: "parked-events", columns: PARKED, empty: "No event is parked.",
         })),
     ];
 }
@@ -55,17 +54,12 @@ const TRIES = [
     column("Try", "attempt", number), column("Milliseconds", "duration_ms", number), column("Sequence", "sequence", number), column("At", "at", time),
 ];
 
-const parked = (view, path) => [
+const PARKED = [
     { name: "Event", cell: ({ event }) => (event ? link(recordHref(event), ...dotted(event.type)) : "needs users:read"), csv: (row) => row.event?.type },
     column("Sequence", "sequence", number), column("State", "state", pill), column("Tries", "attempts", number),
     { name: "Last outcome", cell: ({ last }) => (last ? outcome(last) : "–"), csv: (row) => row.last?.outcome },
     column("First failed", "first_failed_at", time), column("Next try", "next_attempt_at", time),
-    can("webhooks:write") && { name: "Action", cell: ({ sequence }) => resend(view, path, "Resend", `Event ${number(sequence)} is`, { sequence }, { "aria-label": `Resend event ${sequence}` }) },
-].filter(Boolean);
-
-const resend = (view, path, name, subject, body, attributes) => confirmButton(view, name, {
-    text: `${subject} sent at once, with ten new tries. The receiver may get an event twice, under the same id.`, act: () => call("POST", `${path}/resend`, { body }), attributes,
-});
+];
 
 const input = (label, attributes) => labelled(label, el("input", attributes));
 
@@ -83,7 +77,7 @@ function actions(view, path, endpoint, etag) {
         enabled
             ? ask("Disable", "Nothing is sent to it. Once enabled, it goes on where it stopped, as far as events are kept.", () => put({ enabled: false }), { danger: true })
             : ask("Enable", `It goes on where it stopped: ${number(behind)} events ago.`, () => put({ enabled: true })),
-        parked + given_up > 0 && resend(view, path, "Resend all", `All parked and given-up events (${number(parked + given_up)}) are`, { all: true }),
+        parked + given_up > 0 && ask("Resend all", `All ${number(parked + given_up)} parked and given-up events are sent at once, with ten new tries.`, () => post("resend", { all: true })),
         ask("Rewind", "Everything since a time is sent, again if it was sent before.", (form) => post("rewind", { since: new Date(`${form.elements.since.value}Z`) }), {
             fields: () => [input("Since, in UTC", { name: "since", type: "datetime-local", step: 1, required: true })],
         }),
