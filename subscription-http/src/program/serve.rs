@@ -12,6 +12,8 @@ use subscription_http::{
     Api, ApiBuilder, ClockMetrics, JobSignal, Limits, ProviderMetrics, Server,
 };
 
+use tokio::net::TcpListener;
+
 use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
@@ -80,22 +82,12 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     if settings.console() != Console::Off {
         api = api.console().figures(Figures::new(service));
     }
-    let (api, limits) = (api.build(), limits(settings));
-    let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
-    let public = if console_listener.is_some() { api.without_console() } else { api.clone() };
-    let console = console_listener.map(|listener| Server::on(api, listener, limits));
-    let server = Server::on(public, listener, limits).workers(cores())?;
+    let servers =
+        Servers::new(&api.build(), settings, listener, metrics_listener, console_listener)?;
     log_start(settings)?;
     // Caught before the address is printed: the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
-    if let Some(metrics) = &metrics {
-        tracing::info!(address = %metrics.address()?, "metrics are served");
-    }
-    if settings.console() != Console::Off {
-        let address = console.as_ref().unwrap_or(&server).address()?;
-        tracing::info!("console at http://{address}/console/");
-    }
-    print(&format!("listening on http://{}", server.address()?));
+    servers.tell_addresses(settings)?;
     let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
     let (stopping, stop) = Stop::new();
     let (leader, stop_jobs) = (opened.leader(), stop.clone());
@@ -105,22 +97,60 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!("stopping: waiting for requests in flight");
         drop(stopping);
     };
-    let (metrics, console) = (until(&stop, metrics), until(&stop, console));
-    let (finished, _, console_finished) = tokio::join!(server.run(stopped), metrics, console);
-    if !(finished && console_finished) {
-        tracing::warn!("stop timed out: requests in flight were cut off");
-    }
+    servers.run(stopped, &stop).await;
     background.await.ok();
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Runs a server beside the main one until the stop; false if requests in flight were cut off.
-async fn until(stop: &Stop, server: Option<Server>) -> bool {
-    match server {
-        Some(server) => server.run(async { stop.wait().await }).await,
-        None => true,
+/// The server of the API, and those of metrics and of the console where they have an address of their own.
+struct Servers {
+    public: Server,
+    metrics: Option<Server>,
+    console: Option<Server>,
+}
+
+impl Servers {
+    fn new(
+        api: &Api,
+        settings: &Settings,
+        listener: TcpListener,
+        metrics: Option<TcpListener>,
+        console: Option<TcpListener>,
+    ) -> Result<Self, Failure> {
+        let limits = limits(settings);
+        let public = if console.is_some() { api.without_console() } else { api.clone() };
+        Ok(Self {
+            public: Server::on(public, listener, limits).workers(cores())?,
+            metrics: metrics.map(|listener| Server::on(api.operations(), listener, limits)),
+            console: console.map(|listener| Server::on(api.clone(), listener, limits)),
+        })
+    }
+
+    fn tell_addresses(&self, settings: &Settings) -> Result<(), Failure> {
+        if let Some(metrics) = &self.metrics {
+            tracing::info!(address = %metrics.address()?, "metrics are served");
+        }
+        if settings.console() != Console::Off {
+            let address = self.console.as_ref().unwrap_or(&self.public).address()?;
+            tracing::info!("console at http://{address}/console/");
+        }
+        print(&format!("listening on http://{}", self.public.address()?));
+        Ok(())
+    }
+
+    /// Runs until the stop.
+    async fn run(self, stopped: impl Future<Output = ()> + Send, stop: &Stop) {
+        let until = async |server: Option<Server>| match server {
+            Some(server) => server.run(async { stop.wait().await }).await,
+            None => true,
+        };
+        let (metrics, console) = (until(self.metrics), until(self.console));
+        let (public, _, console) = tokio::join!(self.public.run(stopped), metrics, console);
+        if !(public && console) {
+            tracing::warn!("stop timed out: requests in flight were cut off");
+        }
     }
 }
 

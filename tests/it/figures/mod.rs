@@ -1,6 +1,5 @@
 //! Figures of the business: what each number means, from records that are written as they are.
 
-
 mod history;
 mod identity;
 mod months;

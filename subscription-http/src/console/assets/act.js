@@ -1,6 +1,6 @@
 // How an action is sent, how its result is told, and what its errors mean.
 
-import { call, get } from "./api.js";
+import { call, get, newKey } from "./api.js";
 import { dialog } from "./dialog.js";
 import { button, el, link, p } from "./el.js";
 import { href } from "./route.js";
@@ -25,7 +25,7 @@ export function once() {
     let [last, key] = [];
     return async ({ record, etag, path }, method, end, body) => {
         const text = JSON.stringify([path, end, body]);
-        if (text !== last) [last, key] = [text, crypto.randomUUID()];
+        if (text !== last) [last, key] = [text, newKey()];
         try {
             return (await call(method, path + end, { body, ifMatch: etag, headers: method === "POST" && { "idempotency-key": key } })).data;
         } catch (error) {

@@ -102,3 +102,6 @@ export async function readSettings() {
 export async function readClient() {
     session.client = await get("/console/client");
 }
+
+// A key for a request that is done once. Random UUIDs are missing on pages without TLS.
+export const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-");

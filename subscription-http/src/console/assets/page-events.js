@@ -1,11 +1,10 @@
 // The feed of events: its newest part, newest first, which follows while the tab is visible.
 
 import { can, get, isUuid } from "./api.js";
-import { column } from "./column.js";
 import { button, el, link, replace } from "./el.js";
 import { href, params } from "./route.js";
 import { block, failure } from "./states.js";
-import { download, facts, filters, section, table } from "./table.js";
+import { column, download, facts, filters, section, table } from "./table.js";
 import { actor, dotted, number, short, time, words } from "./words.js";
 
 const ROWS_MAX = 500;

@@ -1,11 +1,10 @@
 // Payment providers: their sources, and the events that they sent.
 
 import { call, can, get } from "./api.js";
-import { column } from "./column.js";
-import { confirmButton } from "./confirm.js";
+import { confirmButton } from "./dialog.js";
 import { el, labelled, link, select } from "./el.js";
 import { href } from "./route.js";
-import { facts, filters, listing, section } from "./table.js";
+import { column, facts, filters, listing, plain, section } from "./table.js";
 import { date, dotted, number, pill, short, time, words } from "./words.js";
 
 const STATES = ["pending", "waiting", "failed", "applied", "same", "ignored"];
@@ -60,7 +59,7 @@ const columns = (view, names) => [
     { name: "Source", csv: (row) => row.source },
     column("State", "state", (state, { reason, path }) => [pill(state), reason && [" ", words(reason), beside(ADVICE[reason], path && ` At ${path}.`)]]),
     { name: "Reason", csv: (row) => row.reason },
-    column("Customer", "customer"),
+    column("Customer", "customer", plain),
     column("Subscription", "subscription_id", (id) => (id ? link(href(["subscriptions", id]), short(id)) : "–")),
     column("Received", "received_at", date),
     column("Tries", "attempts", (tries, { next_attempt_at }) => [number(tries), next_attempt_at && beside("next ", date(next_attempt_at))]),

@@ -1,14 +1,13 @@
 // One user: access now, subscriptions with their payments, sessions.
 
 import { Problem, call, can, get, isUuid } from "./api.js";
-import { column } from "./column.js";
-import { confirmButton } from "./confirm.js";
+import { confirmButton } from "./dialog.js";
 import { el, link } from "./el.js";
+import { PAYMENTS } from "./page-subscription.js";
 import { allPlans } from "./page-subscriptions.js";
 import { href } from "./route.js";
 import { block } from "./states.js";
-import { download, facts, section, table } from "./table.js";
-import { paymentTable } from "./timeline.js";
+import { column, download, facts, plain, section, table } from "./table.js";
 import { date, number, pill, planName, sentence, short, time } from "./words.js";
 
 export default async function (view) {
@@ -48,13 +47,15 @@ function subscriptions(view) {
 // The payments of a subscription, read when they are opened.
 function payments(view, record) {
     const load = async (signal) => (await get(`/subscriptions/${record.id}/payments`, { limit: "200" }, signal)).data;
-    const fill = () => { if (node.children.length === 1) node.append(paymentTable({ view, record, payments: load })); };
+    const show = (rows) => (rows.length ? table("Payments, newest first", PAYMENTS, rows) : null);
+    const list = () => block(view, { scope: "payments:read", name: "payments", load, show, empty: "It has no payments." });
+    const fill = () => { if (node.children.length === 1) node.append(list()); };
     const node = el("details", { on: { toggle: fill } }, el("summary", {}, "Payments"));
     return node;
 }
 
 const SESSIONS = [
-    column("Device", "user_agent"), column("Place", "ip"), column("Client", "client"),
+    column("Device", "user_agent", plain), column("Place", "ip", plain), column("Client", "client", plain),
     column("Since", "created_at", time), column("Last seen", "last_seen_at", time), column("Ends", "expires_at", date),
 ];
 

@@ -1,10 +1,9 @@
 // The list of users.
 
 import { session } from "./api.js";
-import { column } from "./column.js";
 import { el, labelled, link } from "./el.js";
 import { go, href } from "./route.js";
-import { filters, listing, section } from "./table.js";
+import { column, filters, listing, section } from "./table.js";
 import { date, short } from "./words.js";
 
 export default function (view) {

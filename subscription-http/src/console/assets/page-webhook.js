@@ -1,15 +1,13 @@
 // One endpoint: its state, its last tries, its parked events, and the calls that manage it.
 
 import { call, can } from "./api.js";
-import { column } from "./column.js";
-import { confirmButton } from "./confirm.js";
-import { dialog } from "./dialog.js";
+import { confirmButton, dialog } from "./dialog.js";
 import { button, el, labelled, link } from "./el.js";
 import { recordHref } from "./page-events.js";
 import { fields, reason, showSecret, state, values } from "./page-webhooks.js";
 import { go, href } from "./route.js";
 import { block } from "./states.js";
-import { facts, listing, section, table } from "./table.js";
+import { column, facts, listing, section, table } from "./table.js";
 import { dotted, number, pill, time } from "./words.js";
 
 export default function (view) {

@@ -1,12 +1,10 @@
 // The endpoints that events are sent to.
 
-import { call, can } from "./api.js";
-import { column } from "./column.js";
-import { confirmButton } from "./confirm.js";
-import { dialog } from "./dialog.js";
+import { call, can, newKey } from "./api.js";
+import { confirmButton, dialog } from "./dialog.js";
 import { button, el, labelled, link } from "./el.js";
 import { go, href } from "./route.js";
-import { listing, section } from "./table.js";
+import { column, listing, section } from "./table.js";
 import { dotted, number, pill, time, words } from "./words.js";
 
 export default function (view) {
@@ -52,7 +50,7 @@ export function values(form) {
 }
 
 // All tries of a dialog have one key: an answer that was lost makes no second endpoint.
-const idempotencyKey = () => el("input", { type: "hidden", name: "key", value: crypto.getRandomValues(new Uint32Array(4)).join("-") });
+const idempotencyKey = () => el("input", { type: "hidden", name: "key", value: newKey() });
 
 function create(view) {
     return confirmButton(view, "New endpoint", {

@@ -29,6 +29,3 @@ export function params(query) {
 export function go(segments, query) {
     location.hash = href(segments, query);
 }
-
-// Shows another address without a step in the history.
-export const redirect = (segments, query) => location.replace(href(segments, query));

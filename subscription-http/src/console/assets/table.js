@@ -5,9 +5,13 @@ import { save } from "./csv.js";
 import { boxes, button, el, id, labelled, link, replace, select } from "./el.js";
 import { go, href, params } from "./route.js";
 import { block, failure } from "./states.js";
+import { number } from "./words.js";
 
-// The column of a field, as `show` shows it; without `show` it is in the file alone.
-export const column = (name, field, show, kind) => ({ name, kind, cell: show && ((row) => show(row[field])), csv: (row) => row[field] });
+// The column of a field, as `show(value, row)` shows it; without `show` it is in the file alone. Numbers stand at the right.
+export const column = (name, field, show, kind = show === number ? "number" : null) =>
+    ({ name, kind, cell: show && ((row) => show(row[field], row)), csv: (row) => row[field] });
+
+export const plain = (value) => value ?? "–";
 
 // A table. A column has a `name`, `cell(row, context)` for the page and `csv(row, context)` for the file, or one of them.
 // The roles stay when a narrow screen shows each row as a card.
