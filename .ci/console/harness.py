@@ -75,10 +75,6 @@ class Server:
             status, text = error.code, error.read()
         return status, json.loads(text, parse_float=str) if text else None
 
-    def text(self, path):
-        with urllib.request.urlopen(urllib.request.Request(self.base + path, headers={"client-id": "suite"})) as answer:
-            return answer.read().decode()
-
     def get(self, path, **query):
         status, body = self.call("GET", path + ("?" + urllib.parse.urlencode(query, doseq=True) if query else ""))
         assert status == 200, (path, body)
@@ -145,7 +141,6 @@ class Demo(Server):
     def start(self):
         if self.process is None:
             assert self.filling.wait(120) == 0, (self.folder / "demo.log").read_text()
-            self.run("--database", "sqlite://records.db", "export", "export.jsonl")
         return super().start()
 
 

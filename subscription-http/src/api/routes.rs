@@ -19,7 +19,7 @@ use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
-    plans, providers, subscriptions, users, webhooks,
+    plans, providers, stats, subscriptions, users, webhooks,
 };
 
 /// The table.
@@ -35,6 +35,7 @@ pub(crate) static AREAS: &[&Area] = &[
     &events::AREA,
     &providers::AREA,
     &webhooks::AREA,
+    &stats::AREA,
     &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
@@ -89,6 +90,8 @@ pub enum ApiPart {
     Clock,
     /// The console, a web page for operators.
     Console,
+    /// Figures of the business are shown.
+    Figures,
     /// Payment providers are followed.
     Providers,
     /// Events are sent to endpoints.
@@ -97,12 +100,12 @@ pub enum ApiPart {
 
 impl ApiPart {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Billing, Self::Clock, Self::Console, Self::Providers, Self::Webhooks];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Billing, Self::Clock, Self::Console, Self::Figures, Self::Providers, Self::Webhooks];
 
     /// True for a part that is there for the console, and that its own listener has alone.
     const fn is_for_console(self) -> bool {
-        matches!(self, Self::Console)
+        matches!(self, Self::Console | Self::Figures)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
 use subscription_core::billing::Billing;
+use subscription_core::figures::Figures;
 use subscription_core::providers::{ProviderKind, Providers};
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{CheckoutHosts, Clock, Slug, SubscriptionService};
@@ -40,11 +41,14 @@ pub struct Timeouts {
     pub body: Duration,
     /// From then on until it is answered, and before that until its caller is known.
     pub handler: Duration,
+    /// How long a caller waits for figures that are being read. The reading goes on afterwards.
+    pub figures: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { body: Duration::from_secs(15), handler: Duration::from_secs(30) }
+        let (body, handler) = (Duration::from_secs(15), Duration::from_secs(30));
+        Self { body, handler, figures: Duration::from_secs(20) }
     }
 }
 
@@ -52,6 +56,7 @@ subscription_core::with_fields! {
     Timeouts {
         with_body(Duration) => body,
         with_handler(Duration) => handler,
+        with_figures(Duration) => figures,
     }
 }
 
@@ -75,6 +80,7 @@ pub(crate) struct State {
     /// The parts of the API that are served.
     pub(crate) parts: Vec<ApiPart>,
     pub(crate) billing: Option<Billing>,
+    pub(crate) figures: Option<Figures>,
     pub(crate) providers: Option<Providers>,
     pub(crate) provider_signal: JobSignal,
     /// The large webhooks that can be read at a time.
@@ -135,6 +141,7 @@ impl ApiBuilder {
             self_service: Vec::new(),
             parts: Vec::new(),
             billing: None,
+            figures: None,
             providers: None,
             provider_signal: JobSignal::default(),
             webhook_slots: Semaphore::new(WEBHOOK_SLOTS),
@@ -202,6 +209,12 @@ impl ApiBuilder {
         self.0.service = billing.service().clone();
         self.0.billing = Some(billing);
         self.with(ApiPart::Billing)
+    }
+
+    /// Shows the figures of the business at `/stats`. Without this, the routes of figures do not exist.
+    pub fn figures(mut self, figures: Figures) -> Self {
+        self.0.figures = Some(figures);
+        self.with(ApiPart::Figures)
     }
 
     /// Follows payment providers: takes their webhooks, and shows their events. Without this, the routes of providers

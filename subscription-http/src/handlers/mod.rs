@@ -13,6 +13,7 @@ pub(crate) mod operations;
 pub(crate) mod payments;
 pub(crate) mod plans;
 pub(crate) mod providers;
+pub(crate) mod stats;
 pub(crate) mod subscriptions;
 pub(crate) mod users;
 pub(crate) mod webhooks;

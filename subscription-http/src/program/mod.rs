@@ -177,7 +177,7 @@ impl Program {
             Command::Webhook(command) => webhooks::run(command).await,
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
-                let mut parts = vec![ApiPart::Billing];
+                let mut parts = vec![ApiPart::Billing, ApiPart::Figures];
                 parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
                 parts.extend(settings.has_providers().then_some(ApiPart::Providers));
                 parts.extend(settings.has_webhooks().then_some(ApiPart::Webhooks));

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use subscription_core::figures::Figures;
 use subscription_core::providers::Providers;
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{Clock as _, SubscriptionService};
@@ -71,13 +72,13 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
-        api = follow(api, providers, service, &mut jobs);
+        api = follow(api, providers, service.clone(), &mut jobs);
     }
     if let Some(webhooks) = webhooks {
         api = send_events(api, webhooks, &opened, &mut jobs);
     }
     if settings.console() != Console::Off {
-        api = api.console();
+        api = api.console().figures(Figures::new(service));
     }
     let (api, limits) = (api.build(), limits(settings));
     let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));

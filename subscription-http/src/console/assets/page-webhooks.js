@@ -39,7 +39,7 @@ const columns = [
 
 // The fields of an endpoint, and their values as the API takes them.
 export const fields = (endpoint) => [
-    labelled("URL", el("input", { name: "url", type: "url", required: true, maxlength: 2048, value: endpoint?.url ?? "" }), "It begins with https://. In development it may be on this machine without TLS."),
+    labelled("URL", el("input", { name: "url", type: "url", required: true, maxlength: 2048, value: endpoint?.url ?? "" }), "An https address; in development it may also be on this machine without TLS."),
     labelled("Description", el("input", { name: "description", maxlength: 200, value: endpoint?.description ?? "" }), "For people."),
     labelled("Types of events", el("textarea", { name: "types", required: true, spellcheck: "false", value: (endpoint?.types ?? ["*"]).join("\n") }),
         "One on each line: subscription.status_changed, payment.*, subscription.status_changed.expired, or * for all of plans, subscriptions and payments."),

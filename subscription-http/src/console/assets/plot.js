@@ -16,7 +16,7 @@ export function about(figure, text) {
 
 // Round numbers for an axis that holds 0, `high` above it and `low` below it.
 export function ticks(high, low = 0, whole = false) {
-    const rough = (high + low) / 4 || 0.25;
+    const rough = (high + low) / 4 || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = Math.max(whole ? 1 : 0, [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough * 0.999));
     const below = Math.ceil(low / step);
