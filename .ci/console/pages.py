@@ -66,6 +66,26 @@ def the_first_page_is_fast(browser, server):
         return f"{taken * 1000:.0f} ms, {len(files)} files"
 
 
+def under_a_path(browser, server):
+    """Behind a proxy that serves it under /billing/, the console asks for nothing else."""
+    with opened(browser, server) as view:
+        prefix, others = f"{server.base}/billing", []
+
+        def proxy(route):
+            url = route.request.url
+            if not url.startswith(f"{prefix}/"):
+                others.append(url)
+            route.continue_(url=url.replace(prefix, server.base))
+
+        view.context.route("**/*", proxy)
+        view.page.goto(f"{prefix}/console/#/subscriptions")
+        view.ready()
+        assert len(view.rows()) == 50
+        view.step("#/plans")
+        assert others == [], others
+        view.quiet()
+
+
 NONSENSE = [
     "#", "#/", "#//", "#/?", "#nowhere", "#/__proto__", "#/constructor/prototype", "#/overview/more", "#/subscriptions/a/b/c", "#/%", "#/%E0%A4%A", "#/%00",
     "#/subscriptions/%E0%A4%A", "#/subscriptions/..", "#/subscriptions/%2e%2e%2fusers", "#/subscriptions/__proto__", "#/subscriptions/%00", "#/subscriptions/%F0%9F%92%A9",
