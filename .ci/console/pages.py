@@ -66,6 +66,34 @@ def the_first_page_is_fast(browser, server):
         return f"{taken * 1000:.0f} ms, {len(files)} files"
 
 
+def a_slow_page(browser, server):
+    """A page that comes late neither shows nor names itself over the one that was opened meanwhile, nor takes the focus."""
+    with opened(browser, server) as view:
+        page = view.open("#/subscriptions")
+        held = []
+        for pattern in ("**/page-users.js", "**/users?*"):
+            page.route(pattern, lambda route: held.append(route))
+        let = lambda: [held.pop().continue_() for _ in range(len(held))]
+        view.link("Users").click()
+        page.get_by_role("status").get_by_text("Loading").wait_for()
+        assert page.locator("main[aria-busy=true] table").count() == 0, "the last page is gone"
+        view.link("Plans").click()
+        page.get_by_role("heading", name="Plans", exact=True).wait_for()
+        let()
+        view.ready()
+        page.wait_for_timeout(200)
+        assert (view.heading(), page.title()) == ("Plans", "Plans · Console")
+        view.link("Users").click()
+        page.get_by_role("heading", name="Users", exact=True).wait_for()
+        assert page.evaluate("document.activeElement.id") == "main", "the focus is at the page"
+        page.keyboard.press("/")
+        page.keyboard.type("some")
+        let()
+        view.ready()
+        assert len(view.rows()) == 50 and page.evaluate("document.activeElement.value") == "some"
+        view.quiet()
+
+
 def under_a_path(browser, server):
     """Behind a proxy that serves it under /billing/, the console asks for nothing else."""
     with opened(browser, server) as view:
