@@ -2,7 +2,7 @@
 
 import time
 
-from harness import opened, sound
+from harness import RULES, axe, opened, sound
 
 HUGE = 100_000
 
@@ -52,6 +52,44 @@ def every_page(browser, server, scheme, width, all_of_them):
             assert view.page.locator("#pages [aria-current=page]").get_attribute("href") == link
         view.quiet()
     return f"{scheme}, {width} wide"
+
+
+# Buttons that open no dialog, by the first word of their name.
+AT_ONCE = ("CSV", "Apply", "Open", "Pause following", "Refresh", "Show")
+
+
+def every_dialog(browser, server, scheme, width):
+    """Each dialog fits, has no violation of axe, closes by Escape, changes nothing, and gives the focus back."""
+    found = addresses(server)
+    count = 0
+    with opened(browser, server, scheme, width) as view:
+        page = view.open()
+        for name in ("subscription active", "subscription past_due", "subscription paused", "user", "plans", "webhooks", "webhook 0", "providers"):
+            view.step(found[name])
+            texts = page.locator("main button").all_inner_texts()
+            for index, text in enumerate(texts):
+                # The cards of plans are alike.
+                if text.startswith(AT_ONCE) or text in texts[:index]:
+                    continue
+                button = page.locator("main button").nth(index)
+                button.click()
+                dialog = page.get_by_role("dialog")
+                dialog.wait_for()
+                view.until("!document.querySelector('dialog [aria-busy=true]')")
+                told = (name, text, scheme, width)
+                assert dialog.locator("h2").inner_text(), told
+                wide = dialog.evaluate("box => [box.scrollWidth, box.clientWidth, document.documentElement.scrollWidth, innerWidth]")
+                assert wide[0] <= wide[1] and wide[2] <= wide[3], (told, wide)
+                violations = axe.run(page, context="dialog", options=RULES)
+                assert violations.violations_count == 0, (told, violations.generate_report())
+                page.keyboard.press("Escape")
+                dialog.wait_for(state="detached")
+                assert button.evaluate("button => button === document.activeElement"), told
+                count += 1
+        methods = {request.method for request in view.requests if "/preview" not in request.url}
+        assert methods == {"GET"}, methods
+        view.quiet()
+    return f"{count} dialogs, {scheme}, {width} wide"
 
 
 def the_first_page_is_fast(browser, server):
