@@ -1,17 +1,18 @@
 //! What was true at the end of each month, from the payments that carry a period.
 //!
-//! For each subscription the fold remembers which month's end each monthly amount covers, as one bit a month. The newest
-//! payment that covers an end takes its bit from the others. Payments of the same amount share an entry, so that a
-//! subscription has one or a few, however long it runs.
+//! For each subscription the fold remembers which monthly amount covers the end of which month, as one bit a month. The
+//! newest payment that covers an end takes its bit from the others. Payments of the same amount share an entry, so that
+//! a subscription has one or a few, however long it runs.
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use rust_decimal::Decimal;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::months::{Total, millionths, month_number, month_start, rounded, worth};
-use super::now::ByCurrency;
+use super::months::{Total, millionths, month_end, month_number, rounded, worth};
+use super::now::change;
 use crate::payments::{Currency, Payment, PaymentKind, PaymentStatus};
 use crate::subscriptions::Subscription;
 use crate::values::clock::Timestamp;
@@ -20,10 +21,9 @@ use crate::values::decimal::Amount;
 /// The largest number of months that can be shown.
 pub const MONTHS_MAX: usize = 60;
 
-/// The figures of the last months, oldest first.
+/// The figures of the last months, the running one last. `docs/figures.md` defines each number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct Months {
     pub as_of: Timestamp,
     pub without_period: u64,
@@ -31,9 +31,8 @@ pub struct Months {
 }
 
 /// The figures of a month: at its last microsecond, or at [`Months::as_of`] while it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct Month {
     pub month: String,
     pub complete: bool,
@@ -46,10 +45,9 @@ pub struct Month {
     pub payments: Vec<MonthPayments>,
 }
 
-/// The recurring revenue in one currency at a month's end.
+/// The monthly recurring revenue in one currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct MonthMoney {
     pub currency: Currency,
     pub mrr: Total,
@@ -58,8 +56,7 @@ pub struct MonthMoney {
 
 /// The payments of a month in one currency and one status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct MonthPayments {
     pub currency: Currency,
     pub status: PaymentStatus,
@@ -70,24 +67,18 @@ pub struct MonthPayments {
 /// The bit of all months before the first that is remembered.
 const EARLIER: u64 = 1 << 63;
 
-/// A subscription and the monthly amounts that were paid for it.
+/// A subscription, and the monthly amounts that were paid for it.
 #[derive(Debug)]
 struct Held {
     user: Uuid,
     ends_at: i64,
-    /// It was paid for at the end of a month before the first that is remembered.
-    paid_earlier: bool,
+    /// [`EARLIER`] if it was paid for then.
+    earlier: u64,
     shares: Vec<Share>,
 }
 
-impl Held {
-    const fn new(user: Uuid, ends_at: i64) -> Self {
-        Self { user, ends_at, paid_earlier: false, shares: Vec::new() }
-    }
-}
-
 /// A monthly amount, and the months whose ends it covers.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Share {
     month: i128,
     currency: Currency,
@@ -95,186 +86,151 @@ struct Share {
     months: u64,
 }
 
-/// The sums of one month.
-#[derive(Debug, Clone, Default)]
-struct Sums {
-    paying_users: u64,
-    new_users: u64,
-    returned_users: u64,
-    churned_users: u64,
-    /// The recurring revenue, and the part of it that is at risk.
-    money: ByCurrency<(i128, i128)>,
-    payments: ByCurrency<Vec<(PaymentStatus, u64, i128)>>,
-}
-
 /// Adds subscriptions up, and then payments in the order of their ids.
 #[derive(Debug)]
 pub(super) struct HistoryFold {
-    as_of: Timestamp,
-    /// The number of the first month, which is not shown.
+    /// With one month more than can be shown, at the start.
+    months: Months,
+    /// The number of the first month.
     first: i32,
     /// The moments of the figures, a bit for each: the ends of the months, and `as_of`.
     moments: Vec<i64>,
-    months: Vec<Sums>,
-    held: HashMap<Uuid, Held, foldhash::fast::RandomState>,
-    without_period: u64,
+    held: HashMap<Uuid, Held, RandomState>,
 }
 
 /// True if the period of a payment counts: it was paid, or it is for a later period and was not given up.
 fn counts(payment: &Payment) -> bool {
-    let later = matches!(payment.kind(), Some(PaymentKind::Renewal | PaymentKind::Proration));
+    use PaymentStatus::{
+        Canceled, Disputed, Failed, PartiallyRefunded, Pending, Processing, Refunded, Succeeded,
+    };
+    let is_later = matches!(payment.kind(), Some(PaymentKind::Renewal | PaymentKind::Proration));
     match payment.status {
-        PaymentStatus::Succeeded | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {
-            true
-        }
-        PaymentStatus::Pending | PaymentStatus::Processing => later,
-        PaymentStatus::Failed => later && payment.next_attempt_at().is_some(),
-        PaymentStatus::Canceled | PaymentStatus::Refunded => false,
+        Succeeded | PartiallyRefunded | Disputed => true,
+        Pending | Processing => is_later,
+        Failed => is_later && payment.next_attempt_at().is_some(),
+        Canceled | Refunded => false,
     }
 }
 
 impl HistoryFold {
     pub(super) fn new(as_of: Timestamp) -> Self {
         let running = month_number(as_of.micros());
-        let before = (1..=60).rev().map(|back| month_start(running - back + 1) - 1);
-        let moments: Vec<_> = before.chain([as_of.micros()]).collect();
-        let months = vec![Sums::default(); moments.len()];
-        let (held, without_period) = (HashMap::default(), 0);
-        Self { as_of, first: running - 60, moments, months, held, without_period }
+        let numbers = running - 60..=running;
+        let data = numbers.clone().map(|number| Month {
+            month: format!("{:04}-{:02}", number.div_euclid(12), number.rem_euclid(12) + 1),
+            complete: number != running,
+            ..Month::default()
+        });
+        let months = Months { as_of, without_period: 0, data: data.collect() };
+        let moments = numbers.map(|number| month_end(number).min(as_of.micros())).collect();
+        Self { months, first: running - 60, moments, held: HashMap::default() }
     }
 
     pub(super) fn subscription(&mut self, held: &Subscription) {
         let ends_at = held.ends_at.map_or(i64::MAX, Timestamp::micros);
-        self.held.insert(held.id.uuid(), Held::new(held.user_id.uuid(), ends_at));
+        let (user, earlier, shares) = (held.user_id.uuid(), 0, Vec::new());
+        self.held.insert(held.id.uuid(), Held { user, ends_at, earlier, shares });
     }
 
     pub(super) fn payment(&mut self, payment: &Payment) {
-        self.without_period += u64::from(payment.asked.is_none());
-        let placed = payment.period_start().unwrap_or(payment.created_at);
-        let month = usize::try_from(month_number(placed.micros()) - self.first).ok();
-        if let Some(month) = month.and_then(|month| self.months.get_mut(month)) {
-            let (status, amount) = (payment.status, millionths(payment.amount));
-            month.payments.change(Some(payment.currency), |paid| {
-                match paid.iter_mut().find(|(known, ..)| *known == status) {
-                    Some((_, count, sum)) => (*count, *sum) = (*count + 1, *sum + amount),
-                    None => paid.push((status, 1, amount)),
-                }
+        let (currency, status) = (payment.currency, payment.status);
+        self.months.without_period += u64::from(payment.asked.is_none());
+        let begun = payment.period_start().unwrap_or(payment.created_at);
+        let nth = usize::try_from(month_number(begun.micros()) - self.first).ok();
+        if let Some(month) = nth.and_then(|nth| self.months.data.get_mut(nth)) {
+            let is = |paid: &MonthPayments| (paid.currency, paid.status) == (currency, status);
+            let amount = Total::new(0, Some(currency));
+            let new = || MonthPayments { currency, status, count: 0, amount };
+            change(&mut month.payments, is, new, |paid| {
+                paid.count += 1;
+                paid.amount.add(millionths(payment.amount));
             });
         }
-        let period = payment.period_start().zip(payment.period_end());
-        let Some(((start, end), worth)) = period.zip(worth(payment)) else { return };
-        let id = payment.subscription_id.uuid();
-        let ends_at = self.held.get(&id).map_or(i64::MAX, |held| held.ends_at);
-        let months = self.covered(start.micros(), end.micros().min(ends_at));
-        if months == 0 || !counts(payment) {
+        let Some((end, worth)) = payment.period_end().zip(worth(payment)) else { return };
+        if !counts(payment) {
             return;
         }
-        let (month, currency) = (worth.millionths(), payment.currency);
+        let (id, month) = (payment.subscription_id.uuid(), worth.millionths());
         // A subscription that was deleted is a user of its own.
-        let held = self.held.entry(id).or_insert_with(|| Held::new(id, ends_at));
-        held.paid_earlier |= months & EARLIER != 0 && month > 0;
-        let (shares, months) = (&mut held.shares, months & !EARLIER);
-        shares.retain_mut(|share| {
-            share.months &= !months;
-            share.months != 0
-        });
-        let at_risk = payment.status == PaymentStatus::Failed;
-        let share = Share { month, currency, at_risk, months: 0 };
-        let same = |known: &Share| Share { months: 0, ..*known } == share;
-        if let Some(known) = shares.iter_mut().find(|known| same(known)) {
-            known.months |= months;
-        } else if months != 0 {
-            shares.reserve_exact(1);
-            shares.push(Share { months, ..share });
+        let deleted = || Held { user: id, ends_at: i64::MAX, earlier: 0, shares: Vec::new() };
+        let held = self.held.entry(id).or_insert_with(deleted);
+        let months = covered(&self.moments, begun.micros(), end.micros().min(held.ends_at));
+        held.earlier |= if month > 0 { months & EARLIER } else { 0 };
+        let (months, at_risk) = (months & !EARLIER, status == PaymentStatus::Failed);
+        if months == 0 {
+            return;
         }
+        held.shares.iter_mut().for_each(|share| share.months &= !months);
+        held.shares.retain(|share| share.months != 0);
+        let is = |share: &Share| {
+            (share.month, share.currency, share.at_risk) == (month, currency, at_risk)
+        };
+        let new = || Share { month, currency, at_risk, months: 0 };
+        change(&mut held.shares, is, new, |share| share.months |= months);
     }
 
-    /// The bits of the moments from `start` on and before `end`.
-    fn covered(&self, start: i64, end: i64) -> u64 {
-        let before = |at: i64| (1_u64 << self.moments.partition_point(|moment| *moment < at)) - 1;
-        let first_end = month_start(month_number(start) + 1) - 1;
-        let is_earlier = first_end < end && self.moments.first().is_some_and(|at| first_end < *at);
-        before(end) & !before(start) | if is_earlier { EARLIER } else { 0 }
-    }
-
-    pub(super) fn finish(mut self) -> Months {
-        let mut users = HashMap::<Uuid, u64, foldhash::fast::RandomState>::default();
+    pub(super) fn finish(self) -> Months {
+        let (mut months, mut users) = (self.months, HashMap::<_, u64, RandomState>::default());
+        let data = &mut months.data;
         for held in self.held.values() {
-            if held.paid_earlier {
-                *users.entry(held.user).or_default() |= EARLIER;
-            }
+            let paying = users.entry(held.user).or_default();
+            *paying |= held.earlier;
             for share in held.shares.iter().filter(|share| share.month > 0) {
-                *users.entry(held.user).or_default() |= share.months;
-                let at_risk = if share.at_risk { share.month } else { 0 };
-                add(&mut self.months, share.months, |_, sums| {
-                    sums.money.change(Some(share.currency), |(mrr, risk)| {
-                        (*mrr, *risk) = (*mrr + share.month, *risk + at_risk);
-                    });
+                *paying |= share.months;
+                let (currency, zero) = (share.currency, Total::new(0, Some(share.currency)));
+                let new = || MonthMoney { currency, mrr: zero, at_risk: zero };
+                each(data, share.months, |_, month| {
+                    change(
+                        &mut month.money,
+                        |money| money.currency == currency,
+                        new,
+                        |money| {
+                            money.mrr.add(share.month);
+                            money.at_risk.add(if share.at_risk { share.month } else { 0 });
+                        },
+                    );
                 });
             }
         }
         for paying in users.into_values() {
-            // Bits of the months before move to the months after them; the bit of all earlier ones drops out.
+            // The bit of a month moves to the month after it, and that of all earlier ones drops out.
             let before = paying << 1;
-            add(&mut self.months, paying, |_, sums| sums.paying_users += 1);
-            add(&mut self.months, before & !paying, |_, sums| sums.churned_users += 1);
-            add(&mut self.months, paying & !before, |month, sums| {
-                let returned = paying & (((1 << month) - 1) | EARLIER) != 0;
-                sums.returned_users += u64::from(returned);
-                sums.new_users += u64::from(!returned);
+            each(data, paying, |_, month| month.paying_users += 1);
+            each(data, before & !paying, |_, month| month.churned_users += 1);
+            each(data, paying & !before, |nth, month| {
+                let has_paid = paying & (((1 << nth) - 1) | EARLIER) != 0;
+                month.returned_users += u64::from(has_paid);
+                month.new_users += u64::from(!has_paid);
             });
         }
-        let (mut data, mut paid_before) = (Vec::with_capacity(MONTHS_MAX), 0);
-        for (number, sums) in (self.first..).zip(self.months) {
-            let paying_users = sums.paying_users;
-            data.push(sums.shown(number, paid_before));
-            paid_before = paying_users;
-        }
-        if let Some(running) = data.last_mut() {
-            running.complete = false;
+        let mut before = 0;
+        for month in data.iter_mut() {
+            let rate = rounded(i128::from(month.churned_users) * 10_000, before);
+            let rate = Amount::try_from(Decimal::from_i128_with_scale(rate, 4)).ok();
+            month.churn_rate = rate.filter(|_| before > 0);
+            before = month.paying_users.into();
+            month.money.sort_by_key(|money| money.currency.code());
+            month.payments.sort_by_key(|paid| (paid.currency.code(), paid.status));
         }
         data.remove(0);
-        Months { as_of: self.as_of, without_period: self.without_period, data }
+        months
     }
 }
 
-/// Adds to the sums of those months whose bits are set.
-fn add(months: &mut [Sums], mut bits: u64, mut add: impl FnMut(usize, &mut Sums)) {
+/// The bits of the moments from `start` on and before `end`.
+fn covered(moments: &[i64], start: i64, end: i64) -> u64 {
+    let before = |at: i64| (1_u64 << moments.partition_point(|moment| *moment < at)) - 1;
+    let first = month_end(month_number(start));
+    let is_earlier = first < end && moments.first().is_some_and(|moment| first < *moment);
+    before(end) & !before(start) | if is_earlier { EARLIER } else { 0 }
+}
+
+/// Calls `change` with each month whose bit is set, and its number.
+fn each(months: &mut [Month], bits: u64, mut change: impl FnMut(usize, &mut Month)) {
+    let mut bits = bits & !EARLIER;
     while bits != 0 {
-        let month = bits.trailing_zeros() as usize;
-        if let Some(sums) = months.get_mut(month) {
-            add(month, sums);
-        }
+        let nth = bits.trailing_zeros() as usize;
+        months.get_mut(nth).into_iter().for_each(|month| change(nth, month));
         bits &= bits - 1;
-    }
-}
-
-impl Sums {
-    /// The figures of a complete month, by its number and the paying users of the month before.
-    fn shown(self, number: i32, paid_before: u64) -> Month {
-        let money = self.money.sorted().filter_map(|(currency, (mrr, at_risk))| {
-            let total = |sum| Total::new(sum, currency);
-            Some(MonthMoney { currency: currency?, mrr: total(mrr), at_risk: total(at_risk) })
-        });
-        let payments = self.payments.sorted().flat_map(|(currency, mut paid)| {
-            paid.sort_unstable();
-            paid.into_iter().filter_map(move |(status, count, amount)| {
-                let amount = Total::new(amount, currency);
-                Some(MonthPayments { currency: currency?, status, count, amount })
-            })
-        });
-        let rate = rounded(i128::from(self.churned_users) * 10_000, paid_before.into());
-        let rate = Amount::try_from(Decimal::from_i128_with_scale(rate, 4)).ok();
-        Month {
-            month: format!("{:04}-{:02}", number.div_euclid(12), number.rem_euclid(12) + 1),
-            complete: true,
-            paying_users: self.paying_users,
-            new_users: self.new_users,
-            returned_users: self.returned_users,
-            churned_users: self.churned_users,
-            churn_rate: rate.filter(|_| paid_before > 0),
-            money: money.collect(),
-            payments: payments.collect(),
-        }
     }
 }

@@ -1,11 +1,11 @@
 //! Months: how many a period has, and the part of an amount that falls on one.
 //!
-//! Amounts are whole millionths in 128 bits. The largest amount has 27 digits with its quantity, and no factor here adds
-//! more than 14, so that nothing overflows. Each amount is rounded once, half to even, and then only added.
+//! Amounts are whole millionths in 128 bits: the largest has 27 digits with its quantity, and no factor here has more
+//! than 11. Each is rounded once, half to even, and then only added.
 
 use std::fmt;
 
-use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
+use chrono::{DateTime, Datelike as _, Months, NaiveDate, NaiveTime, Utc};
 use serde::{Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
@@ -16,7 +16,7 @@ use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
 
 const MILLION: i128 = 1_000_000;
-const MICROS_OF_DAY: i128 = 86_400 * MILLION;
+const DAY: i128 = 86_400 * MILLION;
 
 /// A sum of money, exact to six digits after the point. It is written with at least the digits of its currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +33,10 @@ impl Total {
     /// The sum in millionths.
     pub const fn millionths(self) -> i128 {
         self.millionths
+    }
+
+    pub(super) fn add(&mut self, millionths: i128) {
+        self.millionths += millionths;
     }
 }
 
@@ -60,11 +64,10 @@ pub(super) fn millionths(amount: Amount) -> i128 {
     value.mantissa() * 10_i128.pow(Amount::FRACTION_DIGITS_MAX.saturating_sub(value.scale()))
 }
 
-/// The amount of money that falls on a month: price times quantity, by the length of the cycle. A year has 12 months
-/// and 365 days. What is paid once recurs in no month.
+/// The part of price times quantity that falls on a month. A year has 12 months and 365 days. A price that is paid once
+/// recurs in no month.
 pub fn monthly(price: Amount, quantity: Quantity, cycle: BillingCycle) -> Total {
-    let value = millionths(price) * i128::from(quantity.get());
-    Total::new(by_cycle(value, cycle), None)
+    Total::new(by_cycle(millionths(price) * i128::from(quantity.get()), cycle), None)
 }
 
 fn by_cycle(value: i128, cycle: BillingCycle) -> i128 {
@@ -78,18 +81,11 @@ fn by_cycle(value: i128, cycle: BillingCycle) -> i128 {
     rounded(value * times, by * i128::from(count))
 }
 
-/// A fraction, rounded half to even.
+/// A fraction of whole numbers, rounded half to even; 0 if the denominator is 0.
 pub(super) fn rounded(numerator: i128, denominator: i128) -> i128 {
-    if denominator <= 0 {
-        return 0;
-    }
-    let (whole, rest) = (numerator / denominator, numerator % denominator);
-    whole
-        + match (rest * 2).cmp(&denominator) {
-            std::cmp::Ordering::Less => 0,
-            std::cmp::Ordering::Equal => whole & 1,
-            std::cmp::Ordering::Greater => 1,
-        }
+    let Some(whole) = numerator.checked_div(denominator) else { return 0 };
+    let rest = 2 * (numerator - whole * denominator);
+    whole + i128::from(rest > denominator || rest == denominator && whole % 2 == 1)
 }
 
 /// The number of months from `start` to `end` as a fraction: numerator and denominator.
@@ -100,46 +96,44 @@ pub fn months_between(start: Timestamp, end: Timestamp) -> (i128, i128) {
     let (from, to): (DateTime<Utc>, DateTime<Utc>) = (start.into(), end.into());
     let whole = month_number(end.micros()) - month_number(start.micros());
     let day = from.day().max(to.day());
-    let falls_on = |at: DateTime<Utc>| at.day() == day.min(days_of_month(at));
+    let falls_on = |at: DateTime<Utc>| at.day() == day.min(last_day(at));
     if whole >= 1 && from.time() == to.time() && falls_on(from) && falls_on(to) {
         return (i128::from(whole), 1);
     }
-    (i128::from(end.micros() - start.micros()) * 12, 365 * MICROS_OF_DAY)
+    (i128::from(end.micros() - start.micros()) * 12, 365 * DAY)
 }
 
-fn days_of_month(at: DateTime<Utc>) -> u32 {
+fn last_day(at: DateTime<Utc>) -> u32 {
     let next = at.with_day(1).and_then(|first| first.checked_add_months(Months::new(1)));
     next.and_then(|next| next.date_naive().pred_opt()).map_or(31, |last| last.day())
 }
 
-/// The number of the month of a moment, counted from the year 0.
+/// The number of the month of a moment in microseconds, counted from the year 0.
 pub(super) fn month_number(micros: i64) -> i32 {
     let at = DateTime::from_timestamp_micros(micros).unwrap_or_default();
     at.year() * 12 + i32::try_from(at.month0()).unwrap_or(0)
 }
 
-/// The first moment of a month, in microseconds.
-pub(super) fn month_start(number: i32) -> i64 {
-    let month = u32::try_from(number.rem_euclid(12)).unwrap_or(0) + 1;
-    let first = NaiveDate::from_ymd_opt(number.div_euclid(12), month, 1).unwrap_or_default();
-    first.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_micros()
+/// The last microsecond of a month.
+pub(super) fn month_end(number: i32) -> i64 {
+    let (year, month) = ((number + 1).div_euclid(12), (number + 1).rem_euclid(12).unsigned_abs());
+    let next = NaiveDate::from_ymd_opt(year, month + 1, 1).unwrap_or_default();
+    next.and_time(NaiveTime::MIN).and_utc().timestamp_micros() - 1
 }
 
-/// The amount of a payment that falls on each month of its period, without regard to its status; `None` if it has no
-/// period with an end.
+/// The part of a payment that falls on each month of its period, whatever its status; `None` if its period has no end.
 ///
-/// A payment that was asked for here knows the price of its whole period. A payment that was mirrored or imported has
-/// its amount alone, which for a change of plan is what was still to be paid: that one has none.
+/// A payment that was asked for here knows the price of its whole period. One that was mirrored or imported has its
+/// amount alone, which for a change of plan is a difference: that one has none.
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;
-    let end = asked.period_end.filter(|end| *end > asked.period_start)?;
-    let monthly = if !asked.mirrored && !asked.value.value().is_zero() {
+    let (months, by) = months_between(asked.period_start, asked.period_end?);
+    let month = if !asked.mirrored && !asked.value.value().is_zero() {
         by_cycle(millionths(asked.value), asked.cycle)
     } else if asked.kind == PaymentKind::Proration {
         return None;
     } else {
-        let (months, by) = months_between(asked.period_start, end);
         rounded(millionths(payment.amount) * by, months)
     };
-    Some(Total::new(monthly, Some(payment.currency)))
+    Some(Total::new(month, Some(payment.currency)))
 }

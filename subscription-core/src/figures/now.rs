@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -11,16 +10,16 @@ use crate::payments::Currency;
 use crate::plans::Plan;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
 use crate::values::id::{PlanId, UserId};
 use crate::values::text::{Name, Slug};
 
 /// The largest number of plans in [`Now::plans`].
 pub const PLANS_MAX: usize = 200;
 
-/// The figures of one moment.
+/// The figures of one moment. `docs/figures.md` defines each number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct Now {
     pub as_of: Timestamp,
     pub subscriptions: BTreeMap<SubscriptionStatus, u64>,
@@ -31,10 +30,9 @@ pub struct Now {
     pub plans: Vec<PlanNow>,
 }
 
-/// The recurring revenue in one currency, for a month.
+/// The monthly recurring revenue in one currency, or without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct MoneyNow {
     pub currency: Option<Currency>,
     pub mrr: Total,
@@ -43,10 +41,9 @@ pub struct MoneyNow {
     pub trial: Total,
 }
 
-/// A plan and its counting subscriptions.
+/// A plan and the subscriptions to it that count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct PlanNow {
     pub id: PlanId,
     pub slug: Slug,
@@ -55,134 +52,111 @@ pub struct PlanNow {
     pub money: Vec<PlanMoney>,
 }
 
-/// The recurring revenue of a plan in one currency, for a month.
+/// The monthly recurring revenue of a plan in one currency, or without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "docs/figures.md defines each number")]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "defined in the guide")]
 pub struct PlanMoney {
     pub currency: Option<Currency>,
     pub mrr: Total,
 }
 
-/// A value for each currency. There are few, so that a list is searched.
-#[derive(Debug, Clone)]
-pub(super) struct ByCurrency<T>(Vec<(Option<Currency>, T)>);
-
-impl<T> Default for ByCurrency<T> {
-    fn default() -> Self {
-        Self(Vec::new())
+/// Changes the item of a short list that `is` finds, or a new one at its end.
+pub(super) fn change<T>(
+    list: &mut Vec<T>,
+    is: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+    change: impl FnOnce(&mut T),
+) {
+    if !list.iter().any(&is) {
+        list.reserve_exact(1);
+        list.push(new());
+    }
+    if let Some(item) = list.iter_mut().find(|item| is(item)) {
+        change(item);
     }
 }
 
-impl<T: Default> ByCurrency<T> {
-    /// Changes the value of a currency.
-    pub(super) fn change(&mut self, currency: Option<Currency>, change: impl FnOnce(&mut T)) {
-        if let Some((_, value)) = self.0.iter_mut().find(|(known, _)| *known == currency) {
-            return change(value);
-        }
-        let mut value = T::default();
-        change(&mut value);
-        self.0.push((currency, value));
-    }
-
-    /// The values by the codes of their currencies; that of no currency comes last.
-    pub(super) fn sorted(mut self) -> impl Iterator<Item = (Option<Currency>, T)> {
-        self.0.sort_by_key(|(currency, _)| (currency.is_none(), currency.map(Currency::code)));
-        self.0.into_iter()
-    }
+/// The order of currencies: by code, and none at the end.
+fn order(currency: Option<Currency>) -> (bool, Option<&'static str>) {
+    (currency.is_none(), currency.map(Currency::code))
 }
 
-/// Adds subscriptions up.
+/// Adds plans up, and then subscriptions.
 #[derive(Debug)]
 pub(super) struct NowFold {
     now: Now,
-    plans: HashMap<PlanId, (Arc<Plan>, u64, ByCurrency<i128>)>,
+    plans: HashMap<PlanId, (Amount, Option<Currency>, PlanNow)>,
     users: HashSet<UserId>,
-    money: ByCurrency<Parts>,
-}
-
-#[derive(Debug, Default)]
-struct Parts {
-    mrr: i128,
-    at_risk: i128,
-    committed: i128,
-    trial: i128,
 }
 
 impl NowFold {
     pub(super) fn new(as_of: Timestamp) -> Self {
         let subscriptions = SubscriptionStatus::all().map(|status| (status, 0)).collect();
-        let (with_access, blocked, paying_users) = (0, 0, 0);
         let (money, plans) = (Vec::new(), Vec::new());
+        let (with_access, blocked, paying_users) = (0, 0, 0);
         let now = Now { as_of, subscriptions, with_access, blocked, paying_users, money, plans };
-        Self { now, plans: HashMap::new(), users: HashSet::new(), money: ByCurrency::default() }
+        Self { now, plans: HashMap::new(), users: HashSet::new() }
     }
 
-    pub(super) fn plan(&mut self, plan: &Arc<Plan>) {
-        self.plans.insert(plan.id, (Arc::clone(plan), 0, ByCurrency::default()));
+    pub(super) fn plan(&mut self, plan: &Plan) {
+        let (id, slug, name) = (plan.id, plan.slug.clone(), plan.name.clone());
+        let shown = PlanNow { id, slug, name, subscriptions: 0, money: Vec::new() };
+        self.plans.insert(id, (plan.price, plan.currency, shown));
     }
 
-    /// Adds a subscription, whose plan was added before.
     pub(super) fn subscription(&mut self, held: &Subscription) {
         use SubscriptionStatus::{Active, Cancelled, OnTrial, PastDue};
-        let as_of = self.now.as_of;
-        *self.now.subscriptions.entry(held.status).or_default() += 1;
-        self.now.with_access += u64::from(held.is_active_at(as_of));
-        self.now.blocked += u64::from(held.blocked);
-        let runs = held.starts_at <= as_of && held.ends_at.is_none_or(|end| end > as_of);
+        let now = &mut self.now;
+        *now.subscriptions.entry(held.status).or_default() += 1;
+        now.with_access += u64::from(held.is_active_at(now.as_of));
+        now.blocked += u64::from(held.blocked);
+        let runs = held.starts_at <= now.as_of && held.ends_at.is_none_or(|end| end > now.as_of);
         let counts = runs && matches!(held.status, Active | PastDue | Cancelled);
-        let on_trial = held.status == OnTrial && held.ends_at.is_none();
-        let plan = self.plans.get_mut(&held.subscription_plan_id);
-        let price = held.price().or(plan.as_ref().map(|(plan, ..)| plan.price));
-        let of_plan = plan.as_ref().and_then(|(plan, ..)| plan.currency);
-        let currency = held.currency().or(of_plan);
-        let month = price.map(|price| monthly(price, held.quantity, held.billing_cycle));
-        let month = month.unwrap_or_default().millionths();
-        if on_trial {
-            self.money.change(currency, |parts| parts.trial += month);
-        }
-        if !counts {
+        let is_trial = held.status == OnTrial && held.ends_at.is_none();
+        if !counts && !is_trial {
             return;
         }
-        self.money.change(currency, |parts| {
-            parts.mrr += month;
-            parts.at_risk += if held.status == PastDue { month } else { 0 };
-            parts.committed += if held.ends_at.is_none() { month } else { 0 };
-        });
-        if let Some((_, subscriptions, mrr)) = plan {
-            *subscriptions += 1;
-            mrr.change(currency, |mrr| *mrr += month);
+        let plan = self.plans.get_mut(&held.subscription_plan_id);
+        let price = held.price().or(plan.as_ref().map(|plan| plan.0)).unwrap_or_default();
+        let currency = held.currency().or(plan.as_ref().and_then(|plan| plan.1));
+        let month = monthly(price, held.quantity, held.billing_cycle).millionths();
+        let zero = Total::new(0, currency);
+        let (mrr, at_risk, committed, trial) = (zero, zero, zero, zero);
+        let new = || MoneyNow { currency, mrr, at_risk, committed, trial };
+        change(
+            &mut now.money,
+            |money| money.currency == currency,
+            new,
+            |money| {
+                let parts = [
+                    (&mut money.mrr, counts),
+                    (&mut money.at_risk, counts && held.status == PastDue),
+                    (&mut money.committed, counts && held.ends_at.is_none()),
+                    (&mut money.trial, is_trial),
+                ];
+                parts.into_iter().filter(|(_, has)| *has).for_each(|(part, _)| part.add(month));
+            },
+        );
+        if let Some((_, _, plan)) = plan.filter(|_| counts) {
+            plan.subscriptions += 1;
+            let new = || PlanMoney { currency, mrr };
+            let is = |money: &PlanMoney| money.currency == currency;
+            change(&mut plan.money, is, new, |money| money.mrr.add(month));
         }
-        if month > 0 {
+        if counts && month > 0 {
             self.users.insert(held.user_id);
         }
     }
 
     pub(super) fn finish(self) -> Now {
-        let mut plans: Vec<_> = self.plans.into_values().collect();
-        plans.sort_by_key(|(plan, subscriptions, _)| (Reverse(*subscriptions), plan.id));
-        let shown = plans.into_iter().take(PLANS_MAX).map(|(plan, subscriptions, money)| PlanNow {
-            id: plan.id,
-            slug: plan.slug.clone(),
-            name: plan.name.clone(),
-            subscriptions,
-            money: money
-                .sorted()
-                .map(|(currency, mrr)| PlanMoney { currency, mrr: Total::new(mrr, currency) })
-                .collect(),
-        });
-        let money = self.money.sorted().map(|(currency, parts)| MoneyNow {
-            currency,
-            mrr: Total::new(parts.mrr, currency),
-            at_risk: Total::new(parts.at_risk, currency),
-            committed: Total::new(parts.committed, currency),
-            trial: Total::new(parts.trial, currency),
-        });
-        Now {
-            paying_users: self.users.len() as u64,
-            money: money.collect(),
-            plans: shown.collect(),
-            ..self.now
+        let mut now = Now { paying_users: self.users.len() as u64, ..self.now };
+        now.money.sort_by_key(|money| order(money.currency));
+        now.plans = self.plans.into_values().map(|(_, _, plan)| plan).collect();
+        now.plans.sort_by_key(|plan| (Reverse(plan.subscriptions), plan.id));
+        now.plans.truncate(PLANS_MAX);
+        for plan in &mut now.plans {
+            plan.money.sort_by_key(|money| order(money.currency));
         }
+        now
     }
 }

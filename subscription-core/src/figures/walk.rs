@@ -16,11 +16,9 @@ use crate::store::{
 use crate::subscriptions::Subscription;
 use crate::values::clock::{Clock, SystemClock, Timestamp};
 
-/// The longest time for which the figures of now are cached.
+/// The longest times for which figures are cached, and the shortest.
 const NOW_KEPT: Duration = Duration::from_mins(1);
-/// The longest time for which the figures of months are cached.
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
-/// The shortest time for which figures are cached.
 const KEPT_MIN: Duration = Duration::from_secs(1);
 /// Figures are cached for this many times as long as it took to read them, so that reading takes a hundredth of the
 /// time at most, and a small store has fresh figures.
@@ -44,26 +42,15 @@ struct Parts {
     months: Cache<Months>,
 }
 
-/// Cached figures, and how long they are cached at most.
-#[derive(Debug)]
-struct Cache<T> {
-    kept: Duration,
-    last: Mutex<Option<Reading<T>>>,
-}
+type Cache<T> = Mutex<Option<Reading<T>>>;
 
 #[derive(Debug)]
 struct Reading<T> {
     figures: Arc<T>,
-    /// The service's time.
+    /// By the service's clock; the others by that of ages.
     as_of: Timestamp,
     began: Timestamp,
     ended: Timestamp,
-}
-
-impl<T> Cache<T> {
-    fn new(kept: Duration) -> Self {
-        Self { kept, last: Mutex::default() }
-    }
 }
 
 impl Figures {
@@ -74,97 +61,93 @@ impl Figures {
 
     /// The same, with a clock by which cached figures get old, such as a test's.
     pub fn aged_by(service: SubscriptionService, ages: impl Clock + 'static) -> Self {
-        let (now, months) = (Cache::new(NOW_KEPT), Cache::new(MONTHS_KEPT));
-        let (ages, reading) = (Arc::new(ages), async_lock::Mutex::default());
-        Self(Arc::new(Parts { service, ages, reading, now, months }))
+        let (now, months, reading) =
+            (Mutex::default(), Mutex::default(), async_lock::Mutex::default());
+        Self(Arc::new(Parts { service, ages: Arc::new(ages), reading, now, months }))
     }
 
     /// The figures of now, from all plans and subscriptions.
     pub async fn now(&self) -> Result<Arc<Now>, Error> {
-        self.cached(&self.0.now, |as_of| self.read_now(as_of)).await
+        self.cached(&self.0.now, NOW_KEPT, |as_of| self.read_now(as_of)).await
     }
 
     /// The figures of the last `count` months, at most [`MONTHS_MAX`](super::MONTHS_MAX), from all subscriptions and
     /// payments.
     pub async fn months(&self, count: usize) -> Result<Months, Error> {
-        let all = self.cached(&self.0.months, |as_of| self.read_months(as_of)).await?;
-        let skipped = all.data.len().saturating_sub(count);
-        let data = all.data.iter().skip(skipped).cloned().collect();
-        Ok(Months { as_of: all.as_of, without_period: all.without_period, data })
+        let read = |as_of| self.read_months(as_of);
+        let mut months = Months::clone(&*self.cached(&self.0.months, MONTHS_KEPT, read).await?);
+        months.data.drain(..months.data.len().saturating_sub(count));
+        Ok(months)
     }
 
-    async fn cached<T, F>(
+    async fn cached<T, F: Future<Output = Result<T, Error>>>(
         &self,
         cache: &Cache<T>,
+        kept: Duration,
         read: impl FnOnce(Timestamp) -> F,
-    ) -> Result<Arc<T>, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        if let Some(figures) = self.fresh(cache) {
+    ) -> Result<Arc<T>, Error> {
+        if let Some(figures) = self.fresh(cache, kept) {
             return Ok(figures);
         }
         let _turn = self.0.reading.lock().await;
         // Another caller may have read them meanwhile.
-        if let Some(figures) = self.fresh(cache) {
+        if let Some(figures) = self.fresh(cache, kept) {
             return Ok(figures);
         }
         let (began, as_of) = (self.0.ages.now(), self.0.service.now());
         let figures = Arc::new(read(as_of).await?);
-        let ended = self.0.ages.now();
-        let reading = Reading { figures: Arc::clone(&figures), as_of, began, ended };
-        *cache.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+        let (last, ended) = (Arc::clone(&figures), self.0.ages.now());
+        *cache.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Reading { figures: last, as_of, began, ended });
         Ok(figures)
     }
 
     /// The cached figures, unless they are too old or a clock was turned since they were read.
-    fn fresh<T>(&self, cache: &Cache<T>) -> Option<Arc<T>> {
-        let last = cache.last.lock().unwrap_or_else(PoisonError::into_inner);
+    fn fresh<T>(&self, cache: &Cache<T>, kept: Duration) -> Option<Arc<T>> {
+        let last = cache.lock().unwrap_or_else(PoisonError::into_inner);
         let last = last.as_ref()?;
         let (time, now) = (self.0.ages.now(), self.0.service.now());
-        let kept = last.ended.since(last.began).saturating_mul(KEPT_TIMES);
-        let is_young = time.since(last.ended) < kept.clamp(KEPT_MIN, cache.kept);
+        let took = last.ended.since(last.began);
+        let is_old =
+            time.since(last.ended) >= took.saturating_mul(KEPT_TIMES).clamp(KEPT_MIN, kept);
         let passed = time.since(last.began) + KEPT_MIN;
         let is_turned = time < last.ended || now < last.as_of || now.since(last.as_of) > passed;
-        (is_young && !is_turned).then(|| Arc::clone(&last.figures))
+        (!is_old && !is_turned).then(|| Arc::clone(&last.figures))
     }
 
     async fn read_now(&self, as_of: Timestamp) -> Result<Now, Error> {
         let mut fold = NowFold::new(as_of);
-        let by_id =
-            PlanQuery::default().with_order(PlanOrder::CreatedAt).with_limit(PageLimit::MAX);
-        self.each::<Plan>(|after| by_id.clone().with_after(after), |plan| fold.plan(plan)).await?;
-        self.subscriptions(|held| fold.subscription(held)).await?;
+        let by_id = PlanQuery::default().with_order(PlanOrder::CreatedAt);
+        let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
+        self.each::<Plan>(page, |plan| fold.plan(plan)).await?;
+        self.each_subscription(|held| fold.subscription(held)).await?;
         Ok(fold.finish())
     }
 
     async fn read_months(&self, as_of: Timestamp) -> Result<Months, Error> {
         let mut fold = HistoryFold::new(as_of);
-        self.subscriptions(|held| fold.subscription(held)).await?;
-        let by_id = PaymentQuery::all().with_limit(PageLimit::MAX);
-        let page = |after| by_id.clone().with_after(after);
+        self.each_subscription(|held| fold.subscription(held)).await?;
+        let page = |after| PaymentQuery::all().with_limit(PageLimit::MAX).with_after(after);
         self.each::<Payment>(page, |payment| fold.payment(payment)).await?;
         Ok(fold.finish())
     }
 
-    async fn subscriptions(&self, mut add: impl FnMut(&Subscription) + Send) -> Result<(), Error> {
-        let by_id = SubscriptionQuery::default()
-            .with_direction(Direction::Ascending)
-            .with_limit(PageLimit::MAX);
-        let page = |after| by_id.clone().with_after(after);
-        self.each::<Subscription>(page, |held| add(held)).await
+    async fn each_subscription(&self, add: impl FnMut(&Subscription) + Send) -> Result<(), Error> {
+        let by_id = SubscriptionQuery::default().with_direction(Direction::Ascending);
+        let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
+        self.each::<Subscription>(page, add).await
     }
 
     /// Reads a list to its end.
     async fn each<K: Kind>(
         &self,
         page: impl Fn(Option<Position>) -> K::Query + Send,
-        mut add: impl FnMut(&Arc<K>) + Send,
+        mut add: impl FnMut(&K) + Send,
     ) -> Result<(), Error> {
         let mut after = None;
         loop {
             let found = self.0.service.store().list_as::<K>(page(after)).await?;
-            found.items.iter().for_each(&mut add);
+            found.items.iter().for_each(|item| add(item));
             after = found.next;
             if after.is_none() {
                 return Ok(());

@@ -90,7 +90,7 @@ async fn the_newest_payment_that_covers_a_moment_counts() {
     book.paid(held.id, ("2025-02-10", "2025-04-10"), worth("2.00")).await;
     // A late payment for an earlier time, and one that is given up.
     book.paid(held.id, ("2025-01-15", "2025-03-01"), worth("3.00")).await;
-    book.paid(held.id, ("2025-01-15", "2025-12-01"), |payment| {
+    book.paid(held.id, ("2025-01-14", "2025-12-01"), |payment| {
         asked(payment).value = of("4.00");
         payment.status = PaymentStatus::Failed;
     })
@@ -249,7 +249,7 @@ async fn payments_are_in_the_month_of_their_period_by_currency_and_status() {
         (("2025-05-01", "2025-06-01"), "10.00", "USD", PaymentStatus::Refunded),
         (("2025-05-31T23:59:59.999999Z", "2025-07-01"), "0.5", "USD", PaymentStatus::Succeeded),
         (("2025-05-09", "2025-06-09"), "10.00", "USD", PaymentStatus::Succeeded),
-        (("2025-05-09", "2025-06-09"), "900", "JPY", PaymentStatus::Pending),
+        (("2025-05-10", "2025-06-10"), "900", "JPY", PaymentStatus::Pending),
         // Not yet in a month that is shown.
         (("2025-07-01", "2025-08-01"), "10.00", "USD", PaymentStatus::Pending),
         (("2020-06-30", "2020-07-30"), "10.00", "USD", PaymentStatus::Succeeded),

@@ -41,9 +41,11 @@ async fn fill(book: &Book, rng: &Rng) -> (Vec<Subscription>, Vec<Payment>) {
         });
         subscriptions.push(held.await);
     }
-    for _ in 0..80 {
+    for nth in 0..80 {
         let held = rng.pick(&subscriptions).unwrap();
-        let start = day(rng, "2024-09-01T00:00:00Z", 310);
+        // No two periods begin at the same moment.
+        let start = day(rng, "2024-09-01T00:00:00Z", 310).micros() + nth;
+        let start = Timestamp::from_micros(start).unwrap();
         let paid = book.paid(held.id, ("2025-01-01", "2025-02-01"), |payment| {
             payment.status = rng.pick(PaymentStatus::all()).unwrap();
             payment.currency = of(rng.pick(["USD", "EUR"]).unwrap());

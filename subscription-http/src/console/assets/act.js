@@ -72,7 +72,7 @@ export function explain(error, form, { view, record }) {
 }
 
 // The fields that differ between the version that was seen and the present one.
-function comparison(seen, current) {
+export function comparison(seen, current) {
     const shown = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
     const fields = Object.keys(current).filter((name) => name !== "updated_at" && shown(seen[name]) !== shown(current[name]));
     return table("What is different", [

@@ -12,18 +12,22 @@ import { STATUSES, money, monthText, number, time, words } from "./words.js";
 export default function (view) {
     view.title("Overview");
     const churn = el("div", { class: "tile" });
-    const status = el("div", { class: "block" });
+    // The plot by status stands after those of the months, or alone if these cannot be shown.
+    let status = el("div");
     const rest = el("div", { class: "page" });
     const name = "figures";
+    let read;
+    const plans = () => (read ??= allPlans(view.signal).catch((error) => { read = null; throw error; }));
     rest.append(
-        el("div", { class: "grid" }, block(view, { scope: "payments:read", name, load: (signal) => figures("/stats/months", { months: 24 }, signal), show: (months) => {
+        block(view, { scope: "payments:read", name, load: (signal) => figures("/stats/months", { months: 24 }, signal), show: (months) => {
             replace(churn, churnTile(months));
-            return monthly(months);
-        } }), status),
+            return el("div", { class: "grid" }, monthly(months), status);
+        } }),
+        el("div", { class: "grid" }, status),
     );
     if (can("subscriptions:read")) rest.append(
-        few(view, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
-        few(view, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid."),
+        few(view, plans, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
+        few(view, plans, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid."),
     );
     replace(churn, term("Churn", "churn", "churn"), value("–", can("payments:read") ? null : ["needs the scope ", el("code", {}, "payments:read")]));
     view.add(block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/now", {}, signal), show: (now) => {
@@ -31,7 +35,9 @@ export default function (view) {
             rest.remove();
             return firstSteps();
         }
-        replace(status, byStatus(now));
+        const figure = byStatus(now);
+        status.replaceWith(figure);
+        status = figure;
         return [
             tiles(now, churn),
             el("p", { class: "soft" }, "Counted at ", time(now.as_of), ". Figures may be up to a minute old, those of the months ten."),
@@ -146,14 +152,14 @@ function week() {
 const FEW = 10;
 
 // The first subscriptions of a list, and a link to all.
-function few(view, title, caption, query, empty) {
+function few(view, plans, title, caption, query, empty) {
     return section(title, block(view, {
         scope: "subscriptions:read", name: "subscriptions", empty,
         load: async (signal) => {
             const wanted = new URLSearchParams(query.map(([name, value]) => [name, name.startsWith("renews_") ? `${value}T00:00:00Z` : value]));
             wanted.set("limit", FEW);
             const page = await get("/subscriptions", wanted, signal);
-            return { page, context: await join(page.data, await allPlans(signal), signal) };
+            return { page, context: await join(page.data, await plans(), signal) };
         },
         show: ({ page, context }) => page.data.length ? [table(caption, columns, page.data, context), el("p", {}, link(href("subscriptions", query), page.has_more ? `Only the first ${FEW}: show all` : "Show in the list"))] : null,
     }));

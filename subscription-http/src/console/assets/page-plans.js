@@ -1,5 +1,6 @@
 // Plans: what is sold, for how much, and what it brings.
 
+import { comparison } from "./act.js";
 import { call, can } from "./api.js";
 import { dialog, faultsAtFields } from "./dialog.js";
 import { button, el, labelled, link } from "./el.js";
@@ -8,7 +9,7 @@ import { allPlans } from "./page-subscriptions.js";
 import { plot, rows } from "./plot.js";
 import { href } from "./route.js";
 import { block, failure } from "./states.js";
-import { facts, table } from "./table.js";
+import { facts } from "./table.js";
 import { cycle, money, number } from "./words.js";
 
 export default function (view) {
@@ -124,11 +125,7 @@ async function edit(view, plan) {
         // Only the fields that were changed here are sent, so that saving again keeps what others changed.
         const conflict = (now) => {
             version = now.etag;
-            const differ = FIELDS.filter(({ name }) => String(now.data[name]) !== String(stored[name]));
-            return [el("p", { class: "error", role: "alert" }, "Somebody else changed this plan meanwhile, so nothing was saved. Save again to write the fields that you changed; the others stay as they are now."),
-                differ.length > 0 && table("Changed meanwhile", [
-                    { name: "Field", cell: ({ label }) => label }, { name: "Before", cell: ({ name }) => String(stored[name] ?? "") || "none" }, { name: "Now", cell: ({ name }) => String(now.data[name] ?? "") || "none" },
-                ], differ)];
+            return [el("p", { class: "error", role: "alert" }, "Somebody else changed this plan meanwhile, so nothing was saved. Save again to write the fields that you changed; the others stay as they are now."), comparison(stored, now.data)];
         };
         return dialog({
             title: stored ? `Edit ${stored.name}` : "New plan", confirm: stored ? "Save" : "Create the plan",
