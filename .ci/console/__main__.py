@@ -57,7 +57,7 @@ def main():
             step(pages.the_first_page_is_fast, server)
             for scheme, width in [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)] if ALL else [("light", 1280)]:
                 step(pages.every_page, server, scheme, width, all_of_them=ALL)
-                step(pages.every_dialog, server, scheme, width)
+                step(pages.every_dialog, server, scheme, width, all_of_them=ALL)
             step(pages.a_slow_page, server)
             step(pages.under_a_path, server)
             step(pages.nonsense_after_the_hash, server)

@@ -25,8 +25,8 @@ def addresses(server):
     return found
 
 
-# Subscriptions of these statuses differ from others by a few words.
-ALIKE = {f"subscription {status}" for status in ("on_trial", "cancelled", "expired", "paused")}
+# Pages that differ from others by a few words.
+ALIKE = {f"subscription {status}" for status in ("on_trial", "cancelled", "expired", "paused")} | {"search that is empty", "search without a hit"}
 
 
 def every_page(browser, server, scheme, width, all_of_them):
@@ -58,13 +58,14 @@ def every_page(browser, server, scheme, width, all_of_them):
 AT_ONCE = ("CSV", "Apply", "Open", "Pause following", "Refresh", "Show")
 
 
-def every_dialog(browser, server, scheme, width):
+def every_dialog(browser, server, scheme, width, all_of_them):
     """Each dialog fits, has no violation of axe, closes by Escape, changes nothing, and gives the focus back."""
     found = addresses(server)
     count = 0
     with opened(browser, server, scheme, width) as view:
         page = view.open()
-        for name in ("subscription active", "subscription past_due", "subscription paused", "user", "plans", "webhooks", "webhook 0", "providers"):
+        names = ["subscription active", "plans", "webhooks"]
+        for name in names + ["subscription past_due", "subscription paused", "user", "webhook 0", "providers"] * all_of_them:
             view.step(found[name])
             texts = page.locator("main button").all_inner_texts()
             for index, text in enumerate(texts):

@@ -49,7 +49,7 @@ def production(folder):
 def sign_in(view, key):
     view.page.get_by_label("Client key").fill(key)
     view.page.keyboard.press("Enter")
-    view.page.get_by_role("navigation", name="Pages").wait_for()
+    view.page.locator("#pages").wait_for()
     view.ready()
 
 
