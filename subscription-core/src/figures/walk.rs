@@ -80,11 +80,11 @@ impl Figures {
         Ok(months)
     }
 
-    async fn cached<T, F: Future<Output = Result<T, Error>>>(
+    async fn cached<T: Send + Sync, F: Future<Output = Result<T, Error>> + Send>(
         &self,
         cache: &Cache<T>,
         kept: Duration,
-        read: impl FnOnce(Timestamp) -> F,
+        read: impl FnOnce(Timestamp) -> F + Send,
     ) -> Result<Arc<T>, Error> {
         if let Some(figures) = self.fresh(cache, kept) {
             return Ok(figures);

@@ -55,7 +55,9 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 ];
 
 fn guarded(mut reply: Reply) -> Reply {
-    HEADERS.into_iter().for_each(|(name, value)| reply.set(name, value));
+    for (name, value) in HEADERS {
+        reply.set(name, value);
+    }
     reply
 }
 

@@ -178,8 +178,9 @@ impl Program {
             Command::Demo(demo) => demo::run(demo, &settings).await,
             Command::Openapi => {
                 let mut parts = vec![ApiPart::Billing];
-                parts.extend((settings.console() != Console::Off).then_some(ApiPart::Figures));
                 parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
+                let has_console = settings.console() != Console::Off;
+                parts.extend(has_console.then_some(ApiPart::Figures));
                 parts.extend(settings.has_providers().then_some(ApiPart::Providers));
                 parts.extend(settings.has_webhooks().then_some(ApiPart::Webhooks));
                 print(openapi_json_for(&settings.self_service, &parts));

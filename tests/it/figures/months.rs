@@ -101,7 +101,7 @@ fn every_period_of_fourteen_months_has_the_months_of_the_definition() {
         .map(|day| {
             (
                 at(&format!("{day}T10:00:00Z")),
-                day.year() * 12 + day.month0() as i32,
+                day.year() * 12 + i32::try_from(day.month0()).unwrap(),
                 day.day(),
                 length(day),
             )

@@ -2,7 +2,7 @@
 
 import { call, get } from "./api.js";
 import { dialog } from "./dialog.js";
-import { button, el, link, outside } from "./el.js";
+import { button, el, link, p } from "./el.js";
 import { href } from "./route.js";
 import { failure } from "./states.js";
 import { table } from "./table.js";
@@ -27,7 +27,7 @@ export function once() {
         const text = JSON.stringify([path, end, body]);
         if (text !== last) [last, key] = [text, crypto.randomUUID()];
         try {
-            return (await call(method, `${path}${end}`, { body, ifMatch: etag, headers: method === "POST" ? { "idempotency-key": key } : {} })).data;
+            return (await call(method, path + end, { body, ifMatch: etag, headers: method === "POST" && { "idempotency-key": key } })).data;
         } catch (error) {
             if (error.status === 412) Object.assign(error, { seen: record, current: await get(path).catch(() => null) });
             throw error;
@@ -41,42 +41,35 @@ export function result({ record, plans }, answer) {
     return `Done: ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
 }
 
+// Advice where the error's own text gives none.
 const ADVICE = {
-    invalid_transition: "Its status does not allow this. Reload the page to see what it allows now.",
-    payment_open: "Let the payment be paid or cancel it first. A change of plan can also wait for the period's end.",
-    managed_by_provider: "Do it at the payment provider.",
-    managed_by_caller: "Your own code manages this: do it there, or hand the subscription to the clock first.",
-    managed_by_clock: "The clock manages this subscription. Reload the page to see what it allows.",
-    change_scheduled: "Use “Drop the scheduled change” first.",
-    already_subscribed: "Cancel one of the two first.",
-    currency_mismatch: "Choose the period's end. Credit is not exchanged, so it must be 0; and the plan needs a currency.",
-    plan_inactive: "Choose another plan, or make this one active again.",
-    precondition_failed: "Somebody else, or the clock, has changed it since you opened this page. Nothing was done.",
-    idempotency_in_progress: "The same request is under way. Wait a moment, then press again.",
-    not_found: "It is not there any more. Reload the page.",
-    unreachable: "It is not known whether it was done. Press again: the same request is done once.",
-    scope_missing: "Ask for a key that has this scope.",
+    payment_open: "Let it be paid first, or let the change wait for the period's end.",
+    change_scheduled: "Drop the scheduled change first.",
+    precondition_failed: "It was changed since you opened this page, by somebody or by the clock. Nothing was done.",
+    unreachable: "Press again: if it was done already, it is not done twice.",
 };
 
 // An error in a dialog, with what to do about it.
-export function explain(error, form, { view, record }) {
-    const reload = () => { form.closest("dialog").close(); view.reload(); };
+export function explain(error, form, { view }) {
+    const reload = () => {
+        form.closest("dialog").close();
+        view.reload();
+    };
     return [
         failure(error),
-        ADVICE[error.code] && el("p", {}, ADVICE[error.code]),
-        error.code === "managed_by_provider" && record.manage_url && el("p", {}, outside(record.manage_url, "Manage it at the provider")),
-        error.body?.holder && el("p", {}, link(href(["subscriptions", error.body.holder]), "Show the other subscription")),
+        ADVICE[error.code] && p(ADVICE[error.code]),
+        error.body?.holder && p(link(href(["subscriptions", error.body.holder]), "Show the other subscription")),
         error.current && comparison(error.seen, error.current),
-        ["precondition_failed", "invalid_transition", "managed_by_clock", "not_found"].includes(error.code) && el("p", {}, button("Reload the page", reload)),
+        [404, 409, 412].includes(error.status) && p(button("Reload the page", reload)),
     ];
 }
 
 // The fields that differ between the version that was seen and the present one.
 export function comparison(seen, current) {
-    const shown = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
+    const shown = (value = null) => (typeof value === "string" ? value : value === null ? "–" : JSON.stringify(value));
     const fields = Object.keys(current).filter((name) => name !== "updated_at" && shown(seen[name]) !== shown(current[name]));
     return table("What is different", [
-        { name: "Field", cell: (name) => words(name) },
+        { name: "Field", cell: words },
         { name: "You saw", cell: (name) => shown(seen[name]) },
         { name: "It is now", cell: (name) => shown(current[name]) },
     ], fields);

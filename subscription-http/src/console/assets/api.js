@@ -1,4 +1,6 @@
-// Calls of the JSON API: the same routes, the same scopes and the same errors as for everybody.
+// Calls of the JSON API: the same routes, scopes and errors as for everybody.
+
+import { params } from "./route.js";
 
 const KEY = "client-key";
 
@@ -14,10 +16,10 @@ export function forgetKey() {
 }
 
 // True if the client may do what needs this scope.
-export const can = (scope) => !scope || (session.client?.scopes ?? []).includes(scope);
+export const can = (scope) => !scope || session.client?.scopes.includes(scope);
 
 // True if the server has this part: billing, webhooks, providers.
-export const has = (capability) => (session.settings?.capabilities ?? []).includes(capability);
+export const has = (part) => session.settings.capabilities.includes(part);
 
 export const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 
@@ -29,41 +31,39 @@ export class Problem extends Error {
     }
 }
 
+export const unreachable = () => new Problem({ code: "unreachable", detail: "The server cannot be reached." }, 0);
+
 // Fields with amounts: their digits are kept as text.
-const AMOUNTS = new Set(["price", "amount", "credit", "amount_due", "next_amount", "credit_before", "credit_after", "mrr", "at_risk", "committed", "trial"]);
+const AMOUNT = /^(price|mrr|at_risk|committed|trial)$|amount|credit/;
 
-function parse(text) {
-    // Old browsers give no source, and write 9.00 as 9.
-    return JSON.parse(text, (name, value, context) => (typeof value === "number" && AMOUNTS.has(name) ? (context?.source ?? String(value)) : value));
-}
+// Old browsers give no source, and write 9.00 as 9.
+const parse = (text) => JSON.parse(text, (name, value, context) => (typeof value === "number" && AMOUNT.test(name) ? (context?.source ?? String(value)) : value));
 
-// Calls the API. Gives the body, with the record's ETag and the status.
+// Calls the API. Gives the body, and the record's ETag.
 export async function call(method, path, { query, body, ifMatch, signal, headers } = {}) {
     // Browsers resolve these segments, and would call another route.
     if (/\/(\.|%2e){1,2}(\/|$)/i.test(path)) throw new Problem({ code: "not_found", detail: "There is no such record." }, 404);
-    const text = query && new URLSearchParams(query).toString();
+    const search = String(params(query));
     const used = key();
     const sent = { "client-id": used || "console", ...headers };
     if (body !== undefined) sent["content-type"] = "application/json";
     if (ifMatch) sent["if-match"] = ifMatch;
-    let answer, read;
+    let answer, text, data;
     try {
-        answer = await fetch(`..${path}${text ? `?${text}` : ""}`, {
-            method, headers: sent, signal, body: body === undefined ? undefined : JSON.stringify(body),
+        answer = await fetch(`..${path}${search && "?"}${search}`, {
+            method, headers: sent, signal, body: JSON.stringify(body),
             cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer",
         });
-        read = await answer.text();
+        text = await answer.text();
     } catch (error) {
-        if (signal?.aborted) throw error;
-        throw new Problem({ code: "unreachable", detail: "The server cannot be reached." }, 0);
+        throw signal?.aborted ? error : unreachable();
     }
-    let data = null;
     try {
-        data = read ? parse(read) : null;
+        data = text ? parse(text) : null;
     } catch {
         throw new Problem({ code: "unreadable", detail: "The answer is not JSON: something else answers at this address." }, answer.status);
     }
-    if (answer.ok) return { data, etag: answer.headers.get("etag"), status: answer.status };
+    if (answer.ok) return { data, etag: answer.headers.get("etag") };
     const problem = new Problem(data ?? {}, answer.status);
     // An answer to a key that was given up meanwhile says nothing about the present one.
     if (answer.status === 401 && used === key()) dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
@@ -72,11 +72,11 @@ export async function call(method, path, { query, body, ifMatch, signal, headers
 
 export const get = async (path, query, signal) => (await call("GET", path, { query, signal })).data;
 
-// All records of a list, a page of 200 at a time, up to `most`. The signal ends it.
+// All records of a list, a page of 200 at a time, up to `most`.
 export async function* pages(path, query, signal, most = 10_000) {
-    const wanted = new URLSearchParams(query);
+    const wanted = params(query);
     for (let count = 0; count < most; ) {
-        wanted.set("limit", String(Math.min(200, most - count)));
+        wanted.set("limit", Math.min(200, most - count));
         const page = await get(path, wanted, signal);
         count += page.data.length;
         yield page;
@@ -85,17 +85,20 @@ export async function* pages(path, query, signal, most = 10_000) {
     }
 }
 
-// The time at the server, which a manual clock turns.
-export const now = () => new Date(Date.now() + (session.settings?.offset ?? 0));
-
-// Reads the settings of the server.
-export async function readSettings() {
-    const settings = await get("/console/settings");
-    const offset = settings.now ? Date.parse(settings.now) - Date.now() : 0;
-    session.settings = { ...settings, offset };
+export async function all(path, signal, most) {
+    const found = [];
+    for await (const page of pages(path, {}, signal, most)) found.push(...page.data);
+    return found;
 }
 
-// Reads the client that the key belongs to.
+// The time at the server, which a manual clock turns.
+export const now = () => new Date(Date.now() + session.settings.offset);
+
+export async function readSettings() {
+    const settings = await get("/console/settings");
+    session.settings = { ...settings, offset: settings.now ? Date.parse(settings.now) - Date.now() : 0 };
+}
+
 export async function readClient() {
     session.client = await get("/console/client");
 }

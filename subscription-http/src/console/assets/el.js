@@ -2,45 +2,33 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// An HTML element. `on` holds listeners; an attribute that is null, undefined or false is left out.
-export function el(tag, attributes, ...children) {
-    return fill(document.createElement(tag), attributes, children);
-}
+// `on` holds listeners; an attribute or a child that is null, undefined or false is left out.
+export const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+export const p = (...children) => el("p", {}, ...children);
+export const code = (text) => el("code", {}, text);
 
-// An SVG element.
-export function svg(tag, attributes, ...children) {
-    return fill(document.createElementNS(SVG, tag), attributes, children);
-}
+const isGiven = (value) => value !== null && value !== undefined && value !== false;
+const shown = (children) => children.flat(Infinity).filter(isGiven);
 
-function fill(node, attributes, children) {
-    for (const [name, value] of Object.entries(attributes ?? {})) {
-        if (value === null || value === undefined || value === false) continue;
-        if (name === "on") {
-            for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
-        } else if (name === "value" || name === "checked") {
-            node[name] = value;
-        } else {
-            node.setAttribute(name, value === true ? "" : value);
-        }
+function fill(node, { on = {}, ...attributes } = {}, children) {
+    for (const [event, listener] of Object.entries(on)) node.addEventListener(event, listener);
+    for (const [name, value] of Object.entries(attributes)) {
+        if (!isGiven(value)) continue;
+        if (name === "value" || name === "checked") node[name] = value;
+        else node.setAttribute(name, value === true ? "" : value);
     }
     node.append(...shown(children));
     return node;
 }
 
 // Replaces all children.
-export function replace(node, ...children) {
-    node.replaceChildren(...shown(children));
-}
-
-function shown(children) {
-    return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
-}
+export const replace = (node, ...children) => node.replaceChildren(...shown(children));
 
 export const link = (href, ...text) => el("a", { href }, ...text);
 
 // A link to another site; anything but https is shown as text.
-export const outside = (url, text) =>
-    String(url).startsWith("https://") ? el("a", { href: url, rel: "noreferrer noopener", target: "_blank" }, text) : text;
+export const outside = (url, text) => (url.startsWith("https://") ? el("a", { href: url, rel: "noreferrer noopener", target: "_blank" }, text) : text);
 
 export const button = (text, click, attributes) => el("button", { type: "button", ...attributes, on: { click } }, text);
 
@@ -62,3 +50,7 @@ export function select(name, options, chosen, attributes) {
     const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
     return el("select", { name, ...attributes }, pairs.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
 }
+
+// Boxes of a `type`, checkbox or radio: `options` are [value, text], `chosen` are values.
+export const boxes = (legend, type, name, options, chosen) => el("fieldset", { class: "checks" }, el("legend", {}, legend),
+    options.map(([value, text]) => el("label", {}, el("input", { type, name, value, checked: chosen.includes(value), id: `filter-${name}-${value}` }), text)));

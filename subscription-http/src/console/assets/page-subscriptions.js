@@ -1,15 +1,16 @@
 // The list of subscriptions.
 
-import { can, get, pages, session } from "./api.js";
-import { el, link } from "./el.js";
+import { all, can, get, session } from "./api.js";
+import { code, link, p } from "./el.js";
 import { href } from "./route.js";
-import { filters, listing, section } from "./table.js";
+import { column, filters, listing, section } from "./table.js";
 import { STATUSES, cycle, date, pill, short, words } from "./words.js";
 
 export default async function (view) {
     view.title("Subscriptions");
     const plans = await allPlans(view.signal);
-    const query = [...view.query].filter(([name]) => name !== "cursor").map(([name, value]) => [name, /^renews_/.test(name) && /^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00Z` : value]);
+    const isDay = (name, value) => name.startsWith("renews_") && /^\d{4}-\d\d-\d\d$/.test(value);
+    const query = [...view.query].filter(([name]) => name !== "cursor" && name !== "limit").map(([name, value]) => [name, isDay(name, value) ? `${value}T00:00:00Z` : value]);
     view.add(
         filters(view, [
             { name: "status", label: "Status", kind: "checks", options: STATUSES.map((status) => [status, words(status)]) },
@@ -22,50 +23,42 @@ export default async function (view) {
         section(null, listing(view, {
             path: "/subscriptions", query, scope: "subscriptions:read", caption: "Subscriptions", file: "subscriptions", columns,
             join: (rows, signal) => join(rows, plans, signal),
-            empty: () => [el("p", {}, "No subscription fits. "), link(href("subscriptions"), "Show all"), el("p", {}, "A subscription is made with ", el("code", {}, "POST /subscriptions"), ".")],
+            empty: () => [p("No subscription fits. ", link(href("subscriptions"), "Show all")), p("A subscription is made with ", code("POST /subscriptions"), ".")],
         })),
     );
 }
 
 // All plans, which are few; none if the key does not allow to read them.
-export async function allPlans(signal) {
-    const plans = [];
-    if (can("plans:read")) for await (const page of pages("/subscription-plans", {}, signal, 1_000)) plans.push(...page.data);
-    return plans;
-}
+export const allPlans = async (signal) => (can("plans:read") ? all("/subscription-plans", signal, 1_000) : []);
+
+const byId = (rows) => new Map(rows.map((row) => [row.id, row]));
 
 // Plans and e-mail addresses of the subscriptions on a page, by id.
 export async function join(rows, plans, signal) {
     const ids = [...new Set(rows.map((row) => row.user_id))];
     const users = [];
     if (can("users:read") && session.settings.users !== "any") {
-        for (let from = 0; from < ids.length; from += 50) {
-            const query = new URLSearchParams(ids.slice(from, from + 50).map((id) => ["id", id]));
-            users.push(...(await get("/users", query, signal)).data);
-        }
+        for (let from = 0; from < ids.length; from += 50) users.push(...(await get("/users", ids.slice(from, from + 50).map((id) => ["id", id]), signal)).data);
     }
-    return { plans: new Map(plans.map((plan) => [plan.id, plan])), users: new Map(users.map((user) => [user.id, user])) };
+    return { plans: byId(plans), users: byId(users) };
 }
 
 const email = (row, { users }) => users.get(row.user_id)?.email;
 const plan = (row, { plans }) => plans.get(row.subscription_plan_id)?.name;
 
-// What comes next. A renewal date also stays on subscriptions that will not renew.
+// The next date. A renewal date also stays on subscriptions that will not renew.
 function ends({ status, ends_at, renews_at, resumes_at }) {
     if (ends_at) return [status === "expired" ? "ended " : "ends ", date(ends_at)];
-    if (status === "paused") return resumes_at ? ["resumes ", date(resumes_at)] : "–";
-    return status === "unpaid" || status === "expired" ? "–" : date(renews_at);
+    if (status === "paused" && resumes_at) return ["resumes ", date(resumes_at)];
+    return ["paused", "unpaid", "expired"].includes(status) ? "–" : date(renews_at);
 }
 
 export const columns = [
     { name: "User", cell: (row, context) => link(href(["subscriptions", row.id]), email(row, context) ?? short(row.user_id)), csv: (row, context) => email(row, context) ?? row.user_id },
     { name: "Status", cell: (row) => [pill(row.status), row.blocked && " blocked"], csv: (row) => row.status },
     { name: "Plan", cell: (row, context) => plan(row, context) ?? short(row.subscription_plan_id), csv: (row, context) => plan(row, context) ?? row.subscription_plan_id },
-    { name: "Cycle", cell: (row) => cycle(row.billing_cycle), csv: (row) => row.billing_cycle },
+    column("Cycle", "billing_cycle", cycle),
     { name: "Renews or ends", cell: ends, csv: (row) => row.ends_at ?? row.renews_at },
-    { name: "Since", cell: (row) => date(row.starts_at), csv: (row) => row.starts_at },
-    { name: "Price", csv: (row) => row.price },
-    { name: "Currency", csv: (row) => row.currency },
-    { name: "Quantity", csv: (row) => row.quantity },
-    { name: "Id", csv: (row) => row.id },
+    column("Since", "starts_at", date),
+    column("Price", "price"), column("Currency", "currency"), column("Quantity", "quantity"), column("Id", "id"),
 ];

@@ -2,16 +2,11 @@
 
 import { ask, explain, once, result } from "./act.js";
 import { Problem, call, now } from "./api.js";
-import { el, id, labelled, replace, select } from "./el.js";
+import { boxes, el, labelled, p, replace, select } from "./el.js";
 import { facts } from "./table.js";
-import { cycle, date, money, period, planName, terms } from "./words.js";
+import { CYCLES, cycle, date, money, period, planName, terms } from "./words.js";
 
-const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterly", "semiannual", "yearly", "biennial", "one_time"];
-
-// Amounts that must hold when a quote is accepted.
-const AGREED = { amount_due: "To pay now", credit_after: "Credit afterwards", next_amount: "Next payment" };
-
-export async function planChange(context, { name: title }) {
+export function planChange(context, { name: title }) {
     const { record, plans, path, view } = context;
     const request = once();
     const area = el("div", { role: "status" });
@@ -25,79 +20,63 @@ export async function planChange(context, { name: title }) {
         const turn = (asked += 1);
         seen = null;
         if (!chosen.subscription_plan_id && !chosen.billing_cycle && !chosen.quantity) {
-            return replace(area, el("p", { class: "soft" }, "Choose another plan, billing cycle or quantity. Then you see here what it costs."));
+            return replace(area, el("p", { class: "soft" }, "Choose another plan, billing cycle or quantity to see what it costs."));
         }
-        area.setAttribute("aria-busy", "true");
+        area.ariaBusy = "true";
         try {
             const { data } = await call("POST", `${path}/change-plan/preview`, { body: chosen, signal: view.signal });
             if (turn === asked) see(chosen, data);
         } catch (error) {
             if (turn === asked && !view.signal.aborted) replace(area, explain(error, form, context));
-        } finally {
-            if (turn === asked) area.removeAttribute("aria-busy");
         }
+        if (turn === asked) area.ariaBusy = null;
     };
     const see = (chosen, quote) => {
         seen = { text: JSON.stringify(chosen), quote };
         replace(area, el("h3", {}, "What it costs"), quoteFacts(quote, plans));
     };
 
-    let waits;
-    await ask(context, {
+    return ask(context, {
         title,
         body: (form) => {
-            form.addEventListener("input", () => {
+            form.addEventListener("change", () => {
                 form.elements.proration[0].closest("fieldset").hidden = form.elements.effective.value !== "now";
-                clearTimeout(waits);
-                waits = setTimeout(quote, 250, form);
+                quote(form);
             });
             // The fields are read once they are in the form.
             queueMicrotask(() => quote(form));
-            return [...fields(record, plans), area];
+            return [fields(record, plans), area];
         },
         act: async (form) => {
-            clearTimeout(waits);
             const chosen = choice(form, record);
             if (seen?.text !== JSON.stringify(chosen)) {
                 await quote(form);
-                throw new Problem({ code: "quote_not_seen", detail: seen ? "The quote has just been made. Look at it, then press again." : "There is nothing to accept yet: choose what changes." }, 0);
+                throw new Problem({ code: "quote_not_seen", detail: "Look at the quote, then press again." }, 0);
             }
             const { at, amount_due, next_amount, credit_after } = seen.quote;
             answer = await request(context, "POST", "/change-plan", { ...chosen, at, amount_due, next_amount, credit_after });
         },
         explain: (error, form) => {
-            if (error.code !== "quote_changed" || !error.body.quote) return explain(error, form, context);
-            const { quote: before } = seen;
+            if (error.code !== "quote_changed") return explain(error, form, context);
             see(choice(form, record), error.body.quote);
-            const changed = Object.entries(AGREED).filter(([name]) => before[name] !== seen.quote[name]);
-            return el("div", { class: "error", role: "alert" }, el("p", {}, changed.length ? "It costs something else by now. Nothing was done." : "The quote was too old. Nothing was done."),
-                el("ul", {}, changed.map(([name, term]) => el("li", {}, `${term}: ${money(before[name], before.currency)} before, ${money(seen.quote[name], seen.quote.currency)} now`))),
-                el("p", {}, `The new quote is shown above. To accept it, press “${title}” again.`));
+            return el("p", { class: "error", role: "alert" }, "It costs something else by now, or the quote was too old. Nothing was done. The new quote is above: to accept it, press again.");
         },
-        done: () => result(context, answer) + (answer.scheduled_change ? "" : ` Its terms: ${planName(answer.subscription_plan_id, plans)}, ${terms(answer)}.`),
+        done: () => result(context, answer),
     });
-    clearTimeout(waits);
 }
 
 function fields(record, plans) {
-    const own = plans.find((plan) => plan.id === record.subscription_plan_id);
-    const offered = plans.filter((plan) => plan.is_active).map((plan) => [plan.id, `${plan.name} (${plan.slug}), ${money(plan.price, plan.currency)} ${cycle(plan.billing_cycle)}${plan.id === own?.id ? ", its present price" : ""}`]);
-    const waits = record.renews_at && Date.parse(record.renews_at) > now();
+    const own = planName(record.subscription_plan_id, plans);
+    const offered = plans.filter((plan) => plan.is_active).map(({ id, name, slug, price, currency, billing_cycle }) => [id, `${name} (${slug}), ${money(price, currency)} ${cycle(billing_cycle)}`]);
+    const later = Date.parse(record.renews_at) > now() ? [["period_end", ["when the period ends, on ", date(record.renews_at)]]] : [];
     return [
-        el("p", {}, `Now: ${planName(record.subscription_plan_id, plans)}, ${terms(record)}.`),
-        labelled("Plan", select("subscription_plan_id", [["", `keep ${planName(record.subscription_plan_id, plans)} and its price`], ...offered], "")),
-        labelled("Billing cycle", select("billing_cycle", [["", "that of the plan"], ...CYCLES.map((it) => [it, cycle(it)])], ""), "The price is for one cycle and is not converted: to sell a year, choose the yearly plan."),
-        labelled("Quantity", el("input", { type: "number", name: "quantity", min: "1", max: "1000000", step: "1", required: true, value: String(record.quantity) })),
-        radios("It changes", "effective", [["now", "now"], ...(waits ? [["period_end", ["when the period ends, on ", date(record.renews_at)]]] : [])]),
-        radios("The rest of the running period", "proration", [["prorated", "is settled: the unused part is credited, the new price is charged"], ["none", "costs nothing more: the new price is for the next period on"]]),
+        p(`Now: ${own}, ${terms(record)}.`),
+        labelled("Plan", select("subscription_plan_id", [["", `keep ${own} and its price`], ...offered])),
+        labelled("Billing cycle", select("billing_cycle", [["", "that of the plan"], ...CYCLES.map((name) => [name, cycle(name)])]), "The price is for one cycle and is not converted."),
+        labelled("Quantity", el("input", { type: "number", name: "quantity", min: "1", max: "1000000", step: "1", required: true, value: record.quantity })),
+        boxes("It changes", "radio", "effective", [["now", "now"], ...later], ["now"]),
+        boxes("The rest of the running period", "radio", "proration", [["prorated", "is settled: the unused part is credited, the new price is charged"], ["none", "costs nothing more: the new price is for the next period on"]], ["prorated"]),
     ];
-}
-
-function radios(legend, name, options) {
-    return el("fieldset", { class: "checks" }, el("legend", {}, legend), options.map(([value, text], index) => {
-        const box = el("input", { type: "radio", name, value, checked: index === 0, id: id() });
-        return el("label", { for: box.id }, box, text);
-    }));
 }
 
 // The fields of the request: only what differs from the record.
@@ -106,7 +85,7 @@ function choice(form, record) {
     return {
         ...(subscription_plan_id && { subscription_plan_id }),
         ...(billing_cycle && { billing_cycle }),
-        ...(quantity && quantity !== String(record.quantity) && { quantity: Number(quantity) }),
+        ...(quantity && Number(quantity) !== record.quantity && { quantity: Number(quantity) }),
         effective,
         ...(effective === "now" && { proration }),
     };
@@ -116,12 +95,12 @@ function quoteFacts(quote, plans) {
     const amount = (value) => money(value, quote.currency);
     return [facts([
         ["Plan then", `${planName(quote.subscription_plan_id, plans)}, ${terms(quote)}`],
-        ...quote.lines.map((line) => [line.kind === "credit" ? "Credit for the unused part" : "Charge for the new terms", `${line.kind === "credit" ? "−" : ""}${amount(line.amount)}`]),
+        ...quote.lines.map(({ kind, amount: part }) => (kind === "credit" ? ["Credit for the unused part", `−${amount(part)}`] : ["Charge for the new terms", amount(part)])),
         ["Credit before", amount(quote.credit_before)],
-        [AGREED.amount_due, el("strong", {}, amount(quote.amount_due))],
-        [AGREED.credit_after, amount(quote.credit_after)],
-        ["Period then", quote.period_start ? period(quote.period_start, quote.period_end) : undefined],
+        ["To pay now", el("strong", {}, amount(quote.amount_due))],
+        ["Credit afterwards", amount(quote.credit_after)],
+        ["Period then", period(quote.period_start, quote.period_end)],
         ["Renews", quote.renews_at ? date(quote.renews_at) : "never"],
-        [AGREED.next_amount, quote.next_amount === null ? "none" : amount(quote.next_amount)],
+        ["Next payment", amount(quote.next_amount)],
     ]), el("p", { class: "soft" }, quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];
 }

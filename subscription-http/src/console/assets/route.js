@@ -1,9 +1,9 @@
 // The state of a page is its address: `#/subscriptions/ID?status=past_due`.
 
 // The address after `#`: its segments and its query. Nonsense gives segments that no page has.
-export function read(hash = location.hash) {
-    const [path, query] = hash.replace(/^#?\/?/, "").split(/\?(.*)/s);
-    return { segments: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query ?? "") };
+export function read() {
+    const [path, query] = location.hash.replace(/^#?\/?/, "").split(/\?(.*)/s);
+    return { segments: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };
 }
 
 function decode(text) {
@@ -14,16 +14,16 @@ function decode(text) {
     }
 }
 
-// The address of a page. `query` is an object, or pairs where a name may be repeated; empty values are left out.
+// The address of a page.
 export function href(segments, query) {
-    const path = [segments].flat().map(encodeURIComponent).join("/");
-    const text = params(query).toString();
-    return `#/${path}${text && "?"}${text}`;
+    const text = String(params(query));
+    return `#/${[segments].flat().map(encodeURIComponent).join("/")}${text && "?"}${text}`;
 }
 
+// `query` is an object, or pairs where a name may be repeated; empty values are left out.
 export function params(query) {
-    const pairs = query instanceof URLSearchParams ? [...query] : Array.isArray(query) ? query : Object.entries(query ?? {});
-    return new URLSearchParams(pairs.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => [name, String(value)]));
+    const pairs = query?.[Symbol.iterator] ? [...query] : Object.entries(query ?? {});
+    return new URLSearchParams(pairs.filter(([, value]) => (value ?? "") !== ""));
 }
 
 export function go(segments, query) {
@@ -31,6 +31,4 @@ export function go(segments, query) {
 }
 
 // Shows another address without a step in the history.
-export function redirect(segments, query) {
-    location.replace(href(segments, query));
-}
+export const redirect = (segments, query) => location.replace(href(segments, query));

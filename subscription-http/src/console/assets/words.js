@@ -6,26 +6,22 @@ import { el } from "./el.js";
 // An amount in its currency, with the digits that the currency has. `amount` is text: no float is involved.
 export function money(amount, currency) {
     if (amount === null || amount === undefined) return "–";
-    if (!currency) return `${number(amount)} (no currency)`;
-    try {
-        return new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount);
-    } catch {
-        return `${amount} ${currency}`;
-    }
+    return currency ? new Intl.NumberFormat(undefined, { style: "currency", currency }).format(amount) : `${number(amount)} (no currency)`;
 }
 
 export const number = (value) => new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 }).format(value);
 
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
-const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
-const month = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
+const dates = (options) => new Intl.DateTimeFormat(undefined, { timeZone: "UTC", ...options });
+const day = dates({ dateStyle: "medium" });
+const moment = dates({ dateStyle: "medium", timeStyle: "medium" });
+const month = dates({ month: "short", year: "numeric" });
 
 export const dayText = (at) => (at ? day.format(new Date(at)) : "–");
-export const momentText = (at) => (at ? `${moment.format(new Date(at))} UTC` : "–");
+export const momentText = (at) => `${moment.format(new Date(at))} UTC`;
 export const monthText = (text) => month.format(new Date(`${text}-01T00:00:00Z`));
 
-// A period of time; one without an end is "from" its start.
-export const period = (start, end) => (end ? `${dayText(start)} – ${dayText(end)}` : `from ${dayText(start)}`);
+// A period; one without an end is "from" its start.
+export const period = (start, end) => (end ? `${dayText(start)} – ${dayText(end)}` : start ? `from ${dayText(start)}` : "–");
 
 // A date; the exact moment is in its title.
 export const date = (at) => (at ? el("time", { datetime: at, title: momentText(at) }, dayText(at)) : "–");
@@ -34,27 +30,27 @@ export const date = (at) => (at ? el("time", { datetime: at, title: momentText(a
 export const time = (at) => (at ? el("time", { datetime: at }, momentText(at)) : "–");
 
 export const STATUSES = ["pending", "on_trial", "active", "past_due", "unpaid", "paused", "cancelled", "expired"];
+export const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterly", "semiannual", "yearly", "biennial", "one_time"];
 
 // `past_due` as people read it.
-export const words = (name) => String(name).replaceAll("_", " ");
+export const words = (name) => String(name ?? "–").replaceAll("_", " ");
 
 // A status as a mark with a colour and a word.
 export const pill = (status) => el("span", { class: `pill ${status}` }, words(status));
 
 // The state of a subscription in a sentence.
-export function sentence(subscription) {
-    const { status, starts_at, ends_at, trial_ends_at, resumes_at, renews_at, blocked, is_active, past_due_since } = subscription;
-    const until = ends_at && dayText(ends_at);
+export function sentence({ status, starts_at, ends_at, trial_ends_at, resumes_at, renews_at, blocked, is_active, past_due_since }) {
+    const until = (at, before, otherwise = "") => (at ? `${before} ${dayText(at)}` : otherwise);
     const base = {
-        pending: Date.parse(starts_at) > now() ? `starts on ${dayText(starts_at)}` : "waits for its first payment",
-        on_trial: trial_ends_at ? `on trial until ${dayText(trial_ends_at)}` : "on trial",
-        active: until ? `active until ${until}` : renews_at ? `active, renews on ${dayText(renews_at)}` : "active, without an end",
-        past_due: past_due_since ? `past due since ${dayText(past_due_since)}` : "past due",
+        pending: Date.parse(starts_at) > now() ? until(starts_at, "starts on") : "waits for its first payment",
+        on_trial: `on trial${until(trial_ends_at, " until")}`,
+        active: `active${until(ends_at, " until", until(renews_at, ", renews on", ", without an end"))}`,
+        past_due: `past due${until(past_due_since, " since")}`,
         unpaid: "unpaid, retries have ended",
-        paused: resumes_at ? `paused until ${dayText(resumes_at)}` : "paused",
-        cancelled: until ? `cancelled, ${is_active ? "access until" : "ends on"} ${until}` : "cancelled",
-        expired: until ? `ended on ${until}` : "ended",
-    }[status] ?? words(status);
+        paused: `paused${until(resumes_at, " until")}`,
+        cancelled: `cancelled${until(ends_at, is_active ? ", access until" : ", ends on")}`,
+        expired: `ended${until(ends_at, " on")}`,
+    }[status];
     return blocked ? `${base}; access is blocked` : base;
 }
 
@@ -67,13 +63,13 @@ export function cycle(text) {
 }
 
 // A name with dots, which may break after each of them.
-export const dotted = (name) => String(name).split(/(?<=[._])/).flatMap((part) => [part, el("wbr")]);
+export const dotted = (name) => name.split(/(?<=[._])/).flatMap((part) => [part, el("wbr")]);
 
-// An id in a form that fits into a table: its end, since ids of one time begin alike.
+// The end of an id, since ids of one time begin alike.
 export const short = (id) => `…${String(id).slice(-8)}`;
 
-// The actor of an event in words.
-export const actor = (text) => (text ? String(text).replace(":", " ") : "not known");
+// The actor of an event.
+export const actor = (text) => text?.replace(":", " ") ?? "not known";
 
 // The name of a plan, also if it cannot be read.
 export const planName = (id, plans) => plans.find((plan) => plan.id === id)?.name ?? `plan ${short(id)}`;
@@ -81,7 +77,7 @@ export const planName = (id, plans) => plans.find((plan) => plan.id === id)?.nam
 // A scheduled change in words.
 export function scheduledText({ scheduled_change: change }, plans) {
     const when = change.effective_at ? `on ${dayText(change.effective_at)}` : "at the next renewal";
-    if (change.action === "pause") return `it pauses ${when}, ${change.resumes_at ? `until ${dayText(change.resumes_at)}` : "until it is resumed"}`;
+    if (change.action === "pause") return `it pauses ${when}, until ${change.resumes_at ? dayText(change.resumes_at) : "it is resumed"}`;
     return `it changes to ${planName(change.subscription_plan_id, plans)} ${when}: ${terms(change)}`;
 }
 
