@@ -37,7 +37,7 @@ def every_page(browser, server, scheme, width, all_of_them):
                 continue
             view.step(address)
             try:
-                sound(view, 200 if all_of_them else 40)
+                sound(view, 200 if all_of_them else 25)
             except AssertionError as error:
                 raise AssertionError(name, scheme, width, *error.args) from error
             view.quiet(*([404] if name.startswith("no such") else []))
