@@ -3,7 +3,7 @@
 import json
 from contextlib import contextmanager
 
-from harness import Server, opened
+from harness import RULES, Server, axe, opened
 
 SETTINGS = """
 mode = "production"
@@ -79,6 +79,8 @@ def a_wrong_key(browser, server, keys):
             signed_out(view)
             assert wrong not in kept(view) and wrong not in view.page.content(), wrong
             assert view.page.evaluate("document.activeElement.type") == "password", wrong
+        found = axe.run(view.page, options=RULES)
+        assert found.violations_count == 0, found.generate_report()
         view.quiet(401, 400, 431)
 
 
