@@ -24,6 +24,8 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "actions.js",
         "actions.json",
         "api.js",
+        "column.js",
+        "confirm.js",
         "console.css",
         "csv.js",
         "dialog.js",

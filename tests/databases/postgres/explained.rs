@@ -366,7 +366,7 @@ fn plan_lists() -> Vec<Query> {
 
 fn payment_lists() -> impl Iterator<Item = Query> {
     let of = PaymentQuery::of(Uuid::from_u128(0x7000_8000_0000_0000_0007).into());
-    let list = |(direction, after)| {
+    let list = |(direction, after): (Direction, Option<Position>)| {
         [of.clone(), PaymentQuery::all()]
             .map(|query| Query::Payment(query.with_direction(direction).with_after(after.clone())))
     };

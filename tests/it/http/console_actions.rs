@@ -75,7 +75,10 @@ fn put(
         SubscriptionStatus::OnTrial => billing.trial_ends_at = Some(month_end),
         SubscriptionStatus::Cancelled => subscription.ends_at = Some(month_end),
         SubscriptionStatus::Expired => subscription.ends_at = Some(subscription.starts_at),
-        _ => {}
+        SubscriptionStatus::Active
+        | SubscriptionStatus::PastDue
+        | SubscriptionStatus::Unpaid
+        | SubscriptionStatus::Paused => {}
     }
 }
 

@@ -1,141 +1,114 @@
 // The feed of events: its newest part, newest first, which follows while the tab is visible.
 
 import { can, get, isUuid } from "./api.js";
+import { column } from "./column.js";
 import { button, el, link, replace } from "./el.js";
-import { href } from "./route.js";
+import { href, params } from "./route.js";
 import { block, failure } from "./states.js";
 import { download, facts, filters, section, table } from "./table.js";
 import { actor, dotted, number, short, time, words } from "./words.js";
 
 const ROWS_MAX = 500;
-// How much of the feed is read; of a filtered feed more, since few events fit.
+// Events that are read at once; of one type more, since few fit.
 const PART = 200;
-const PART_FILTERED = 2_000;
-const PART_MAX = 32_000;
-const SAVED = 10_000;
-// Milliseconds between two calls, and the longest pause after failures.
+const PART_OF_TYPE = 5_000;
+// Milliseconds between two calls.
 const PAUSE = 2_000;
-const PAUSE_MAX = 60_000;
 
-const CHANGES = {
-    plan: ["created", "updated", "deleted"],
-    subscription: ["created", "updated", "status_changed", "period_started", "periods_skipped", "plan_changed", "trial_will_end", "renewal_upcoming", "deleted"],
-    payment: ["created", "updated", "status_changed", "status_changed.succeeded", "status_changed.failed", "status_changed.refunded", "deleted"],
-    user: ["created", "updated", "deleted"], session: ["created", "revoked", "deleted"], client: ["created", "updated"],
-};
-const OF_ACCOUNTS = ["user", "session", "client"];
+// Types to choose from; the address may have any other.
+const TYPES = [
+    "plan.*", "subscription.*", "subscription.created", "subscription.status_changed", "subscription.period_started", "subscription.plan_changed", "subscription.trial_will_end", "subscription.renewal_upcoming",
+    "payment.*", "payment.created", "payment.status_changed.succeeded", "payment.status_changed.failed", "payment.status_changed.refunded",
+];
 
 export default function (view) {
     view.title("Events");
-    const kinds = Object.entries(CHANGES).filter(([kind]) => can("users:read") || !OF_ACCOUNTS.includes(kind));
-    const types = kinds.flatMap(([kind, changes]) => [[`${kind}.*`, `all of ${kind}`], ...changes.map((change) => `${kind}.${change}`)]);
+    const types = can("users:read") ? [...TYPES, "user.*", "session.*", "client.*"] : [...TYPES];
+    const chosen = view.query.get("type");
+    if (chosen && !types.includes(chosen)) types.push(chosen);
     view.add(
         filters(view, [
-            { name: "type", label: "Type", kind: "select", options: [...types, ...view.query.getAll("type").filter((type) => !types.flat().includes(type))] },
-            { name: "subject_id", label: "Id of the record", kind: "search", attributes: { spellcheck: "false", autocomplete: "off" } },
+            { name: "type", label: "Type", kind: "select", options: types },
+            { name: "subject_id", label: "Id of the record", kind: "search" },
         ]),
         section(null, block(view, { scope: "events:read", name: "events", load: (signal) => load(view, signal), show: (part) => show(view, part) })),
     );
 }
 
-const filter = (view) => [...view.query].filter(([name, value]) => (name === "type" || name === "subject_id") && value.trim()).map(([name, value]) => [name, value.trim()]);
-const read = (view, after, more, signal) => get("/events", new URLSearchParams([...filter(view), ["after", String(after)], ...more]), signal);
+const filter = ({ query }) => ({ type: query.get("type"), subject_id: query.get("subject_id")?.trim() });
+const read = (view, place, signal) => get("/events", params({ ...filter(view), limit: 200, ...place }), signal);
 
-// A part of the feed: the newest one, or the one before a sequence.
+// The newest part of the feed, or the one before a sequence. Of one record all events are read: they are few.
 async function load(view, signal) {
-    const oldest = await get("/events", new URLSearchParams({ limit: "1" }), signal);
-    const floor = Math.max(0, (oldest.data[0]?.sequence ?? oldest.last + 1) - 1);
-    const before = Number.parseInt(view.query.get("before"), 10);
-    const last = before > 0 ? Math.min(before - 1, oldest.last) : oldest.last;
-    const isOne = Boolean(view.query.get("subject_id")), isFiltered = Boolean(view.query.get("type"));
+    const oldest = await get("/events", { limit: "1" }, signal);
+    const floor = (oldest.data[0]?.sequence ?? oldest.last + 1) - 1;
+    const last = Math.min((Number(view.query.get("before")) || Infinity) - 1, oldest.last);
+    const { type, subject_id } = filter(view);
     const rows = [];
-    let from = last;
-    // While nothing fits, twice as much is read.
-    for (let part = isOne ? Infinity : isFiltered ? PART_FILTERED : PART; !rows.length && from > floor && (part <= PART_MAX || isOne); part *= 2) {
-        const to = from;
-        from = Math.max(floor, to - part);
-        for await (const page of between(view, from, to, signal)) rows.push(...page.data);
-    }
-    // One record has few events: all of them are saved.
-    const saved = isOne ? floor : Math.max(floor, last - SAVED);
-    return { rows: rows.slice(-ROWS_MAX).reverse(), from, floor, last, saved, isNewest: last === oldest.last };
-}
-
-// The pages after one sequence up to another, oldest first.
-async function* between(view, from, last, signal) {
+    let from = subject_id ? floor : Math.max(floor, last - (type ? PART_OF_TYPE : PART));
     for (let after = from; after < last; ) {
-        const page = await read(view, after, [["limit", "200"]], signal);
-        yield { data: page.data.filter(({ sequence }) => sequence <= last) };
-        if (page.next_after <= after) return;
-        after = page.next_after;
+        const page = await read(view, { after }, signal);
+        rows.push(...page.data.filter(({ sequence }) => sequence <= last));
+        after = page.has_more ? page.next_after : last;
     }
+    if (rows.length > ROWS_MAX) from = rows.at(-ROWS_MAX).sequence - 1;
+    return { rows: rows.slice(-ROWS_MAX).reverse(), from, floor, last, isNewest: last === oldest.last };
 }
 
-function show(view, { rows, from, floor, last, saved, isNewest }) {
+function show(view, { rows, from, floor, last, isNewest }) {
     const list = table(isNewest ? "Events, newest first" : `Events up to ${number(last)}, newest first`, columns, rows);
-    const body = list.tBodies[0];
-    const none = el("p", { class: "state" }, rows.length ? null : "No event fits in this part of the feed.");
+    const none = el("p", { class: "state" }, !rows.length && "No event fits in this part of the feed.");
     const add = (events) => {
         none.textContent = "";
-        body.prepend(...table("", columns, events.toReversed()).tBodies[0].rows);
-        while (body.rows.length > ROWS_MAX) body.lastChild.remove();
+        rows.unshift(...events.reverse());
+        list.tBodies[0].prepend(...table("", columns, events).tBodies[0].rows);
+        while (list.rows.length > ROWS_MAX) list.deleteRow(-1);
     };
     return [
         isNewest && following(view, last, add), list, none,
         el("nav", { class: "pager", "aria-label": "Parts of the feed" },
             !isNewest && el("a", { class: "button", href: href("events", filter(view)) }, "Newest"),
-            from > floor && el("a", { class: "button", href: href("events", [...filter(view), ["before", from + 1]]) }, "Older"),
-            download(view, "events", columns, (signal) => between(view, saved, last, signal)),
-            saved > floor && el("small", {}, `The file has what fits of the ${number(SAVED)} newest events.`)),
+            from > floor && el("a", { class: "button", href: href("events", { ...filter(view), before: from + 1 }) }, "Older"),
+            download(view, "events", columns, () => [{ data: rows }])),
     ];
 }
 
-// Reads what comes after `last` by calls that wait, while the tab is visible and nobody paused it. The signal of the view ends it.
+// Adds what comes after `last`, by calls that wait, while the tab is visible and nobody paused it.
 function following(view, last, add) {
-    const told = el("span", { role: "status" }, "New events appear by themselves.");
-    const fault = el("div");
-    let after = last, count = 0, paused = false, delay = PAUSE, code = null;
-    let poll = new AbortController();
-    let wake = () => {};
-    const interrupt = () => { poll.abort(); wake(); };
-    const rest = (time) => new Promise((resolve) => { wake = resolve; if (time) setTimeout(resolve, time); });
-    const take = (page) => {
-        // Far behind, or a database that was restored from an older copy: begin again.
-        if (page.last < after || page.last - page.next_after > ROWS_MAX) return view.reload();
-        after = page.next_after;
-        if (!page.data.length) return;
-        add(page.data);
-        count += page.data.length;
-        told.textContent = `${number(count)} new ${count === 1 ? "event" : "events"}.`;
-    };
-    const run = async () => {
-        await rest(PAUSE);
-        while (!view.signal.aborted) {
-            if (document.hidden || paused) { await rest(); continue; }
-            poll = new AbortController();
-            try {
-                take(await read(view, after, [["limit", "200"], ["wait", "25"]], poll.signal));
-                [delay, code] = [PAUSE, null];
-                replace(fault);
-            } catch (error) {
-                if (poll.signal.aborted) continue;
-                delay = Math.min(delay * 2, PAUSE_MAX);
-                if (code !== error.code) replace(fault, failure(error, interrupt), el("p", { class: "state" }, "It is tried again by itself, after longer and longer pauses."));
-                code = error.code;
+    const told = el("div", { role: "status" });
+    let after = last, count = 0, paused = false, calls = new AbortController();
+    const follow = async () => {
+        calls.abort();
+        calls = new AbortController();
+        const { signal } = calls;
+        replace(told, paused ? "Paused." : "New events appear by themselves.");
+        if (paused || document.hidden || view.signal.aborted) return;
+        try {
+            for (;;) {
+                await new Promise((resolve) => setTimeout(resolve, PAUSE));
+                if (signal.aborted) return;
+                const page = await read(view, { after, wait: 25 }, signal);
+                // Far behind, or a database that was restored.
+                if (page.last < after || page.last - page.next_after > ROWS_MAX) return view.reload();
+                after = page.next_after;
+                if (!page.data.length) continue;
+                add(page.data);
+                count += page.data.length;
+                told.textContent = `New events: ${number(count)}.`;
             }
-            await rest(delay);
+        } catch (error) {
+            if (!signal.aborted) replace(told, failure(error, follow));
         }
     };
     const toggle = button("Pause following", () => {
         paused = !paused;
         toggle.textContent = paused ? "Follow again" : "Pause following";
-        told.textContent = paused ? "Paused." : "New events appear by themselves.";
-        interrupt();
+        follow();
     });
-    document.addEventListener("visibilitychange", interrupt, { signal: view.signal });
-    view.signal.addEventListener("abort", interrupt);
-    run();
-    return el("div", {}, el("div", { class: "pager" }, toggle, told), fault);
+    document.addEventListener("visibilitychange", follow, { signal: view.signal });
+    view.signal.addEventListener("abort", () => calls.abort());
+    follow();
+    return el("div", { class: "pager" }, toggle, told);
 }
 
 // The page of the record of an event. A record without a page, or a deleted one, has its events.
@@ -147,24 +120,18 @@ export function recordHref({ type, subject: { kind, id } }) {
 }
 
 // The change in a few words.
-export function brief({ change }) {
-    if (change.from && change.to) return `${words(change.from)} → ${words(change.to)}`;
-    if (change.fields?.length) return change.fields.map(words).join(", ");
-    if (change.reason) return words(change.reason);
-    return "details";
+function brief({ from, to, fields, reason }) {
+    if (from && to) return `${words(from)} → ${words(to)}`;
+    return fields?.length ? fields.map(words).join(", ") : words(reason ?? "details");
 }
 
 const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-const details = (event) => el("details", {}, el("summary", {}, brief(event)), facts([
-    ["Record", el("code", {}, event.subject.id)], ["By", actor(event.actor)], ["Version", number(event.version)],
-    ...Object.entries(event.change).map(([name, value]) => [words(name), Array.isArray(value) ? value.join(", ") : text(value)]),
-    ["History", isUuid(event.subject.id) ? link(href("events", { subject_id: event.subject.id }), "Events of this record") : undefined]]));
+const details = ({ subject, change }) => el("details", {}, el("summary", {}, brief(change)), facts([["Record", el("code", {}, subject.id)], ...Object.entries(change).map(([name, value]) => [words(name), text(value)])]));
 
 const columns = [
-    { name: "Event", cell: (row) => link(recordHref(row), ...dotted(row.type)), csv: (row) => row.type },
-    { name: "Record", cell: (row) => el("code", { title: row.subject.id }, isUuid(row.subject.id) ? short(row.subject.id) : row.subject.id), csv: (row) => row.subject.id },
+    column("Event", "type", (type, row) => link(recordHref(row), ...dotted(type))),
+    { name: "Record", cell: ({ subject: { id } }) => (isUuid(id) ? link(href("events", { subject_id: id }), short(id)) : id), csv: (row) => row.subject.id },
     { name: "Change", cell: details, csv: (row) => JSON.stringify(row.change) },
-    { name: "By", cell: (row) => actor(row.actor).replace(/[0-9a-f-]{36}$/, short), csv: (row) => row.actor },
-    { name: "At", cell: (row) => time(row.at), csv: (row) => row.at },
-    { name: "Sequence", kind: "number", cell: (row) => number(row.sequence), csv: (row) => row.sequence },
+    column("By", "actor", (by) => actor(by).replace(/[0-9a-f-]{36}$/, short)),
+    column("At", "at", time), column("Sequence", "sequence", number),
 ];

@@ -1,10 +1,10 @@
-// Search: the text decides what is tried, and the scopes what may be tried. Nothing found is an empty list and no error.
+// Search: the text decides what is tried, and the scopes what may be tried.
 
-import { can, get, isUuid, session } from "./api.js";
+import { can, get, isUuid } from "./api.js";
 import { el, link } from "./el.js";
+import { recordHref } from "./page-events.js";
 import { allPlans } from "./page-subscriptions.js";
-import { isBeginning } from "./page-users.js";
-import { href, redirect } from "./route.js";
+import { href } from "./route.js";
 import { block } from "./states.js";
 import { section } from "./table.js";
 import { pill, short } from "./words.js";
@@ -12,90 +12,46 @@ import { pill, short } from "./words.js";
 const MANY = 20;
 
 export default function (view) {
-    const text = (view.query.get("q") ?? "").trim();
+    const text = view.query.get("q")?.trim();
     view.title("Search");
-    if (!text) return view.add(el("p", { class: "state" }, "Type an id, the beginning of an e-mail address, an id at the payment provider, or the slug of a plan into the field above."));
-    view.add(section(null, block(view, { name: "what fits", load: (signal) => find(text, signal), show: (found) => show(text, found) })));
+    if (!text) return view.add(el("p", { class: "state" }, "Type an id, the beginning of an e-mail address, or the slug of a plan into the field above."));
+    const [tried, search] = isUuid(text) ? ["the id of a user, a subscription, a payment or a plan", byId] : text.includes("@") ? ["the beginning of an e-mail address", byAddress] : ["an id at the payment provider, and a plan", byName];
+    view.add(section(null, block(view, { name: "what fits", load: (signal) => search(text, signal), show: (hits) => show(text, tried, hits) })));
 }
 
-// Redirects to the only hit, else shows all of them, or what was tried.
-function show(text, { hits, tried }) {
-    if (hits.length === 1) {
-        redirect(...hits[0].to);
-        return el("p", { class: "state", role: "status" }, "Found.");
-    }
-    const shownText = text.length > 100 ? `${text.slice(0, 100)}…` : text;
-    if (!hits.length) return [
-        el("p", { role: "status" }, "Nothing was found for ", el("strong", {}, shownText), "."),
-        tried.length ? [el("p", {}, "It was tried as:"), el("ul", {}, tried.map((name) => el("li", {}, name)))] : el("p", {}, "Your key does not allow to search for such a text."),
-    ];
-    return [el("p", { role: "status" }, `${hits.length}${hits.length > MANY ? " or more" : ""} records fit `, el("strong", {}, shownText), "."),
-        el("ul", {}, hits.map(({ to, name, beside }) => el("li", {}, link(href(...to), name), " ", beside)))];
+// Redirects to the only hit, else shows all of them.
+function show(text, tried, hits) {
+    if (hits.length === 1) location.replace(hits[0].to);
+    const shownText = el("strong", {}, text.length > 100 ? `${text.slice(0, 100)}…` : text);
+    if (!hits.length) return el("p", { role: "status" }, "Nothing was found for ", shownText, `. It was tried as ${tried}, as far as your key allows.`);
+    return [el("p", { role: "status" }, `The first ${hits.length} that fit `, shownText, "."), el("ul", {}, hits.map(({ to, name, beside }) => el("li", {}, link(to, name), " ", beside)))];
 }
 
-// What fits a text, and what was tried.
-async function find(text, signal) {
-    const searches = isUuid(text) ? byId(text.toLowerCase()) : text.includes("@") ? byAddress(text) : byName(text);
-    const allowed = searches.filter(({ allowed = true }) => allowed);
-    const hits = (await Promise.all(allowed.map(({ run }) => run(signal)))).flat();
-    return { hits, tried: allowed.map(({ name }) => name) };
+const userHit = ({ id, email }) => ({ to: href(["users", id]), name: email ?? id, beside: "user" });
+const subscriptionHit = ({ id, external_subscription_id, status }) => ({ to: href(["subscriptions", id]), name: external_subscription_id ?? `Subscription ${short(id)}`, beside: pill(status) });
+
+async function byAddress(text, signal) {
+    if (!can("users:read") || !/^[!-~]{3,254}$/.test(text)) return [];
+    return (await get("/users", { email_starts_with: text, limit: MANY }, signal)).data.map(userHit);
 }
 
-const userHit = ({ id, email }) => ({ to: [["users", id]], name: email, beside: "user" });
-const subscriptionHit = (row) => ({ to: [["subscriptions", row.id]], name: row.external_subscription_id ?? `Subscription ${short(row.id)}`, beside: pill(row.status) });
+async function byName(text, signal) {
+    const subscriptions = can("subscriptions:read") && text.length < 256 ? (await get("/subscriptions", { external_subscription_id: text }, signal)).data : [];
+    const wanted = text.toLowerCase();
+    const alike = (await allPlans(signal)).filter(({ slug, name }) => `${slug} ${name}`.toLowerCase().includes(wanted));
+    const same = alike.filter(({ slug }) => slug === wanted);
+    const plans = same.length ? same : alike.slice(0, MANY);
+    return [...subscriptions.map(subscriptionHit), ...plans.map(({ slug, name }) => ({ to: href("plans", { slug }), name, beside: `plan ${slug}` }))];
+}
 
-const byAddress = (text) => [{
-    name: "the beginning of an e-mail address, which has 3 or more characters without spaces", allowed: can("users:read"),
-    run: async (signal) => (isBeginning(text) ? (await get("/users", { email_starts_with: text, limit: String(MANY + 1) }, signal)).data.map(userHit) : []),
-}];
-
-const byName = (text) => [
-    {
-        name: "the id of a subscription at its payment provider", allowed: can("subscriptions:read"),
-        run: async (signal) => (!/^[^\x00-\x1f\x7f-\x9f]{1,255}$/.test(text) ? [] : (await get("/subscriptions", { external_subscription_id: text }, signal)).data.map(subscriptionHit)),
-    },
-    {
-        name: "the slug or the name of a plan", allowed: can("plans:read"),
-        run: async (signal) => {
-            const plans = await allPlans(signal);
-            const same = plans.filter(({ slug }) => slug === text.toLowerCase());
-            const alike = plans.filter(({ slug, name }) => `${slug} ${name}`.toLowerCase().includes(text.toLowerCase()));
-            return (same.length ? same : alike).slice(0, MANY).map(({ slug, name }) => ({ to: ["plans", { slug }], name, beside: `plan ${slug}` }));
-        },
-    },
-];
-
-const byId = (id) => [
-    { name: "a user", allowed: can("users:read"), run: async (signal) => {
-        const accounts = (await get("/users", { id }, signal)).data;
-        if (accounts.length || session.settings.users !== "any" || !can("subscriptions:read")) return accounts.map(userHit);
-        // Users without an account are known by their subscriptions.
-        return (await get("/subscriptions", { user_id: id, limit: "1" }, signal)).data.map(() => ({ to: [["users", id]], name: id, beside: "user" }));
-    } },
-    { name: "a subscription, a payment or a plan", allowed: can("subscriptions:read") || can("payments:read"), run: (signal) => record(id, signal) },
-];
-
-// A subscription, payment or plan by its id. Its events tell which of them it is; only if they are not kept any more, the
-// routes of the records are asked, which answer with an error if there is none.
-async function record(id, signal) {
-    if (can("events:read")) {
-        const events = (await get("/events", { subject_id: id, limit: "200" }, signal)).data;
-        const last = events.at(-1);
-        if (last?.type.endsWith(".deleted")) return [{ to: ["events", { subject_id: id }], name: id, beside: `deleted ${last.subject.kind}` }];
-        if (last?.subject.kind === "plan") return [{ to: ["plans"], name: id, beside: "plan" }];
-        if (last?.subject.kind === "subscription") return [{ to: [["subscriptions", id]], name: id, beside: "subscription" }];
-        if (last?.subject.kind === "payment") return can("payments:read") ? payment(id, signal) : [];
-        const oldest = (await get("/events", { limit: "1" }, signal)).data[0];
-        // An id of version 7 begins with the time of its record, and no other version has records.
-        if (last || id[14] !== "7" || (oldest && Number.parseInt(id.replace("-", "").slice(0, 12), 16) >= Date.parse(oldest.at))) return [];
-    }
-    const tries = [
-        can("subscriptions:read") && (async () => [subscriptionHit(await get(`/subscriptions/${id}`, null, signal))]),
-        can("payments:read") && (() => payment(id, signal)),
-    ];
-    for (const attempt of tries.filter(Boolean)) {
+// A record by its id. Its last event tells its kind; without one, all kinds that the key may read are tried.
+async function byId(id, signal) {
+    const last = can("events:read") && (await get("/events", { subject_id: id, limit: "200" }, signal)).data.at(-1);
+    if (last && last.subject.kind !== "payment") return [{ to: recordHref(last), name: id, beside: last.subject.kind }];
+    for (const [, read] of READS.filter(([scope]) => can(scope))) {
         try {
-            return await attempt();
+            const hits = await read(id, signal);
+            if (hits.length) return hits;
         } catch (error) {
             if (error.status !== 404) throw error;
         }
@@ -103,8 +59,13 @@ async function record(id, signal) {
     return [];
 }
 
-// A payment is shown on the page of its subscription.
-async function payment(id, signal) {
-    const { subscription_id } = await get(`/subscription-payments/${id}`, null, signal);
-    return [{ to: [["subscriptions", subscription_id]], name: id, beside: "payment" }];
-}
+const READS = [
+    ["payments:read", async (id, signal) => {
+        const { subscription_id } = await get(`/subscription-payments/${id}`, null, signal);
+        return [{ to: href(["subscriptions", subscription_id]), name: id, beside: "payment" }];
+    }],
+    ["users:read", async (id, signal) => (await get("/users", { id }, signal)).data.map(userHit)],
+    // Users without an account are known by their subscriptions.
+    ["subscriptions:read", async (id, signal) => (await get("/subscriptions", { user_id: id, limit: "1" }, signal)).data.map(() => userHit({ id }))],
+    ["subscriptions:read", async (id, signal) => [subscriptionHit(await get(`/subscriptions/${id}`, null, signal))]],
+];
