@@ -65,7 +65,7 @@ function metadata({ metadata }) {
     return pairs.length > 0 && [el("h3", {}, "Metadata"), facts(pairs)];
 }
 
-const PAYMENTS = [
+export const PAYMENTS = [
     column("Created", "created_at", date),
     { name: "Amount", kind: "number", cell: ({ amount, currency }) => money(amount, currency), csv: ({ amount }) => amount },
     column("Currency", "currency"),

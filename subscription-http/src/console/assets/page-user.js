@@ -4,11 +4,11 @@ import { Problem, call, can, get, isUuid } from "./api.js";
 import { column } from "./column.js";
 import { confirmButton } from "./confirm.js";
 import { el, link } from "./el.js";
+import { PAYMENTS } from "./page-subscription.js";
 import { allPlans } from "./page-subscriptions.js";
 import { href } from "./route.js";
 import { block } from "./states.js";
 import { download, facts, section, table } from "./table.js";
-import { paymentTable } from "./timeline.js";
 import { date, number, pill, planName, sentence, short, time } from "./words.js";
 
 export default async function (view) {
@@ -47,8 +47,9 @@ function subscriptions(view) {
 
 // The payments of a subscription, read when they are opened.
 function payments(view, record) {
-    const load = async (signal) => (await get(`/subscriptions/${record.id}/payments`, { limit: "200" }, signal)).data;
-    const fill = () => { if (node.children.length === 1) node.append(paymentTable({ view, record, payments: load })); };
+    const load = (signal) => get(`/subscriptions/${record.id}/payments`, { limit: "200" }, signal);
+    const show = ({ data }) => (data.length ? table("Payments, newest first", PAYMENTS, data) : null);
+    const fill = () => { if (node.children.length === 1) node.append(block(view, { scope: "payments:read", name: "payments", load, show, empty: "It has no payments." })); };
     const node = el("details", { on: { toggle: fill } }, el("summary", {}, "Payments"));
     return node;
 }
