@@ -16,7 +16,6 @@ from playwright.sync_api import sync_playwright
 
 import business
 import changes
-import figures_shown
 import lists
 import overview
 import pages
@@ -55,11 +54,12 @@ def main():
             step(business.an_empty_store, server)
         with demo as server:
             business.furnish(server)
-            for flow in figures_shown.FLOWS:
-                step(flow, server)
             step(pages.the_first_page_is_fast, server)
             for scheme, width in [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)] if ALL else [("light", 1280)]:
                 step(pages.every_page, server, scheme, width, all_of_them=ALL)
+                step(pages.every_dialog, server, scheme, width, all_of_them=ALL)
+            step(pages.a_slow_page, server)
+            step(pages.under_a_path, server)
             step(pages.nonsense_after_the_hash, server)
             for flow in [*overview.FLOWS, *lists.FLOWS, *changes.FLOWS, business.the_server_stops]:
                 step(flow, server)

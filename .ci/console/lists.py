@@ -110,4 +110,26 @@ def files_equal_the_api(browser, server):
         view.quiet()
 
 
-FLOWS = [search_by_each_form, filters_stay, to_the_end_of_a_list, files_equal_the_api]
+def the_feed_follows(browser, server):
+    """New events appear by themselves; paused, they do not; a page that is left asks no more."""
+    with opened(browser, server) as view:
+        page = view.open("#/events")
+        plan = lambda slug: server.make("/subscription-plans", {"name": slug, "slug": slug, "price": "1", "billing_cycle": "monthly"})["id"]
+        seen = plan("seen-at-once")
+        view.until("id => document.querySelector('main tbody').innerHTML.includes(id)", seen)
+        view.button("Pause following").click()
+        unseen = plan("seen-later")
+        page.wait_for_timeout(300)
+        assert unseen not in page.content()
+        view.button("Follow again").click()
+        view.until("id => document.querySelector('main tbody').innerHTML.includes(id)", unseen)
+        view.step("#/plans")
+        view.requests.clear()
+        page.wait_for_timeout(300)
+        assert [request.url for request in view.requests] == []
+        for slug in ("seen-at-once", "seen-later"):
+            server.call("DELETE", f"/subscription-plans/{slug}")
+        view.quiet()
+
+
+FLOWS = [search_by_each_form, filters_stay, to_the_end_of_a_list, files_equal_the_api, the_feed_follows]

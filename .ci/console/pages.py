@@ -2,7 +2,7 @@
 
 import time
 
-from harness import opened, sound
+from harness import RULES, axe, opened, sound
 
 HUGE = 100_000
 
@@ -25,8 +25,8 @@ def addresses(server):
     return found
 
 
-# Subscriptions of these statuses differ from others by a few words.
-ALIKE = {f"subscription {status}" for status in ("on_trial", "cancelled", "expired", "paused")}
+# Pages that differ from others by a few words.
+ALIKE = {f"subscription {status}" for status in ("on_trial", "cancelled", "expired", "paused")} | {"search that is empty", "search without a hit"}
 
 
 def every_page(browser, server, scheme, width, all_of_them):
@@ -37,7 +37,7 @@ def every_page(browser, server, scheme, width, all_of_them):
                 continue
             view.step(address)
             try:
-                sound(view, 200 if all_of_them else 40)
+                sound(view, 200 if all_of_them else 25)
             except AssertionError as error:
                 raise AssertionError(name, scheme, width, *error.args) from error
             view.quiet(*([404] if name.startswith("no such") else []))
@@ -54,6 +54,45 @@ def every_page(browser, server, scheme, width, all_of_them):
     return f"{scheme}, {width} wide"
 
 
+# Buttons that open no dialog, by the first word of their name.
+AT_ONCE = ("CSV", "Apply", "Open", "Pause following", "Refresh", "Show")
+
+
+def every_dialog(browser, server, scheme, width, all_of_them):
+    """Each dialog fits, has no violation of axe, closes by Escape, changes nothing, and gives the focus back."""
+    found = addresses(server)
+    count = 0
+    with opened(browser, server, scheme, width) as view:
+        page = view.open()
+        names = ["subscription active", "plans", "webhooks"]
+        for name in names + ["subscription past_due", "subscription paused", "user", "webhook 0", "providers"] * all_of_them:
+            view.step(found[name])
+            texts = page.locator("main button").all_inner_texts()
+            for index, text in enumerate(texts):
+                # The cards of plans are alike.
+                if text.startswith(AT_ONCE) or text in texts[:index]:
+                    continue
+                button = page.locator("main button").nth(index)
+                button.click()
+                dialog = page.get_by_role("dialog")
+                dialog.wait_for()
+                view.until("!document.querySelector('dialog [aria-busy=true]')")
+                told = (name, text, scheme, width)
+                assert dialog.locator("h2").inner_text(), told
+                wide = dialog.evaluate("box => [box.scrollWidth, box.clientWidth, document.documentElement.scrollWidth, innerWidth]")
+                assert wide[0] <= wide[1] and wide[2] <= wide[3], (told, wide)
+                violations = axe.run(page, context="dialog", options=RULES)
+                assert violations.violations_count == 0, (told, violations.generate_report())
+                page.keyboard.press("Escape")
+                dialog.wait_for(state="detached")
+                assert button.evaluate("button => button === document.activeElement"), told
+                count += 1
+        methods = {request.method for request in view.requests if "/preview" not in request.url}
+        assert methods == {"GET"}, methods
+        view.quiet()
+    return f"{count} dialogs, {scheme}, {width} wide"
+
+
 def the_first_page_is_fast(browser, server):
     with opened(browser, server) as view:
         view.open()
@@ -64,6 +103,54 @@ def the_first_page_is_fast(browser, server):
         files = [request.url for request in view.requests if "/console/" in request.url]
         assert taken < 3, taken
         return f"{taken * 1000:.0f} ms, {len(files)} files"
+
+
+def a_slow_page(browser, server):
+    """A page that comes late neither shows nor names itself over the one that was opened meanwhile, nor takes the focus."""
+    with opened(browser, server) as view:
+        page = view.open("#/subscriptions")
+        held = []
+        for pattern in ("**/page-users.js", "**/users?*"):
+            page.route(pattern, lambda route: held.append(route))
+        let = lambda: [held.pop().continue_() for _ in range(len(held))]
+        view.link("Users").click()
+        page.get_by_role("status").get_by_text("Loading").wait_for()
+        assert page.locator("main[aria-busy=true] table").count() == 0, "the last page is gone"
+        view.link("Plans").click()
+        page.get_by_role("heading", name="Plans", exact=True).wait_for()
+        let()
+        view.ready()
+        page.wait_for_timeout(200)
+        assert (view.heading(), page.title()) == ("Plans", "Plans · Console")
+        view.link("Users").click()
+        page.get_by_role("heading", name="Users", exact=True).wait_for()
+        assert page.evaluate("document.activeElement.id") == "main", "the focus is at the page"
+        page.keyboard.press("/")
+        page.keyboard.type("some")
+        let()
+        view.ready()
+        assert len(view.rows()) == 50 and page.evaluate("document.activeElement.value") == "some"
+        view.quiet()
+
+
+def under_a_path(browser, server):
+    """Behind a proxy that serves it under /billing/, the console asks for nothing else."""
+    with opened(browser, server) as view:
+        prefix, others = f"{server.base}/billing", []
+
+        def proxy(route):
+            url = route.request.url
+            if not url.startswith(f"{prefix}/"):
+                others.append(url)
+            route.continue_(url=url.replace(prefix, server.base))
+
+        view.context.route("**/*", proxy)
+        view.page.goto(f"{prefix}/console/#/subscriptions")
+        view.ready()
+        assert len(view.rows()) == 50
+        view.step("#/plans")
+        assert others == [], others
+        view.quiet()
 
 
 NONSENSE = [

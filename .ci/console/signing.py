@@ -3,7 +3,7 @@
 import json
 from contextlib import contextmanager
 
-from harness import Server, opened
+from harness import RULES, Server, axe, opened
 
 SETTINGS = """
 mode = "production"
@@ -36,7 +36,7 @@ def production(folder):
     config = ["--config", "settings.toml"]
     server.run(*config, "key", "rotate")
     keys = {}
-    for name, scopes in {"operator": READS + WRITES, "reader": READS, "leaver": READS, "planner": ["plans:read"]}.items():
+    for name, scopes in {"operator": READS + WRITES + ["users:read"], "reader": READS, "leaver": READS, "planner": ["plans:read"]}.items():
         words = [word for scope in scopes for word in ("--scope", scope)]
         keys[name] = server.run(*config, "client", "add", "--name", name, *words).splitlines()[-1].strip()
     with server:
@@ -49,7 +49,7 @@ def production(folder):
 def sign_in(view, key):
     view.page.get_by_label("Client key").fill(key)
     view.page.keyboard.press("Enter")
-    view.page.get_by_role("navigation", name="Pages").wait_for()
+    view.page.locator("#pages").wait_for()
     view.ready()
 
 
@@ -79,6 +79,8 @@ def a_wrong_key(browser, server, keys):
             signed_out(view)
             assert wrong not in kept(view) and wrong not in view.page.content(), wrong
             assert view.page.evaluate("document.activeElement.type") == "password", wrong
+        found = axe.run(view.page, options=RULES)
+        assert found.violations_count == 0, found.generate_report()
         view.quiet(401, 400, 431)
 
 
@@ -184,6 +186,19 @@ def a_key_for_reading(browser, server, keys):
         view.quiet()
 
 
+def users_without_accounts(browser, server, keys):
+    """Where users need no account, any id opens the page of a user."""
+    with opened(browser, server) as view:
+        page = view.open("#/users")
+        sign_in(view, keys["operator"])
+        page.get_by_label("Id of any user").fill(USER)
+        page.keyboard.press("Enter")
+        view.until("hash => location.hash === hash", f"#/users/{USER}")
+        view.ready()
+        assert view.link("Pro").count() > 0 and view.button("Try again").count() == 0, view.text()
+        view.quiet()
+
+
 def guessing(browser, server, keys):
     """C12, the last one here: this address is refused for a while."""
     for attempt in range(30):
@@ -200,4 +215,4 @@ def guessing(browser, server, keys):
         view.quiet(429)
 
 
-FLOWS = [a_wrong_key, the_key_stays_in_the_tab, signing_out_while_calls_are_under_way, a_key_that_is_withdrawn, a_key_for_reading, guessing]
+FLOWS = [a_wrong_key, the_key_stays_in_the_tab, signing_out_while_calls_are_under_way, a_key_that_is_withdrawn, a_key_for_reading, users_without_accounts, guessing]

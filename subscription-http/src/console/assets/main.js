@@ -113,7 +113,7 @@ async function build(view) {
         view.title(page.name);
         view.add(el("p", { class: "state" }, `This server is set up without ${page.part}.`));
     } else {
-        const { default: fill } = await import(`./page-${file}.js`).catch((error) => { throw /module/i.test(error.message) ? unreachable() : error; });
+        const { default: fill } = await import(`./page-${file}.js`).catch((error) => { throw error instanceof TypeError && /module/i.test(error.message) ? unreachable() : error; });
         if (!view.signal.aborted) await fill(view);
     }
 }
