@@ -1,6 +1,8 @@
 //! Reads all records for the figures, page by page, and caches the result.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::history::{HistoryFold, Months};
@@ -20,8 +22,8 @@ use crate::values::clock::{Clock, SystemClock, Timestamp};
 const NOW_KEPT: Duration = Duration::from_mins(1);
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
 const KEPT_MIN: Duration = Duration::from_secs(1);
-/// Figures are cached for this many times as long as it took to read them, so that reading takes a hundredth of the
-/// time at most, and a small store has fresh figures.
+/// Within these bounds figures are cached for this many times as long as it took to read them: a small store has fresh
+/// figures, and a large one is read seldom.
 const KEPT_TIMES: u32 = 100;
 
 /// The figures of a service.
@@ -152,6 +154,21 @@ impl Figures {
             if after.is_none() {
                 return Ok(());
             }
+            let_others_run().await;
         }
     }
+}
+
+/// Gives way to the other tasks of the thread: a store in memory never waits by itself.
+async fn let_others_run() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if has_waited {
+            return Poll::Ready(());
+        }
+        has_waited = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

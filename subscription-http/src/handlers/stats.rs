@@ -1,6 +1,7 @@
 //! `/stats`: the figures of the business.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use subscription_core::Error;
@@ -45,6 +46,9 @@ async fn months(call: Box<Call>) -> Result<Reply, ApiError> {
     read(&call, move |figures| async move { figures.months(months).await }).await
 }
 
+/// The longest time for a reading. A connection to the database that hangs must not keep others from reading.
+const READING_MAX: Duration = Duration::from_mins(10);
+
 /// Reads figures in a task of its own, which goes on and fills the cache if the caller leaves or waits too long.
 async fn read<T, F>(call: &Call, read: impl FnOnce(Figures) -> F) -> Result<Reply, ApiError>
 where
@@ -52,7 +56,8 @@ where
     F: Future<Output = Result<T, Error>> + Send + 'static,
 {
     let figures = call.state.figures.clone().ok_or(Refusal::RouteUnknown)?;
-    let read = timeout(call.state.timeouts.figures, tokio::spawn(read(figures))).await;
-    let figures = read.ok_or(Refusal::Overloaded)?.map_err(ApiError::unforeseen)?;
-    Reply::ok(&figures?)
+    let read = tokio::spawn(timeout(READING_MAX, read(figures)));
+    let read = timeout(call.state.timeouts.figures, read).await.ok_or(Refusal::Overloaded)?;
+    let figures = read.map_err(ApiError::unforeseen)?.ok_or(Refusal::Overloaded)?;
+    Ok(Reply::ok(&figures?)?.no_store())
 }

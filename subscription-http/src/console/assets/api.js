@@ -52,7 +52,7 @@ export async function call(method, path, { query, body, ifMatch, signal, headers
     try {
         answer = await fetch(`..${path}${search && "?"}${search}`, {
             method, headers: sent, signal, body: JSON.stringify(body),
-            cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer",
+            cache: "no-store", credentials: "same-origin", redirect: "error", referrerPolicy: "no-referrer",
         });
         text = await answer.text();
     } catch (error) {
