@@ -13,6 +13,8 @@ export async function ask(context, { title, done, ...options }) {
     const told = () => document.getElementById("told") ?? el("p");
     told().textContent = "";
     if (!(await dialog({ title, confirm: title, explain: (error, form) => explain(error, form, context), ...options }))) return;
+    // Another page is shown by now.
+    if (context.view.signal.aborted) return;
     // The page is out of date until it is read again.
     context.view.root.inert = true;
     await context.view.reload();

@@ -9,10 +9,16 @@ import { dayText, money, period, scheduledText, sentence, terms } from "./words.
 // False also for a time that is not set.
 const isAhead = (at) => Date.parse(at) > now();
 
+// The end of a subscription that is cancelled at the period's end; null if it ends at once.
+function endOf({ managed_by, renews_at, ends_at }) {
+    const end = ends_at && (managed_by === "caller" || !renews_at || ends_at < renews_at) ? ends_at : renews_at;
+    return isAhead(end) ? end : null;
+}
+
 // An action: its `name`, whether it `fits` a record, the texts of its dialog (`says`), and its request (`method`, `end` of the path, `body`).
 const ACTIONS = {
     resume: {
-        name: "Resume", end: "/resume", body: () => ({}), fits: ({ status, ends_at }) => status === "paused" || (status === "cancelled" && (!ends_at || isAhead(ends_at))),
+        name: "Resume", end: "/resume", body: () => ({}), fits: ({ status, ends_at, past_due_since }) => status === "paused" || (status === "cancelled" && !past_due_since && (!ends_at || isAhead(ends_at))),
         says: ({ record }) => [
             record.status === "paused" ? "The pause ends now, and access begins." : "The cancellation is undone.",
             record.managed_by === "clock" && record.renews_at && `${isAhead(record.renews_at) ? `It renews on ${dayText(record.renews_at)}` : "A new period starts now and is asked for"}: ${terms(record)}.`,
@@ -24,10 +30,11 @@ const ACTIONS = {
         says: ({ record }) => [record.status === "paused" ? "It is paused already. Here its end is set." : "There is no access until it resumes. The rest of a period is not given back."],
         fields: ({ record }) => {
             const starts = [["now", "now"]];
+            const isPaused = record.status === "paused" && record.managed_by === "clock";
             if (record.managed_by === "clock" && record.status !== "paused" && isAhead(record.renews_at)) starts.unshift(["period_end", `when the period ends, on ${dayText(record.renews_at)}`]);
             return [
                 labelled("It pauses", select("effective", starts)),
-                labelled("Until", el("input", { type: "date", name: "until" }), "The day on which it resumes, in UTC. Empty: until somebody resumes it."),
+                labelled("Until", el("input", { type: "date", name: "until", required: isPaused, value: record.resumes_at?.slice(0, 10) ?? "" }), `The day on which it resumes, in UTC.${isPaused ? "" : " Empty: until somebody resumes it."}`),
             ];
         },
         body: ({ effective, until }) => ({ effective: effective.value, ...(until.value && { resumes_at: `${until.value}T00:00:00Z` }) }),
@@ -48,7 +55,8 @@ const ACTIONS = {
     cancel: {
         name: "Cancel at the period's end", end: "/cancel", body: () => ({ effective: "period_end" }),
         says: ({ record }) => [
-            isAhead(record.renews_at) ? `It ends on ${dayText(record.renews_at)}. Until then it can be resumed${record.past_due_since ? " once the failed payment is paid" : ""}.` : "It has no running period, so it ends at once.",
+            endOf(record) ? `It ends on ${dayText(endOf(record))}. Until then it can be resumed${record.past_due_since ? " once the failed payment is paid" : ""}.` : "It has no running period, so it ends at once.",
+            endOf(record) && ["paused", "unpaid"].includes(record.status) && "Until then it gives access again.",
             record.scheduled_change && "The scheduled change is dropped.",
         ],
     },
@@ -81,7 +89,7 @@ export function actionBar(context) {
     if (allowed.includes("retry_payment") && has("billing") && can("payments:write") && can("payments:read")) {
         payments().then((rows) => {
             const failed = rows.filter(({ status, kind }) => status === "failed" && kind);
-            bar.prepend(...failed.map((record) => button(RETRY.name, () => run({ ...context, record, etag: `"${record.version}"`, path: `/subscription-payments/${record.id}` }, RETRY))));
+            bar.prepend(...failed.map((record) => button(failed.length > 1 ? `Retry ${money(record.amount, record.currency)} for ${period(record.period_start, record.period_end)}` : RETRY.name, () => run({ ...context, record, etag: `"${record.version}"`, path: `/subscription-payments/${record.id}` }, RETRY))));
         }, () => {});
     }
     return bar;

@@ -5,8 +5,8 @@ import { el } from "./el.js";
 // A cell. Spreadsheets run a text that begins like a formula, so it gets a `'`; numbers do not.
 export function cell(value) {
     let text = String(value ?? "");
-    if (/^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text)) text = `'${text}`;
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    if (/^[\s\u200b]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text)) text = `'${text}`;
+    return /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 // Lets the browser save a file.

@@ -64,6 +64,15 @@ export function confirmButton(view, name, { text, fields = () => [], act, then =
     return button(name, async () => {
         let answer = null;
         const run = async (form) => { answer = await act(form); };
-        if (await dialog({ title: name, confirm, danger, explain: faultsAtFields, act: run, body: [el("p", {}, text), ...fields()] })) await then(answer);
+        if (await dialog({ title: name, confirm, danger, explain: (error, form) => explain(view, error, form), act: run, body: [el("p", {}, text), ...fields()] }) && !view.signal.aborted) await then(answer);
     }, attributes);
+}
+
+// After a change by somebody else the version is an old one, so that every further try is refused too.
+function explain(view, error, form) {
+    const reload = () => {
+        form.closest("dialog").close();
+        view.reload();
+    };
+    return faultsAtFields(error, form) ?? (error.status === 412 ? [failure(error), button("Reload the page", reload)] : null);
 }

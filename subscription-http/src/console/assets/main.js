@@ -106,7 +106,7 @@ async function build(view) {
     if (!file || more.length) {
         view.title("There is no such page");
         view.add(p("The address leads nowhere. ", link(href("overview"), "Go to the overview")));
-    } else if (id === undefined && !can(page.scope)) {
+    } else if ((id === undefined || file === "subscription") && !can(page.scope)) {
         view.title(page.name);
         view.add(noPermission(page.scope));
     } else if (page.part && !has(page.part)) {
@@ -130,7 +130,7 @@ function signInPage(problem) {
         // Other characters cannot be sent in a header.
         if (!/^[!-~]+$/.test(text)) return replace(told, el("p", { class: "error", role: "alert" }, "This is not a key: keys are letters, digits and marks without spaces."));
         keepKey(text);
-        await begin();
+        await begin({ isNew: true });
     };
     replace(document.body, el("main", { class: "alone" }, el("form", { class: "sign-in", on: { submit } },
         el("h1", {}, "Console"),
@@ -153,15 +153,16 @@ function closeDialogs() {
     for (const box of document.querySelectorAll("dialog")) box.close();
 }
 
-async function begin() {
+// Begins with the key of this tab. One that was typed just now is forgotten if it is refused for any reason.
+async function begin({ isNew } = {}) {
     try {
         await readSettings();
         if (session.settings.mode !== "development" && !key()) return signInPage();
         await readClient();
     } catch (error) {
-        if (key() && error.status >= 400 && error.status < 500) return signOut(error);
+        if (key() && (isNew ? error.status >= 400 && error.status < 500 : [400, 401, 403].includes(error.status))) return signOut(error);
         document.title = "Console";
-        return replace(document.body, el("main", { class: "alone" }, el("h1", {}, "Console"), failure(error, begin), signOutButton()));
+        return replace(document.body, el("main", { class: "alone" }, el("h1", {}, "Console"), failure(error, () => begin()), signOutButton()));
     }
     frame();
     await show();

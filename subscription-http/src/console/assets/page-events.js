@@ -68,7 +68,7 @@ function show(view, { rows, from, floor, last, isNewest }) {
         el("nav", { class: "pager", "aria-label": "Parts of the feed" },
             !isNewest && el("a", { class: "button", href: href("events", filter(view)) }, "Newest"),
             from > floor && el("a", { class: "button", href: href("events", { ...filter(view), before: from + 1 }) }, "Older"),
-            download(view, "events", columns, () => [{ data: rows }])),
+            download(view, "events", columns, () => [{ data: rows, next_cursor: from > floor }])),
     ];
 }
 

@@ -15,8 +15,10 @@ import { cycle, money, number } from "./words.js";
 export default function (view) {
     view.title("Plans", can("plans:write") && button("New plan", () => edit(view), { class: "primary" }));
     view.add(
+        view.query.has("slug") && el("p", {}, link(href("plans"), "Show all plans")),
         block(view, {
-            scope: "plans:read", name: "plans", load: allPlans, show: (plans) => (plans.length ? el("div", { class: "grid" }, plans.map((plan) => card(view, plan))) : null),
+            scope: "plans:read", name: "plans", load: async (signal) => (await allPlans(signal)).filter(({ slug }) => [null, slug].includes(view.query.get("slug"))),
+            show: (plans) => (plans.length ? el("div", { class: "grid" }, plans.map((plan) => card(view, plan))) : null),
             empty: () => el("p", {}, "There is no plan yet. A plan is what users subscribe to: a name, a price and a billing cycle."),
         }),
         block(view, {

@@ -12,7 +12,7 @@ const STATES = ["pending", "waiting", "failed", "applied", "same", "ignored"];
 // Reasons that need somebody, and what to do.
 const ADVICE = {
     provider_unavailable: "The provider or the key fails: see the log.", unknown_customer: "Link the customer to a user.",
-    unknown_plan: "Add the price or variant to a plan.", ambiguous_plan: "Several plans have this price or variant.", managed_by_clock: "This server bills the subscription: decide who bills.",
+    unknown_plan: "No plan has this price or variant: create one that has it in `variants`.", ambiguous_plan: "Several plans have this price or variant.", managed_by_clock: "This server bills the subscription: decide who bills.",
     other_mode: "Test data for live data, or the reverse.", settled_differs: "A settled payment changed at the provider, and stays here.",
 };
 

@@ -46,7 +46,7 @@ function details(record, plans, email) {
     return facts([
         ["Plan", link(href("plans"), planName(record.subscription_plan_id, plans)), plan?.is_active === false && " (takes no new subscriptions)"],
         ["User", link(href(["users", record.user_id]), email ?? short(record.user_id))],
-        ["Price × quantity", terms(record)],
+        ["Price × quantity", terms(record.price === null && plan ? { ...record, price: plan.price, currency: plan.currency } : record)],
         ["Credit", record.credit && money(record.credit, record.currency)],
         ["Access", record.is_active ? "yes" : record.blocked ? "no, blocked" : "no"],
         ["Period", period(record.current_period_start, record.current_period_end)],

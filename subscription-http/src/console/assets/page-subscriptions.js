@@ -16,6 +16,7 @@ export default async function (view) {
             { name: "status", label: "Status", kind: "checks", options: STATUSES.map((status) => [status, words(status)]) },
             { name: "subscription_plan_id", label: "Plan", kind: "select", options: plans.map(({ id, name, slug }) => [id, `${name} (${slug})`]) },
             { name: "is_active", label: "Access", kind: "select", options: [["true", "has access"], ["false", "has none"]] },
+            { name: "user_id", label: "Id of the user", kind: "search" },
             { name: "renews_after", label: "Renews from", kind: "date" },
             { name: "renews_before", label: "Renews before", kind: "date" },
             { name: "sort", label: "Sort", kind: "select", any: "newest first", options: [["created_at", "oldest first"], ["renews_at", "renews soonest"], ["-renews_at", "renews last"]] },

@@ -71,13 +71,13 @@ function actions(view, path, endpoint, etag) {
             await dialog({ title: "The answer to the ping", body: el("p", {}, outcome(data), ` after ${number(data.duration_ms)} ms`) });
             view.reload();
         } }),
-        ask("Edit", "Up to 200 events may be sent again.", (form) => put(values(form)), { fields: () => fields(endpoint), confirm: "Save" }),
+        ask("Edit", "Events that are being sent just now, up to 200, may arrive twice.", (form) => put(values(form)), { fields: () => fields(endpoint), confirm: "Save" }),
         enabled
             ? ask("Disable", "Nothing is sent to it. Once enabled, it goes on where it stopped, as far as events are kept.", () => put({ enabled: false }), { danger: true })
             : ask("Enable", `It goes on where it stopped: ${number(behind)} events ago.`, () => put({ enabled: true })),
         parked + given_up > 0 && ask("Resend all", `All ${number(parked + given_up)} parked and given-up events are sent at once, with ten new tries.`, () => post("resend", { all: true })),
-        ask("Rewind", "Everything since a time is sent, again if it was sent before.", (form) => post("rewind", { since: new Date(`${form.elements.since.value}Z`) }), {
-            fields: () => [input("Since, in UTC", { name: "since", type: "datetime-local", step: 1, required: true })],
+        ask("Rewind", `Everything since a time is sent, again if it was sent before.${behind ? ` It is ${number(behind)} events behind: those before that time are never sent.` : ""}`, (form) => post("rewind", { since: new Date(`${form.elements.since.value}Z`) }), {
+            danger: behind > 0, fields: () => [input("Since, in UTC", { name: "since", type: "datetime-local", step: 1, required: true })],
         }),
         ask("Rotate secret", "A new secret is made and shown once. Until the old one ends, each delivery has both signatures. Was it stolen, let it end at once, with 0 hours.",
             (form) => post("rotate-secret", { overlap_hours: Number(form.elements.hours.value) }), {

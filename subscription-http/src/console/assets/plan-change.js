@@ -51,7 +51,7 @@ export function planChange(context, { name: title }) {
             const chosen = choice(form, record);
             if (seen?.text !== JSON.stringify(chosen)) {
                 await quote(form);
-                throw new Problem({ code: "quote_not_seen", detail: "Look at the quote, then press again." }, 0);
+                throw new Problem({ code: "quote_not_seen", detail: seen ? "Look at the quote, then press again." : "There is no quote to accept yet: see above." }, 0);
             }
             const { at, amount_due, next_amount, credit_after } = seen.quote;
             answer = await request(context, "POST", "/change-plan", { ...chosen, at, amount_due, next_amount, credit_after });

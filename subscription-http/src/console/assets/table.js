@@ -38,11 +38,11 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
         return { page, context: await join(page.data, signal) };
     };
     const show = ({ page, context }) => {
-        if (!page.data.length && !cursor) return null;
+        if (!page.data.length && !cursor && !page.next_cursor) return null;
         const newer = left.get(location.hash);
         const older = page.next_cursor && at(page.next_cursor);
         return [
-            page.data.length ? table(caption, columns, page.data, context) : el("p", { class: "state" }, "The list ends here."),
+            page.data.length ? table(caption, columns, page.data, context) : el("p", { class: "state" }, page.next_cursor ? "Nothing fits in this part of the list." : "The list ends here."),
             el("nav", { class: "pager", "aria-label": `Pages of ${caption}` },
                 cursor && el("a", { href: newer ?? at(), class: "button" }, newer ? "Newer" : "First page"),
                 older && el("a", { href: older, class: "button", on: { click: () => left.set(older, location.hash) } }, "Older"),
