@@ -110,7 +110,8 @@ impl Contents {
             }
             Query::Payment(query) => {
                 let found = self.all::<Payment>();
-                let found = found.filter(|paid| paid.subscription_id == query.subscription_id);
+                let of = query.subscription_id;
+                let found = found.filter(|paid| of.is_none_or(|id| paid.subscription_id == id));
                 let found = found.map(|payment| (PaymentQuery::position(&payment), payment));
                 page(found, query.direction, query.after.as_ref(), query.limit)
             }

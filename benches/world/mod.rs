@@ -10,6 +10,7 @@ use subscription_core::auth::{
     ServerKeys, SignIn, SigningKey,
 };
 use subscription_core::billing::{Billing, Policy};
+use subscription_core::figures::Figures;
 use subscription_core::store::TimedStore;
 use subscription_core::store::{CacheInvalidator, CachedStore};
 use subscription_core::{
@@ -81,7 +82,8 @@ impl ApiWorld {
         let much = Quota::new(u32::MAX, Duration::from_secs(1));
         let limits = RateLimits::NONE.with_client(much).with_address(much);
         let api = Api::builder(service.clone(), auth, vec![3; 32].into())
-            .billing(Billing::new(service, Policy::default()))
+            .billing(Billing::new(service.clone(), Policy::default()))
+            .figures(Figures::new(service))
             .rate_limits(&limits)
             .store_metrics(&metrics)
             .build();

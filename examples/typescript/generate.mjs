@@ -7,7 +7,7 @@ const document = JSON.parse(await readFile(source, "utf8"));
 const schemas = document.components.schemas;
 
 // A number of JavaScript does not keep the digits of an amount, so the client reads and sends amounts as text.
-for (const name of ["Amount", "NullableAmount", "AmountInput", "NullableAmountInput", "PositiveAmountInput"]) {
+for (const name of ["Amount", "TotalAmount", "NullableAmount", "AmountInput", "NullableAmountInput", "PositiveAmountInput"]) {
   schemas[name] = { type: name.startsWith("Nullable") ? ["string", "null"] : "string", description: schemas[name].description };
 }
 

@@ -46,7 +46,7 @@ export class Problem extends Error {
 }
 
 /** Fields that hold an amount, which is read as text: a number of JavaScript does not keep its digits. */
-export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit", "amount_due", "next_amount", "credit_before", "credit_after"]);
+export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit", "amount_due", "next_amount", "credit_before", "credit_after", "mrr", "at_risk", "committed", "trial"]);
 /** The paths that need an access token, and those whose POST accepts an idempotency key. */
 export const BEARER = /^\/(me\/|authentication\/(user-logged-in|delete-my-account|tokens))/;
 export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments",

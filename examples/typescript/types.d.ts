@@ -913,6 +913,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/stats/now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The figures of now
+         * @description From all subscriptions. A subscription counts while it is active, past due or cancelled, has begun and is not over. The figures are cached for a minute at most; `as_of` is their moment. The first answer of a large store may take longer than 20 seconds: it is 503 then, and there soon after.
+         */
+        get: operations["getFiguresNow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats/months": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The figures of the last months
+         * @description From all payments that carry a period, at the end of each month, oldest first; the running month at `as_of`. The figures are cached for ten minutes at most. The first answer of a large store may take longer than 20 seconds: it is 503 then, and there soon after.
+         */
+        get: operations["getFiguresByMonth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/.well-known/jwks.json": {
         parameters: {
             query?: never;
@@ -1757,6 +1797,159 @@ export interface components {
             } | null;
         };
         /**
+         * @description The figures of one moment.
+         * @example {
+         *       "as_of": "2025-06-30T00:00:00.000000Z",
+         *       "subscriptions": {
+         *         "pending": 0,
+         *         "on_trial": 1,
+         *         "active": 2,
+         *         "past_due": 1,
+         *         "unpaid": 0,
+         *         "paused": 0,
+         *         "cancelled": 0,
+         *         "expired": 3
+         *       },
+         *       "with_access": 4,
+         *       "blocked": 0,
+         *       "paying_users": 3,
+         *       "money": [
+         *         {
+         *           "currency": "USD",
+         *           "mrr": 48.13,
+         *           "at_risk": 19.9,
+         *           "committed": 48.13,
+         *           "trial": 19.9
+         *         }
+         *       ],
+         *       "plans": [
+         *         {
+         *           "id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
+         *           "slug": "pro",
+         *           "name": "Pro",
+         *           "subscriptions": 3,
+         *           "money": [
+         *             {
+         *               "currency": "USD",
+         *               "mrr": 48.13
+         *             }
+         *           ]
+         *         }
+         *       ]
+         *     }
+         */
+        FiguresNow: {
+            /** @description The moment. */
+            as_of: components["schemas"]["Timestamp"];
+            /** @description How many subscriptions have each status. */
+            subscriptions: {
+                pending: components["schemas"]["Count"];
+                on_trial: components["schemas"]["Count"];
+                active: components["schemas"]["Count"];
+                past_due: components["schemas"]["Count"];
+                unpaid: components["schemas"]["Count"];
+                paused: components["schemas"]["Count"];
+                cancelled: components["schemas"]["Count"];
+                expired: components["schemas"]["Count"];
+            };
+            /** @description How many subscriptions grant access. */
+            with_access: components["schemas"]["Count"];
+            /** @description How many subscriptions are blocked. */
+            blocked: components["schemas"]["Count"];
+            /** @description How many users have a counting subscription that costs something. */
+            paying_users: components["schemas"]["Count"];
+            /** @description The monthly recurring revenue by currency; what has no currency comes last. */
+            money: {
+                currency: components["schemas"]["NullableCurrency"];
+                /** @description Of all counting subscriptions. */
+                mrr: components["schemas"]["TotalAmount"];
+                /** @description The part of `mrr` that is past due. */
+                at_risk: components["schemas"]["TotalAmount"];
+                /** @description The part of `mrr` without an end. */
+                committed: components["schemas"]["TotalAmount"];
+                /** @description Of trials without an end; not in `mrr`. */
+                trial: components["schemas"]["TotalAmount"];
+            }[];
+            /** @description The plans, those with the most counting subscriptions first. */
+            plans: {
+                id: components["schemas"]["RecordId"];
+                slug: string;
+                name: string;
+                /** @description How many of its subscriptions count. */
+                subscriptions: components["schemas"]["Count"];
+                money: {
+                    currency: components["schemas"]["NullableCurrency"];
+                    mrr: components["schemas"]["TotalAmount"];
+                }[];
+            }[];
+        };
+        /** @description The figures of the last months. */
+        FiguresByMonth: {
+            /** @description The moment of the running month's figures. */
+            as_of: components["schemas"]["Timestamp"];
+            /** @description How many payments carry no period: they are in `payments` alone. */
+            without_period: components["schemas"]["Count"];
+            /** @description The months, oldest first; the last one runs. */
+            data: components["schemas"]["MonthFigures"][];
+        };
+        /**
+         * @description The figures of a month, at its end, or at `as_of` while it runs.
+         * @example {
+         *       "month": "2025-06",
+         *       "complete": false,
+         *       "paying_users": 3,
+         *       "new_users": 1,
+         *       "returned_users": 0,
+         *       "churned_users": 0,
+         *       "churn_rate": 0,
+         *       "money": [
+         *         {
+         *           "currency": "USD",
+         *           "mrr": 48.13,
+         *           "at_risk": 0
+         *         }
+         *       ],
+         *       "payments": [
+         *         {
+         *           "currency": "USD",
+         *           "status": "succeeded",
+         *           "count": 3,
+         *           "amount": 137.7
+         *         }
+         *       ]
+         *     }
+         */
+        MonthFigures: {
+            month: string;
+            /** @description False for the running month. */
+            complete: boolean;
+            /** @description How many users have recurring revenue: those of the month before + new + returned - churned. */
+            paying_users: components["schemas"]["Count"];
+            /** @description Paying for the first time. */
+            new_users: components["schemas"]["Count"];
+            /** @description Paying again, but not at the end of the month before. */
+            returned_users: components["schemas"]["Count"];
+            /** @description Paying at the end of the month before, and no longer. */
+            churned_users: components["schemas"]["Count"];
+            /** @description `churned_users` divided by the paying users of the month before, with 4 decimals; null if there were none. */
+            churn_rate: number | null;
+            /** @description The monthly recurring revenue by currency. */
+            money: {
+                currency: string;
+                /** @description The monthly amounts of the payments whose periods cover the moment. */
+                mrr: components["schemas"]["TotalAmount"];
+                /** @description The part of `mrr` from payments that failed and will be retried. */
+                at_risk: components["schemas"]["TotalAmount"];
+            }[];
+            /** @description The payments whose period begins in the month, or that carry no period and were created in it, by their present status. */
+            payments: {
+                currency: string;
+                status: components["schemas"]["PaymentStatus"];
+                count: components["schemas"]["Count"];
+                amount: components["schemas"]["TotalAmount"];
+            }[];
+        };
+        /**
          * @description The access that a user's subscriptions grant now.
          * @example {
          *       "user_id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
@@ -2593,6 +2786,10 @@ export interface components {
          * @example 2025-01-31T12:00:00.000000Z
          */
         NullableTimestampInput: string | null;
+        /** Format: int64 */
+        Count: number;
+        /** @description An exact sum with at most six digits after the point: read it as a decimal, not as a float. */
+        TotalAmount: string;
         /** @description An exact decimal, with the digits that were sent: read it as a decimal, not as a float. */
         Amount: string;
         /** @description An exact decimal: read it as a decimal, not as a float; or null. */
@@ -2785,6 +2982,8 @@ export interface components {
         "timeline-until": components["schemas"]["TimestampInput"];
         /** @description How many steps are returned at most, beside those at the same moment as the last. Default: `50`. */
         "timeline-limit": number;
+        /** @description How many months are shown, the running one included. Default: `24`. */
+        months: number;
         /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
         "due-before": components["schemas"]["TimestampInput"];
         /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
@@ -4463,6 +4662,55 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ParkedEventPage"];
+                };
+            };
+        };
+    };
+    getFiguresNow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FiguresNow"];
+                };
+            };
+        };
+    };
+    getFiguresByMonth: {
+        parameters: {
+            query?: {
+                /** @description How many months are shown, the running one included. Default: `24`. */
+                months?: components["parameters"]["months"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FiguresByMonth"];
                 };
             };
         };

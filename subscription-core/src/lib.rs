@@ -91,6 +91,11 @@
 //! `subscription-http`, which has both. A receiver in Rust calls `webhooks::verify`; the example `webhook_receiver`
 //! shows one.
 //!
+//! # Figures
+//!
+//! [`figures::Figures`] adds up recurring revenue and paying users, now and by month, from the records alone. Its page
+//! has an example.
+//!
 //! # Time
 //!
 //! The service takes the time from a [`Clock`] and random bytes from a [`Randomness`]. With a
@@ -135,6 +140,7 @@ pub mod auth;
 pub mod billing;
 mod error;
 pub mod events;
+pub mod figures;
 #[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
 pub mod http_client;
 pub mod payments;

@@ -42,9 +42,12 @@
 //!
 //! | feature | brings |
 //! | --- | --- |
-//! | `program` | the binary and both SQL stores; on by default, disable it to use only the library |
+//! | `console` | the console, a web page for operators: its files, `ApiBuilder::console` and its routes |
+//! | `program` | the binary, both SQL stores and the console; on by default, disable it to use only the library |
 
 mod api;
+#[cfg(feature = "console")]
+mod console;
 mod handlers;
 mod http_client;
 mod metrics;

@@ -13,6 +13,7 @@ mod entitlement;
 mod events;
 mod fetch;
 mod fields;
+mod figures;
 mod http;
 mod idempotency;
 mod inputs;

@@ -36,7 +36,7 @@ test("the fields that are read as text are those with the schema Amount, and no 
     }
   };
   Object.values(document.components.schemas).forEach(collect);
-  const amounts = [...fields].filter(([, schemas]) => [...schemas].some((schema) => /\/(Nullable)?Amount$/.test(schema)));
+  const amounts = [...fields].filter(([, schemas]) => [...schemas].some((schema) => /\/(Nullable|Total)?Amount$/.test(schema)));
 
   assert.deepEqual(amounts.map(([name]) => name).sort(), [...AMOUNTS].sort());
   for (const [name, schemas] of amounts) {

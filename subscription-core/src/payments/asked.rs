@@ -38,7 +38,8 @@ pub struct Asked {
     pub next_attempt_at: Option<Timestamp>,
     /// The number of attempts that were made by the schedule of retries. Not shown.
     pub retries: u32,
-    /// The price of the whole period, before credit. Not shown.
+    /// The price of the whole period, before credit; 0 if it is not known, of a payment that a caller created. Not
+    /// shown.
     pub value: Amount,
     /// The billing cycle of the period. Not shown.
     pub cycle: BillingCycle,

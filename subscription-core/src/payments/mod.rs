@@ -105,7 +105,8 @@ impl Payment {
             attempt: 1,
             next_attempt_at: new.next_attempt_at,
             retries: 0,
-            value: new.amount,
+            // The amount may be net of credit or of another plan, so that the price is not known.
+            value: Amount::ZERO,
             cycle,
             mirrored: false,
         });

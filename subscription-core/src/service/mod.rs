@@ -238,7 +238,9 @@ impl SubscriptionService {
         &*self.rules
     }
 
-    pub(crate) fn checks_users(&self) -> bool {
+    /// True if a subscription can only be created for a user with an account: see
+    /// [`ServiceBuilder::check_users`].
+    pub fn checks_users(&self) -> bool {
         self.parts.checks_users
     }
 

@@ -50,7 +50,7 @@ impl SubscriptionService {
         found(self.store().get_as::<Payment>(&id).await, "payment", id)
     }
 
-    /// A page of the payments of a subscription, which may have been deleted meanwhile.
+    /// A page of payments. Their subscriptions may have been deleted meanwhile.
     pub async fn payments(&self, query: PaymentQuery) -> Result<Page<Arc<Payment>>, Error> {
         if query.after.as_ref().is_some_and(|position| !PaymentQuery::fits(position)) {
             return Err(Error::WrongPosition);
@@ -64,8 +64,9 @@ impl SubscriptionService {
         &self,
         query: PaymentQuery,
     ) -> Result<Page<Arc<Payment>>, Error> {
-        let (id, is_first) = (query.subscription_id, query.after.is_none());
+        let (of, is_first) = (query.subscription_id, query.after.is_none());
         let page = self.payments(query).await?;
+        let Some(id) = of else { return Ok(page) };
         let has_none = page.items.is_empty()
             && (is_first || self.payments(PaymentQuery::of(id)).await?.items.is_empty());
         if has_none {

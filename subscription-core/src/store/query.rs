@@ -206,12 +206,12 @@ pub struct PlanQuery {
     pub limit: PageLimit,
 }
 
-/// A page of the payments of one subscription, in the order of their creation.
+/// A page of payments, in the order of their creation: of one subscription, or of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaymentQuery {
-    /// The subscription whose payments are listed.
-    pub subscription_id: SubscriptionId,
+    /// The subscription whose payments are listed; `None` for the payments of all.
+    pub subscription_id: Option<SubscriptionId>,
     /// The direction in which the list is sorted.
     pub direction: Direction,
     /// The position after which the page begins; from the start if `None`.
@@ -223,8 +223,13 @@ pub struct PaymentQuery {
 impl PaymentQuery {
     /// The oldest payments of a subscription.
     pub fn of(subscription_id: SubscriptionId) -> Self {
+        Self { subscription_id: Some(subscription_id), ..Self::all() }
+    }
+
+    /// The oldest payments of all subscriptions, also of those that were deleted.
+    pub fn all() -> Self {
         Self {
-            subscription_id,
+            subscription_id: None,
             direction: Direction::Ascending,
             after: None,
             limit: PageLimit::default(),

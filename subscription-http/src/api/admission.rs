@@ -50,17 +50,18 @@ impl Api {
     ) -> Result<Admission, ApiError> {
         let state = &self.state;
         log.request_id = request_id(&head.headers, state.service.randomness());
-        let is_whole = self.surface == Surface::Whole;
-        if is_whole {
+        let for_callers = self.surface != Surface::Operations;
+        if for_callers {
             log.facts.page = Page::of(&head.method, &head.headers);
         }
         request_head::check(&head.uri, head.version, &head.headers)?;
         let segments = request_head::segments(head.uri.path())?;
-        let found = routes::find(&head.method, &segments, self.surface, state.served());
+        let served = state.served(self.surface);
+        let found = routes::find(&head.method, &segments, served);
         // A loopback route checks for names of this machine below. The operators' listener checks no
         // names, unless every client is accepted.
         let checks_host =
-            if is_whole { !found.is_loopback_only() } else { state.hosts.loopback_only };
+            if for_callers { !found.is_loopback_only() } else { state.hosts.loopback_only };
         if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
             return Err(Refusal::HostUnknown.into());
         }
@@ -70,11 +71,11 @@ impl Api {
             log.facts.page = None;
             // A caller on this machine needs no credential, so that a web page must not pass for one by
             // rebinding its name.
-            let is_rebound = is_whole && !hosts::are_loopback(&head.uri, &head.headers);
+            let is_rebound = for_callers && !hosts::are_loopback(&head.uri, &head.headers);
             if is_rebound && caller.is_some_and(|ip| ip.is_loopback()) {
                 return Err(Refusal::HostUnknown.into());
             }
-        } else if is_whole {
+        } else if for_callers {
             // Counted before the route is known, so that scans for paths are limited too.
             state.limiters.address(caller)?;
         }
@@ -88,6 +89,7 @@ impl Api {
         log.route = Some(route);
         let call = Call {
             state: Arc::clone(state),
+            surface: self.surface,
             service: state.service.clone(),
             pattern: route.pattern,
             variable,
@@ -124,15 +126,16 @@ impl Api {
                 facts.rate = state.limiters.route(route.limit, source.caller)?;
                 return Ok(());
             }
-            Needs::Scope(scope) => scope,
-            Needs::Bearer | Needs::BearerEvenExpired => Scope::Auth,
+            Needs::Client => None,
+            Needs::Scope(scope) => Some(scope),
+            Needs::Bearer | Needs::BearerEvenExpired => Some(Scope::Auth),
         };
         let credential = request_head::client_id(&call.headers)?;
         let client = self.client(&credential, source.caller).await?;
         if let Some(page) = &mut facts.page {
             page.client = Some(Arc::clone(&client));
         }
-        client.require(scope)?;
+        scope.map_or(Ok(()), |scope| client.require(scope))?;
         state.limiters.client(&client)?;
         let asserts = client.scopes.contains(&Scope::AssertIp);
         call.ip = if asserts {

@@ -11,6 +11,7 @@ use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
 use subscription_core::store::{Idempotency, Page};
 use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
+use super::Surface;
 use super::bodies::PageBody;
 use super::bounds::USER_AGENT_CHARS_MAX;
 use super::cursor::Cursors;
@@ -18,13 +19,14 @@ use super::error::{ApiError, Refusal};
 use super::json_cache::ToJson;
 use super::query::Query;
 use super::reply::Reply;
-use super::routes::Variable;
+use super::routes::{Served, Variable};
 use super::state::State;
 
 /// A request in its handler.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
+    pub(crate) surface: Surface,
     /// The service, whose events name the caller as their actor.
     pub(crate) service: SubscriptionService,
     /// The route's pattern, which names the list that a cursor is for.
@@ -46,6 +48,11 @@ impl Call {
 
     pub(crate) fn auth(&self) -> &Authentication {
         &self.state.auth
+    }
+
+    /// The settings that routes depend on, where this request came in.
+    pub(crate) fn served(&self) -> Served<'_> {
+        self.state.served(self.surface)
     }
 
     /// The variable of the path. A value that cannot be parsed names no record.
@@ -70,7 +77,7 @@ impl Call {
         read(&self.body).map_err(|error| ApiError::Service(error.into()))
     }
 
-    /// The calling client; there is one on every route that needs a scope or a token.
+    /// The calling client; there is one on every route that needs a client, a scope or a token.
     pub(crate) fn client(&self) -> Result<&Arc<Client>, ApiError> {
         self.client.as_ref().ok_or_else(|| Refusal::ClientMissing.into())
     }

@@ -65,6 +65,8 @@ pub struct Api {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Surface {
     Whole,
+    /// All but the routes of the console.
+    WithoutConsole,
     /// Health and metrics.
     Operations,
 }
@@ -85,6 +87,13 @@ impl Api {
     #[must_use]
     pub fn operations(&self) -> Self {
         Self { state: Arc::clone(&self.state), surface: Surface::Operations }
+    }
+
+    /// The same state without the console and the routes that are there for it: for a public listener, if the
+    /// console has a listener of its own.
+    #[must_use]
+    pub fn without_console(&self) -> Self {
+        Self { state: Arc::clone(&self.state), surface: Surface::WithoutConsole }
     }
 
     /// Notes an address where a server listens.

@@ -139,11 +139,16 @@ impl Query {
         })
     }
 
-    /// A parameter that is a whole number from 0 to `most`.
-    pub(crate) fn number(&self, name: &str, most: u64) -> Result<Option<u64>, ApiError> {
+    /// A parameter that is a whole number from `least` to `most`.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        least: u64,
+        most: u64,
+    ) -> Result<Option<u64>, ApiError> {
         let Some(text) = self.value(name) else { return Ok(None) };
-        let number = text.parse().ok().filter(|number| *number <= most);
-        number.map(Some).ok_or_else(|| wrong(name, format!("must be from 0 to {most}")))
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.map(Some).ok_or_else(|| wrong(name, format!("must be from {least} to {most}")))
     }
 
     /// The size of the page.

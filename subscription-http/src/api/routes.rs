@@ -19,11 +19,11 @@ use super::reply::Reply;
 use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
-    plans, providers, subscriptions, users, webhooks,
+    plans, providers, stats, subscriptions, users, webhooks,
 };
 
 /// The table.
-pub(crate) static AREAS: [&Area; 15] = [
+pub(crate) static AREAS: &[&Area] = &[
     &authentication::AREA,
     &plans::AREA,
     &subscriptions::AREA,
@@ -35,10 +35,13 @@ pub(crate) static AREAS: [&Area; 15] = [
     &events::AREA,
     &providers::AREA,
     &webhooks::AREA,
+    &stats::AREA,
     &clock::AREA,
     &operations::HEALTH,
     &operations::METRICS,
     &documents::AREA,
+    #[cfg(feature = "console")]
+    &crate::handlers::console::AREA,
 ];
 
 /// Every route, in the order of the table.
@@ -74,6 +77,7 @@ pub(crate) struct Served<'a> {
     pub(crate) self_service: &'a [SelfService],
     /// The parts of the API.
     pub(crate) parts: &'a [ApiPart],
+    pub(crate) surface: Surface,
 }
 
 /// A part of the API that a server may leave out: its routes do not exist there.
@@ -84,6 +88,10 @@ pub enum ApiPart {
     Billing,
     /// The clock can be turned.
     Clock,
+    /// The console, a web page for operators.
+    Console,
+    /// Figures of the business are shown.
+    Figures,
     /// Payment providers are followed.
     Providers,
     /// Events are sent to endpoints.
@@ -92,12 +100,25 @@ pub enum ApiPart {
 
 impl ApiPart {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Billing, Self::Clock, Self::Providers, Self::Webhooks];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Billing, Self::Clock, Self::Console, Self::Figures, Self::Providers, Self::Webhooks];
+
+    /// True for a part that is there for the console, and that its own listener has alone.
+    const fn is_for_console(self) -> bool {
+        matches!(self, Self::Console | Self::Figures)
+    }
 }
 
 impl Served<'_> {
     /// Every route is served.
-    pub(crate) const ALL: Self = Self { self_service: &SelfService::ALL, parts: &ApiPart::ALL };
+    pub(crate) const ALL: Self =
+        Self { self_service: &SelfService::ALL, parts: &ApiPart::ALL, surface: Surface::Whole };
+
+    /// True if the routes of this part are served.
+    pub(crate) fn has(self, part: ApiPart) -> bool {
+        let is_shown = self.surface == Surface::Whole || !part.is_for_console();
+        is_shown && self.parts.contains(&part)
+    }
 }
 
 /// True if responses to a path must not be cached.
@@ -119,6 +140,9 @@ pub(crate) enum Needs {
     Loopback,
     /// The signature of a payment provider over the body, which is read as it is.
     Signature,
+    /// A client, with whatever scopes.
+    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "the console alone has one"))]
+    Client,
     /// A client with this scope.
     Scope(Scope),
     /// A client that may authenticate, and the access token of a live session.
@@ -192,7 +216,7 @@ impl Route {
     /// True if the route is served with these settings.
     pub(crate) fn is_served(&self, with: Served<'_>) -> bool {
         self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
-            && self.part.is_none_or(|needed| with.parts.contains(&needed))
+            && self.part.is_none_or(|needed| with.has(needed))
     }
 
     /// True if requests to this route carry an access token.
@@ -258,16 +282,12 @@ impl Found {
 }
 
 /// Finds the route of a method and the segments of a path.
-pub(crate) fn find(
-    method: &Method,
-    segments: &[Cow<'_, str>],
-    surface: Surface,
-    with: Served<'_>,
-) -> Found {
+pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], with: Served<'_>) -> Found {
     // HEAD is answered as GET, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let shown = || {
-        let areas = AREAS.iter().filter(|area| surface == Surface::Whole || area.for_operators);
+        let is_shown = |area: &&&Area| with.surface != Surface::Operations || area.for_operators;
+        let areas = AREAS.iter().filter(is_shown);
         areas.flat_map(|area| area.routes).filter(|route| route.is_served(with))
     };
     for route in shown().filter(|route| route.method == wanted) {
@@ -276,7 +296,9 @@ pub(crate) fn find(
         }
     }
     let others = shown().filter(|route| matches(route.pattern, segments).is_some());
-    let others: Vec<_> = others.map(|route| route.method).collect();
+    let mut others: Vec<_> = others.map(|route| route.method).collect();
+    // A name can fit two patterns: itself, and a variable.
+    others.dedup();
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }
 
@@ -306,7 +328,7 @@ mod tests {
 
     fn find(method: &Method, path: &str) -> Found {
         let segments: Vec<_> = path.split('/').skip(1).map(Cow::from).collect();
-        super::find(method, &segments, Surface::Whole, Served::ALL)
+        super::find(method, &segments, Served::ALL)
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
 use subscription_core::billing::Billing;
+use subscription_core::figures::Figures;
 use subscription_core::providers::{ProviderKind, Providers};
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{CheckoutHosts, Clock, Slug, SubscriptionService};
@@ -40,11 +41,14 @@ pub struct Timeouts {
     pub body: Duration,
     /// From then on until it is answered, and before that until its caller is known.
     pub handler: Duration,
+    /// How long a caller waits for figures that are being read. The reading goes on afterwards.
+    pub figures: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { body: Duration::from_secs(15), handler: Duration::from_secs(30) }
+        let (body, handler) = (Duration::from_secs(15), Duration::from_secs(30));
+        Self { body, handler, figures: Duration::from_secs(20) }
     }
 }
 
@@ -52,6 +56,7 @@ subscription_core::with_fields! {
     Timeouts {
         with_body(Duration) => body,
         with_handler(Duration) => handler,
+        with_figures(Duration) => figures,
     }
 }
 
@@ -75,6 +80,7 @@ pub(crate) struct State {
     /// The parts of the API that are served.
     pub(crate) parts: Vec<ApiPart>,
     pub(crate) billing: Option<Billing>,
+    pub(crate) figures: Option<Figures>,
     pub(crate) providers: Option<Providers>,
     pub(crate) provider_signal: JobSignal,
     /// The large webhooks that can be read at a time.
@@ -102,8 +108,8 @@ impl State {
     }
 
     /// The settings that routes depend on.
-    pub(crate) fn served(&self) -> Served<'_> {
-        Served { self_service: &self.self_service, parts: &self.parts }
+    pub(crate) fn served(&self, surface: Surface) -> Served<'_> {
+        Served { self_service: &self.self_service, parts: &self.parts, surface }
     }
 }
 
@@ -135,6 +141,7 @@ impl ApiBuilder {
             self_service: Vec::new(),
             parts: Vec::new(),
             billing: None,
+            figures: None,
             providers: None,
             provider_signal: JobSignal::default(),
             webhook_slots: Semaphore::new(WEBHOOK_SLOTS),
@@ -204,6 +211,12 @@ impl ApiBuilder {
         self.with(ApiPart::Billing)
     }
 
+    /// Shows the figures of the business at `/stats`. Without this, the routes of figures do not exist.
+    pub fn figures(mut self, figures: Figures) -> Self {
+        self.0.figures = Some(figures);
+        self.with(ApiPart::Figures)
+    }
+
     /// Follows payment providers: takes their webhooks, and shows their events. Without this, the routes of providers
     /// do not exist. The signal is given when an event is stored.
     pub fn providers(
@@ -232,6 +245,13 @@ impl ApiBuilder {
     pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
         self.0.turned_clock = Some(Arc::new(clock));
         self.with(ApiPart::Clock)
+    }
+
+    /// Serves the console, a web page for operators, at `/console/`. It calls the API as every client does: what
+    /// it may do are the scopes of the key that its user enters.
+    #[cfg(feature = "console")]
+    pub fn console(self) -> Self {
+        self.with(ApiPart::Console)
     }
 
     /// Makes checkout links at these hosts as their payment provider expects them.

@@ -36,7 +36,7 @@ static DOCS: LazyLock<(Prepared, HeaderValue)> = LazyLock::new(|| {
     );
     // Hashes are ASCII; the fallback, which allows nothing, is never used.
     let strictest = HeaderValue::from_static("default-src 'none'");
-    (Prepared::new(PAGE.to_owned()), HeaderValue::from_str(&policy).unwrap_or(strictest))
+    (Prepared::new(PAGE), HeaderValue::from_str(&policy).unwrap_or(strictest))
 });
 
 /// The hash of the page's only `script` or `style`, as a policy lists it.
@@ -53,7 +53,7 @@ async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn openapi(call: Box<Call>) -> Result<Reply, ApiError> {
-    prepared(&call, "application/json", openapi::document(call.state.served()))
+    prepared(&call, "application/json", openapi::document(call.served()))
 }
 
 async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -64,7 +64,7 @@ async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 /// A text with its `ETag`, or 304 if the caller has it.
-fn prepared(
+pub(crate) fn prepared(
     call: &Call,
     content_type: &'static str,
     prepared: &'static Prepared,

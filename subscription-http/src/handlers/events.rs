@@ -44,8 +44,8 @@ pub(super) struct ShownEvent<'p> {
 async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &["type"])?;
-    let after = query.number("after", i64::MAX.unsigned_abs())?;
-    let wait = Duration::from_secs(query.number("wait", EVENT_WAIT_SECONDS_MAX)?.unwrap_or(0));
+    let after = query.number("after", 0, i64::MAX.unsigned_abs())?;
+    let wait = Duration::from_secs(query.number("wait", 0, EVENT_WAIT_SECONDS_MAX)?.unwrap_or(0));
     let asked = EventQuery::after(after.unwrap_or(0), query.limit()?)
         // The ids of all kinds of records are written alike.
         .with_subject(query.read::<EventId>("subject_id")?.map(EventId::uuid))

@@ -18,9 +18,9 @@ use subscription_core::auth::Scope;
 
 use self::codes::CODES;
 use self::operations::{Area, Operation, areas};
-use crate::api::bounds;
 use crate::api::routes::{self, ApiPart, Needs, Route, Served};
 use crate::api::self_service::SelfService;
+use crate::api::{Surface, bounds};
 
 pub(crate) use self::text::Prepared;
 
@@ -44,13 +44,13 @@ pub fn openapi_json() -> &'static str {
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with these parts, where people may make these changes to
 /// their own subscriptions.
 pub fn openapi_json_for(self_service: &[SelfService], parts: &[ApiPart]) -> &'static str {
-    document(Served { self_service, parts }).text()
+    document(Served { self_service, parts, surface: Surface::Whole }).text()
 }
 
 /// The document, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     let changes = SelfService::ALL.iter().map(|change| with.self_service.contains(change));
-    let parts = ApiPart::ALL.iter().map(|part| with.parts.contains(part));
+    let parts = ApiPart::ALL.iter().map(|part| with.has(*part));
     let place = changes.chain(parts).fold(0, |bits, is_set| bits << 1 | usize::from(is_set));
     let [first, ..] = &DOCUMENTS;
     let document = DOCUMENTS.get(place).unwrap_or(first);
@@ -155,6 +155,7 @@ fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
 fn security(route: &Route) -> Value {
     match route.needs {
         Needs::Nothing | Needs::Loopback | Needs::Signature => json!([]),
+        Needs::Client => json!([{ "client-id": [] }]),
         Needs::Scope(scope) => json!([{ "client-id": [scope.as_str()] }]),
         Needs::Bearer | Needs::BearerEvenExpired => {
             json!([{ "client-id": [Scope::Auth.as_str()], "bearer": [] }])
@@ -167,8 +168,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_is_described_once_and_nothing_else_is() {
-        let mut routes: Vec<_> = routes::all().map(|route| format!("{route:?}")).collect();
+    fn every_route_but_the_consoles_is_described_once_and_nothing_else_is() {
+        let of_api = routes::all().filter(|route| route.part != Some(ApiPart::Console));
+        let mut routes: Vec<_> = of_api.map(|route| format!("{route:?}")).collect();
         let operations = areas().into_iter().flat_map(|area| area.operations);
         let mut described: Vec<_> = operations.map(|op| op.route).collect();
         routes.sort_unstable();

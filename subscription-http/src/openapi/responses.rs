@@ -36,7 +36,10 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
         all.push("rate_limited");
     }
     if !matches!(route.needs, Needs::Nothing | Needs::Loopback | Needs::Signature) {
-        all.extend(["client_id_missing", "client_unknown", "scope_missing"]);
+        all.extend(["client_id_missing", "client_unknown"]);
+    }
+    if matches!(route.needs, Needs::Scope(_) | Needs::Bearer | Needs::BearerEvenExpired) {
+        all.push("scope_missing");
     }
     if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
         all.extend(["store_unavailable", "overloaded"]);
@@ -49,7 +52,7 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
         // An expired token is accepted, and so is a session that has ended.
         Needs::BearerEvenExpired => all.extend(["token_missing", "token_invalid"]),
         Needs::Signature => all.push("signature_invalid"),
-        Needs::Nothing | Needs::Loopback | Needs::Scope(_) => {}
+        Needs::Nothing | Needs::Loopback | Needs::Client | Needs::Scope(_) => {}
     }
     if route.body_bytes_max.is_some() {
         all.extend(["malformed_json", "request_timeout", "body_too_large"]);

@@ -1,5 +1,7 @@
 //! Texts with an `ETag`, and JSON objects that keep the order of their members.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -10,13 +12,14 @@ use sha2::{Digest as _, Sha256};
 /// A text that is ready to be sent, with its `ETag`.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    text: String,
+    text: Cow<'static, str>,
     tag: HeaderValue,
 }
 
 impl Prepared {
-    pub(crate) fn new(text: String) -> Self {
-        let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(&text));
+    pub(crate) fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(&*text));
         // A hash in Base64 is a valid header.
         let tag = HeaderValue::from_str(&format!("\"{hash}\""));
         Self { text, tag: tag.unwrap_or(HeaderValue::from_static("\"\"")) }

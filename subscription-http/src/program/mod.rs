@@ -36,8 +36,8 @@ use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
 use self::providers::ProviderCommand;
-use self::settings::ClockKind;
 pub(crate) use self::settings::Settings;
+use self::settings::{ClockKind, Console};
 use self::webhooks::WebhookCommand;
 
 /// A server for plans, subscriptions and payments over HTTP.
@@ -179,6 +179,8 @@ impl Program {
             Command::Openapi => {
                 let mut parts = vec![ApiPart::Billing];
                 parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
+                let has_console = settings.console() != Console::Off;
+                parts.extend(has_console.then_some(ApiPart::Figures));
                 parts.extend(settings.has_providers().then_some(ApiPart::Providers));
                 parts.extend(settings.has_webhooks().then_some(ApiPart::Webhooks));
                 print(openapi_json_for(&settings.self_service, &parts));

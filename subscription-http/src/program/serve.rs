@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use subscription_core::figures::Figures;
 use subscription_core::providers::Providers;
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{Clock as _, SubscriptionService};
@@ -11,13 +12,15 @@ use subscription_http::{
     Api, ApiBuilder, ClockMetrics, JobSignal, Limits, ProviderMetrics, Server,
 };
 
+use tokio::net::TcpListener;
+
 use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
 use super::open::{Opened, Ready};
 use super::process_clock::ClockControl;
 use super::providers::{ProviderJob, ProviderSyncJob};
-use super::settings::{Database, Mode, Settings};
+use super::settings::{Console, Database, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
 use super::webhooks::WebhookJob;
@@ -30,8 +33,17 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready { opened, billing, providers, webhooks, auth, keys, listener, metrics_listener } =
-        Ready::new(settings).await?;
+    let Ready {
+        opened,
+        billing,
+        providers,
+        webhooks,
+        auth,
+        keys,
+        listener,
+        metrics_listener,
+        console_listener,
+    } = Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
     let service = billing.service().clone();
     let store = Arc::clone(&opened.store);
@@ -62,21 +74,20 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
-        api = follow(api, providers, service, &mut jobs);
+        api = follow(api, providers, service.clone(), &mut jobs);
     }
     if let Some(webhooks) = webhooks {
         api = send_events(api, webhooks, &opened, &mut jobs);
     }
-    let (api, limits) = (api.build(), limits(settings));
-    let metrics = metrics_listener.map(|listener| Server::on(api.operations(), listener, limits));
-    let server = Server::on(api, listener, limits).workers(cores())?;
+    if settings.console() != Console::Off {
+        api = api.console().figures(Figures::new(service));
+    }
+    let servers =
+        Servers::new(&api.build(), settings, listener, metrics_listener, console_listener)?;
     log_start(settings)?;
     // Caught before the address is printed: the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
-    if let Some(metrics) = &metrics {
-        tracing::info!(address = %metrics.address()?, "metrics are served");
-    }
-    print(&format!("listening on http://{}", server.address()?));
+    servers.tell_addresses(settings)?;
     let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
     let (stopping, stop) = Stop::new();
     let (leader, stop_jobs) = (opened.leader(), stop.clone());
@@ -86,19 +97,61 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!("stopping: waiting for requests in flight");
         drop(stopping);
     };
-    let serve_metrics = async {
-        if let Some(metrics) = metrics {
-            metrics.run(async { stop.wait().await }).await;
-        }
-    };
-    let (finished, ()) = tokio::join!(server.run(stopped), serve_metrics);
-    if !finished {
-        tracing::warn!("stop timed out: requests in flight were cut off");
-    }
+    servers.run(stopped, &stop).await;
     background.await.ok();
     opened.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The server of the API, and those of metrics and of the console where they have an address of their own.
+struct Servers {
+    public: Server,
+    metrics: Option<Server>,
+    console: Option<Server>,
+}
+
+impl Servers {
+    fn new(
+        api: &Api,
+        settings: &Settings,
+        listener: TcpListener,
+        metrics: Option<TcpListener>,
+        console: Option<TcpListener>,
+    ) -> Result<Self, Failure> {
+        let limits = limits(settings);
+        let public = if console.is_some() { api.without_console() } else { api.clone() };
+        Ok(Self {
+            public: Server::on(public, listener, limits).workers(cores())?,
+            metrics: metrics.map(|listener| Server::on(api.operations(), listener, limits)),
+            console: console.map(|listener| Server::on(api.clone(), listener, limits)),
+        })
+    }
+
+    fn tell_addresses(&self, settings: &Settings) -> Result<(), Failure> {
+        if let Some(metrics) = &self.metrics {
+            tracing::info!(address = %metrics.address()?, "metrics are served");
+        }
+        if settings.console() != Console::Off {
+            let address = self.console.as_ref().unwrap_or(&self.public).address()?;
+            tracing::info!("console at http://{address}/console/");
+        }
+        print(&format!("listening on http://{}", self.public.address()?));
+        Ok(())
+    }
+
+    /// Runs until the stop.
+    async fn run(self, stopped: impl Future<Output = ()> + Send, stop: &Stop) {
+        let until = async |server: Option<Server>| match server {
+            Some(server) => server.run(async { stop.wait().await }).await,
+            None => true,
+        };
+        let (metrics, console) = (until(self.metrics), until(self.console));
+        let (public, _, console) = tokio::join!(self.public.run(stopped), metrics, console);
+        if !(public && console) {
+            tracing::warn!("stop timed out: requests in flight were cut off");
+        }
+    }
 }
 
 /// Applies the settings of requests.

@@ -49,7 +49,16 @@ const STORIES: &[Story] = &[
     },
     Story::of("docs/billing.md"),
     Story::of("docs/collector.md"),
+    Story {
+        instead: &[(
+            "sudo install -m 644 console.nginx /etc/nginx/conf.d/console.conf && sudo nginx -t && \
+             sudo nginx -s reload\n",
+            "nginx -p nginx -c here.conf -t\nnginx -p nginx -c here.conf &\nuntil_ready 8000\n",
+        )],
+        ..Story::of("docs/console.md")
+    },
     Story::of("docs/errors.md"),
+    Story::of("docs/figures.md"),
     Story::of("docs/identity-provider.md"),
     Story::of("docs/javascript.md"),
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),

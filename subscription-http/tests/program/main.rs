@@ -5,6 +5,7 @@
 mod billing;
 mod clock;
 mod commands;
+mod console;
 mod demo;
 mod events;
 mod listeners;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use subscription_core::accounts::Session;
 use subscription_core::accounts::User;
 use subscription_core::store::{
-    Collection, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions, EmailKey, Position,
-    Query, SessionQuery, SortKey, Store as _, StoreExt as _, UniqueValue, UserFilter, UserQuery,
+    Collection, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions, EmailKey,
+    PaymentQuery, Position, Query, SessionQuery, SortKey, Store as _, StoreExt as _, UniqueValue,
+    UserFilter, UserQuery,
 };
 use subscription_core::subscriptions::Subscription;
 
@@ -37,6 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         users_and_their_sessions_are_found_by_an_index,
         events_of_a_record_are_found_by_an_index,
         what_is_due_is_found_by_an_index,
+        payments_of_all_subscriptions_are_read_along_their_key,
         the_use_of_a_plan_is_found_by_two_indexes,
         documents_are_found_by_an_index,
     ]
@@ -347,6 +349,26 @@ async fn what_is_due_is_found_by_an_index() {
         let plan = plan(&mut outsider, statement).await;
         assert_eq!(plan.len(), 1, "{plan:?}");
         assert!(plan.iter().all(|line| line.contains(index)), "{plan:?}");
+    }
+}
+
+async fn payments_of_all_subscriptions_are_read_along_their_key() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+    let mut outsider: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let overheard = Overheard::default();
+    let writer = Mutex::new(overheard.clone());
+    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+    let _listening = words.with_writer(writer).finish().set_default();
+    let further = Position { key: SortKey::CreatedAt, id: uuid::Uuid::max() };
+
+    for (after, read) in [(None, "SCAN payments"), (Some(further), "PRIMARY KEY (id>?)")] {
+        store.list(&Query::Payment(PaymentQuery::all().with_after(after))).await.unwrap();
+        let plan = plan(&mut outsider, &overheard.last()).await;
+
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        assert!(plan.iter().all(|line| line.contains(read)), "{plan:?}");
     }
 }
 

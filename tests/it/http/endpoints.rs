@@ -74,6 +74,7 @@ async fn answers_of(route: &str) -> Option<Shown> {
             Some(super::providers::shown(&world, route).await)
         }
         "webhook-endpoints" => super::webhooks::shown(&world, route).await,
+        "stats" => Some(super::stats::shown(&world, route).await),
         "clock" => Some(about_the_clock(&world, route).await),
         _ => about_the_service(&world, route).await,
     }

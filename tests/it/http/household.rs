@@ -88,7 +88,8 @@ impl Household {
             ("{endpoint_id}", &self.endpoint),
         ];
         let path = ids.iter().fold(pattern.to_owned(), |path, (name, id)| path.replace(name, id));
-        path.replace("{slug}", "pro").replace("{source}", "stripe") + &self.query(pattern)
+        path.replace("{slug}", "pro").replace("{source}", "stripe").replace("{file}", "index.html")
+            + &self.query(pattern)
     }
 
     /// The query that a route cannot do without.

@@ -13,7 +13,7 @@ pub(super) fn sample(pattern: &str) -> String {
 
 /// True if answers to a path must not be stored by caches.
 fn is_private(path: &str) -> bool {
-    ["/authentication", "/users", "/me/", "/provider", "/webhook"]
+    ["/authentication", "/users", "/me/", "/provider", "/stats", "/webhook"]
         .iter()
         .any(|area| path.starts_with(area))
 }

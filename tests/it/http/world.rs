@@ -12,6 +12,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use subscription_core::auth::{AuthSettings, ClientKind, NewClient, Scope};
 use subscription_core::billing::{Billing, Policy};
+use subscription_core::figures::Figures;
 use subscription_core::store::{ChangeSet, Record, StoreExt as _};
 use subscription_core::{
     CheckoutHosts, CheckoutProvider, Clock as _, Error, ManualClock, MemoryStore, OneLivePer,
@@ -111,11 +112,13 @@ impl HttpWorld {
         let webhooks = webhooks_of(&auth.service, &auth.clock, &receiver);
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
             .billing(billing.clone())
+            .figures(Figures::aged_by(auth.service.clone(), auth.clock.clone()))
             .webhooks(webhooks, &webhook_signal)
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
+            .console()
             .turned_clock(WorldClock(auth.clock.clone()))
             .providers(
                 providers_of(billing.service()),

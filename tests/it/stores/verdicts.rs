@@ -352,6 +352,7 @@ const TABLE: &[(Fault, &[&str])] = &[
             "a_changed_payment_is_listed_by_what_it_is_now",
         ],
     ),
+    (HidesPaymentsOfDeletedSubscriptions, &["payments_of_all_subscriptions_are_listed_by_id"]),
     (
         ChecksVersionsBeforeLocking,
         &[

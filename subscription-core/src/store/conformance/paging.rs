@@ -168,6 +168,7 @@ pub async fn a_changed_record_is_listed_at_its_new_place(store: Arc<dyn Store>) 
             List::Plans(PlanOrder::CreatedAt)
                 | List::Subscriptions(SubscriptionOrder::CreatedAt)
                 | List::Payments
+                | List::AllPayments
         );
         let upwards = if by_creation { [0, 1, 2, 3, 4, 5] } else { [0, 2, 3, 4, 5, 1] };
         for direction in DIRECTIONS {

@@ -1,4 +1,4 @@
-//! The payments of one subscription, in the order of their creation.
+//! Payments, of one subscription and of all, in the order of their creation.
 
 use std::sync::Arc;
 
@@ -14,9 +14,13 @@ fn payment_for(subscription_number: u64, n: u64) -> Payment {
 
 /// Asserts that the list of a subscription has these payments, in both directions.
 async fn assert_payments(store: &Arc<dyn Store>, subscription_number: u64, payments: &[Payment]) {
+    let of = PaymentQuery::of(subscription(subscription_number).id);
+    assert_listed(store, &of, payments).await;
+}
+
+async fn assert_listed(store: &Arc<dyn Store>, of: &PaymentQuery, payments: &[Payment]) {
     for direction in DIRECTIONS {
-        let rest = PaymentQuery::of(subscription(subscription_number).id);
-        let query = Query::Payment(PaymentQuery { direction, limit: limit(3), ..rest });
+        let query = Query::Payment(PaymentQuery { direction, limit: limit(3), ..of.clone() });
         assert_list(store, query, payments.iter().cloned()).await;
     }
 }
@@ -28,6 +32,23 @@ pub async fn payments_are_listed_by_their_subscription(store: Arc<dyn Store>) {
     assert_payments(&store, 0, &[0, 3, 6, 9].map(|n| payment_for(0, n))).await;
     assert_payments(&store, 2, &[2, 5, 8, 11].map(|n| payment_for(2, n))).await;
     assert_payments(&store, 4, &[]).await;
+}
+
+/// The list of all payments is in the order of their ids, whichever subscriptions they are for, and shows each as
+/// it is now.
+pub async fn payments_of_all_subscriptions_are_listed_by_id(store: Arc<dyn Store>) {
+    assert_listed(&store, &PaymentQuery::all(), &[]).await;
+    put(&store, [subscription(1)]).await;
+    put(&store, (0..12).rev().map(|n| payment_for(n % 3, n))).await;
+
+    let moved = Payment { version: payment(4).version.next(), ..payment_for(5, 4) };
+    put(&store, [moved.clone()]).await;
+    remove(&store, [payment_for(0, 9)]).await;
+    remove(&store, [subscription(1)]).await;
+
+    let others = (0..12).filter(|n| ![4, 9].contains(n)).map(|n| payment_for(n % 3, n));
+    let payments: Vec<_> = others.chain([moved]).collect();
+    assert_listed(&store, &PaymentQuery::all(), &payments).await;
 }
 
 /// Payments are listed after their subscription was deleted.

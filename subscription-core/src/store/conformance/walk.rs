@@ -100,13 +100,17 @@ pub(super) async fn assert_list<R: Into<Record>>(
 pub(super) enum List {
     Plans(PlanOrder),
     Subscriptions(SubscriptionOrder),
+    /// Of one subscription.
     Payments,
+    AllPayments,
 }
 
 impl List {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let plans = PlanOrder::ALL.map(Self::Plans).into_iter();
-        plans.chain(SubscriptionOrder::ALL.map(Self::Subscriptions)).chain([Self::Payments])
+        plans
+            .chain(SubscriptionOrder::ALL.map(Self::Subscriptions))
+            .chain([Self::Payments, Self::AllPayments])
     }
 
     /// Every list in both directions.
@@ -119,7 +123,7 @@ impl List {
         match self {
             Self::Plans(_) => Record::from(plan(n)),
             Self::Subscriptions(_) => Record::from(subscription(n)),
-            Self::Payments => Record::from(payment(n)),
+            Self::Payments | Self::AllPayments => Record::from(payment(n)),
         }
     }
 
@@ -136,6 +140,9 @@ impl List {
             Self::Payments => {
                 let rest = PaymentQuery::of(subscription(0).id);
                 Query::Payment(PaymentQuery { direction, after, limit, ..rest })
+            }
+            Self::AllPayments => {
+                Query::Payment(PaymentQuery { direction, after, limit, ..PaymentQuery::all() })
             }
         }
     }

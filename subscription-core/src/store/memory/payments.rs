@@ -1,4 +1,4 @@
-//! Payments in memory: by id, by external id, and listed by subscription.
+//! Payments in memory: by id, by external id, and listed, all or by subscription.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +16,15 @@ use crate::values::text::ExternalId;
 pub(super) struct PaymentTable {
     records: ById<PaymentId, Arc<Payment>>,
     by_external_id: HashMap<ExternalId, PaymentId>,
+    all: Lists<(), Payment>,
     by_subscription: Lists<(), Payment>,
     by_period: HashMap<(SubscriptionId, Timestamp), PaymentId>,
     /// Those to collect and those to retry, a list for each of the two statuses.
     due: Lists<i64, Payment>,
 }
+
+/// The name of the list of all payments.
+const ALL: u128 = 0;
 
 /// The place of a payment that is due, and the name of its list.
 fn due_place(payment: &Payment) -> Option<(u128, Place<i64>)> {
@@ -52,6 +56,7 @@ impl PaymentTable {
     pub(super) fn put(&mut self, payment: Arc<Payment>) {
         self.delete(payment.id);
         let place = ((), payment.id.uuid().as_u128());
+        self.all.insert(ALL, place, &payment);
         self.by_subscription.insert(payment.subscription_id.uuid().as_u128(), place, &payment);
         if let Some((list, place)) = due_place(&payment) {
             self.due.insert(list, place, &payment);
@@ -66,8 +71,9 @@ impl PaymentTable {
 
     pub(super) fn delete(&mut self, id: PaymentId) {
         let Some(payment) = self.records.remove(&id) else { return };
-        self.by_subscription
-            .remove(payment.subscription_id.uuid().as_u128(), ((), id.uuid().as_u128()));
+        let place = ((), id.uuid().as_u128());
+        self.all.remove(ALL, place);
+        self.by_subscription.remove(payment.subscription_id.uuid().as_u128(), place);
         if let Some((list, place)) = due_place(&payment) {
             self.due.remove(list, place);
         }
@@ -81,8 +87,11 @@ impl PaymentTable {
 
     pub(super) fn page(&self, query: &PaymentQuery) -> Page<Arc<Payment>> {
         let from = after(query.after.as_ref(), query.direction, |_| ());
-        let list = query.subscription_id.uuid().as_u128();
-        let found = walk(&[(&self.by_subscription, vec![list])], query.direction, from);
+        let list = match query.subscription_id {
+            Some(id) => (&self.by_subscription, vec![id.uuid().as_u128()]),
+            None => (&self.all, vec![ALL]),
+        };
+        let found = walk(&[list], query.direction, from);
         page(found.map(|((), payment)| payment), query.limit, PaymentQuery::position)
     }
 }

@@ -136,10 +136,10 @@ fn plans(query: &PlanQuery) -> Statement {
 
 fn payments(query: &PaymentQuery) -> Statement {
     let mut statement = Statement::default();
-    let subscription = statement.bind(Value::Id(query.subscription_id.uuid()));
+    let subscription = query.subscription_id.map(|id| statement.bind(Value::Id(id.uuid())));
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
-    let conditions = vec![format!("subscription_id = {subscription}")];
+    let conditions = subscription.iter().map(|id| format!("subscription_id = {id}")).collect();
     statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
     statement
 }

@@ -121,7 +121,8 @@ fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
 const fn is_of_one(query: &Query) -> bool {
     match query {
         Query::Subscription(query) => query.filter.user_id.is_some(),
-        Query::Payment(_) | Query::Session(SessionQuery::LiveOf { .. }) => true,
+        Query::Payment(query) => query.subscription_id.is_some(),
+        Query::Session(SessionQuery::LiveOf { .. }) => true,
         Query::Plan(_)
         | Query::User(_)
         | Query::Session(_)

@@ -28,7 +28,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use self::business::{Business, Chance, Customer, DAYS, begin};
 use super::keys::Keys;
 use super::open::{Opened, authenticate};
-use super::settings::{Database, Mode, Settings};
+use super::settings::{Console, Database, Mode, Settings};
 use super::transfer::bar;
 use super::{Failure, print};
 
@@ -71,6 +71,12 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
         "seed {seed}: {subscriptions} subscriptions from {from} to {to}, in {database:?}"
     ));
     report(&business, &counts, &format!("http://{}", settings.listen.0));
+    let console = match settings.console() {
+        Console::Off => return Ok(()),
+        Console::On => settings.listen,
+        Console::At(address) => address,
+    };
+    print(&format!("\nThe console shows it all: http://{}/console/", console.0));
     Ok(())
 }
 

@@ -43,6 +43,7 @@ pub(crate) struct Ready {
     pub(crate) keys: Keys,
     pub(crate) listener: TcpListener,
     pub(crate) metrics_listener: Option<TcpListener>,
+    pub(crate) console_listener: Option<TcpListener>,
 }
 
 impl Ready {
@@ -50,6 +51,7 @@ impl Ready {
         if settings.mode == Mode::Development {
             check_development(settings)?;
         }
+        settings.check_listeners()?;
         let providers = settings.provider_settings()?;
         let webhooks = settings.webhook_settings()?;
         let verifier = identity::verifier(settings)?;
@@ -75,6 +77,7 @@ impl Ready {
         };
         let listener = listen(settings.listen)?;
         let metrics_listener = settings.metrics_listen.map(listen).transpose()?;
+        let console_listener = settings.console_listen().map(listen).transpose()?;
         let opened = Opened::new(settings, true).await?;
         let over = Self::over(settings, &opened, verifier, key_file, clients);
         let over = match over.await {
@@ -95,6 +98,7 @@ impl Ready {
                 keys,
                 listener,
                 metrics_listener,
+                console_listener,
             }),
             Err(failure) => {
                 opened.close().await;
@@ -172,8 +176,11 @@ fn production_needs(missing: &[&str]) -> Failure {
 
 /// Refuses settings that would let other machines reach development mode, which trusts every caller.
 fn check_development(settings: &Settings) -> Result<(), Failure> {
-    let addresses =
-        [("--listen", Some(settings.listen)), ("--metrics-listen", settings.metrics_listen)];
+    let addresses = [
+        ("--listen", Some(settings.listen)),
+        ("--metrics-listen", settings.metrics_listen),
+        ("--console", settings.console_listen()),
+    ];
     let reachable = addresses.into_iter().find_map(|(flag, address)| {
         let port = address.filter(|address| !address.0.ip().is_loopback())?.0.port();
         Some(format!("listens on this machine only: use {flag} 127.0.0.1:{port}"))

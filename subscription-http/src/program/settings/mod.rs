@@ -22,7 +22,7 @@ use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::{ConfiguredClient, help};
 pub(crate) use self::providers::ProviderSettings;
-pub(crate) use self::values::{ClockKind, Database, KeepEvents, Listen, Mode, Users};
+pub(crate) use self::values::{ClockKind, Console, Database, KeepEvents, Listen, Mode, Users};
 use self::values::{Connections, DatabaseConnections, Level, Limit};
 pub(crate) use self::webhooks::WebhookSettings;
 use super::Failure;
@@ -53,6 +53,12 @@ pub(crate) struct Settings {
     /// A second address that serves only /metrics and /health, to every caller: keep it private.
     #[arg(long, env = "SUBSCRIPTION_METRICS_LISTEN", value_name = "ADDRESS")]
     pub(crate) metrics_listen: Option<Listen>,
+
+    /// The console, a web page for operators, and the figures at /stats: on (at the address of --listen), off, or an
+    /// address, which then serves the whole API too, while that of --listen serves neither console nor figures.
+    /// [default: on in development, off in production]
+    #[arg(long, env = "SUBSCRIPTION_CONSOLE", value_name = "WHERE")]
+    console: Option<Console>,
 
     /// Maximum number of open connections; more callers wait until one closes. [default: 10000]
     #[arg(long, env = "SUBSCRIPTION_MAX_CONNECTIONS", value_name = "NUMBER")]
@@ -214,6 +220,45 @@ impl Settings {
                 Err(Failure::new(format!("production mode needs\n  - {DATABASE_MISSING}")))
             }
         }
+    }
+
+    /// Where the console is served.
+    pub(crate) fn console(&self) -> Console {
+        self.console.unwrap_or(match self.mode {
+            Mode::Development => Console::On,
+            Mode::Production => Console::Off,
+        })
+    }
+
+    /// The address of the console's own listener, if it has one.
+    pub(crate) fn console_listen(&self) -> Option<Listen> {
+        match self.console() {
+            Console::At(address) => Some(address),
+            Console::On | Console::Off => None,
+        }
+    }
+
+    /// Refuses one address for two listeners; port 0 is any free one.
+    pub(crate) fn check_listeners(&self) -> Result<(), Failure> {
+        let listeners = [
+            ("--listen", Some(self.listen)),
+            ("--metrics-listen", self.metrics_listen),
+            ("--console", self.console_listen()),
+        ];
+        let mut set: Vec<(&str, Listen)> = Vec::new();
+        for (flag, address) in listeners {
+            let Some(address) = address.filter(|address| address.0.port() != 0) else { continue };
+            if let Some((other, _)) = set.iter().find(|(_, known)| *known == address) {
+                let hint = match (*other, flag) {
+                    ("--listen", "--console") => "use --console on to serve the console there",
+                    _ => "they need different ones",
+                };
+                let address = address.0;
+                return Err(Failure(format!("{other} and {flag} are both {address}: {hint}")));
+            }
+            set.push((flag, address));
+        }
+        Ok(())
     }
 
     pub(crate) fn database_connections(&self) -> usize {

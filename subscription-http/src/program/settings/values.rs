@@ -57,7 +57,7 @@ macro_rules! deserialize_from_text {
     )+};
 }
 
-deserialize_from_text!(Listen, Level, Limit, KeepEvents);
+deserialize_from_text!(Console, Listen, Level, Limit, KeepEvents);
 
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -82,6 +82,33 @@ impl FromStr for Listen {
             let port = port.unwrap_or(8080);
             format!("must be an IP address and a port, such as 127.0.0.1:{port} or [::1]:{port}")
         })
+    }
+}
+
+/// Where the console is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Console {
+    /// Nowhere.
+    Off,
+    /// At the address of all routes.
+    On,
+    /// At an address of its own.
+    At(Listen),
+}
+
+impl FromStr for Console {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            "on" => Ok(Self::On),
+            address => address.parse().map(Self::At).map_err(|_| {
+                "must be on, off, or an IP address and a port, such as 127.0.0.1:9080 or [::1]:9080"
+                    .to_owned()
+            }),
+        }
     }
 }
 

@@ -102,6 +102,7 @@ pub(in crate::stores) enum Fault {
     ListsTheDueTooLate,
     ListsDuePaymentsOfEveryStatus,
     MixesPaymentsOfAllSubscriptions,
+    HidesPaymentsOfDeletedSubscriptions,
 
     // Faults of concurrent calls.
     ChecksVersionsBeforeLocking,

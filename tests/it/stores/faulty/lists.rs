@@ -1,6 +1,7 @@
 //! The lists of a store with a fault: all records, sorted and cut by hand.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use subscription_core::store::{
@@ -206,17 +207,29 @@ async fn payments(
     store: &FaultyStore,
     mut query: PaymentQuery,
 ) -> Result<Page<Arc<Payment>>, StoreError> {
+    if store.has(Fault::HidesPaymentsOfDeletedSubscriptions) && query.subscription_id.is_none() {
+        let mut page = store.inner.list_as::<Payment>(query).await?;
+        let paid_for = page.items.iter().map(|payment| payment.subscription_id);
+        let mut held = HashSet::new();
+        for id in paid_for.collect::<HashSet<_>>() {
+            held.extend(store.inner.get_as::<Subscription>(&id).await?.map(|held| held.id));
+        }
+        page.items.retain(|payment| held.contains(&payment.subscription_id));
+        return Ok(page);
+    }
     if !sorts_or_cuts(store.fault) {
         return store.inner.list_as::<Payment>(query.clone()).await;
     }
     let cut = Cut { direction: query.direction, after: query.after.take(), limit: query.limit };
     query.limit = PageLimit::MAX;
     let mut all = store.inner.list_as::<Payment>(query.clone()).await?.items;
-    if store.has(Fault::MixesPaymentsOfAllSubscriptions) {
+    if store.has(Fault::MixesPaymentsOfAllSubscriptions)
+        && let Some(of) = query.subscription_id
+    {
         let mut subscriptions = store.memory().subscriptions.clone();
-        subscriptions.remove(&query.subscription_id);
+        subscriptions.remove(&of);
         for subscription_id in subscriptions {
-            query.subscription_id = subscription_id;
+            query.subscription_id = Some(subscription_id);
             all.extend(store.inner.list_as::<Payment>(query.clone()).await?.items);
         }
     }

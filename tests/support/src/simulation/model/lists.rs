@@ -39,7 +39,7 @@ impl Model {
     }
 
     pub fn list_payments(&self, query: &PaymentQuery) -> Expected {
-        let of_it = |id| id == query.subscription_id;
+        let of_it = |id| query.subscription_id.is_none_or(|of| of == id);
         let found = payments(&self.records).filter(|payment| of_it(payment.subscription_id));
         listed(found.cloned().map(Record::Payment), query.direction)
     }

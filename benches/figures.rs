@@ -1,0 +1,231 @@
+//! How fast figures are read from a large store, and what that costs the writers beside it.
+//!
+//! `cargo bench --bench figures` fills a SQLite file with 100,000 subscriptions and 200,000 payments
+//! (`SUBSCRIPTIONS=20000` for fewer) and measures `/stats/now` and `/stats/months`, cold and warm. Then it commits new
+//! subscriptions for some seconds, in slices in turn without figures and beside figures that are read without a pause.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench that fails panics, and it prints its result"
+)]
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "rates, not money")]
+
+#[expect(dead_code, reason = "the rest is for the bench of load")]
+mod world;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use secrecy::ExposeSecret as _;
+use subscription_core::figures::Figures;
+use subscription_core::payments::Asked;
+use subscription_core::store::{
+    ChangeSet, PageLimit, Record, SqliteOptions, StoreExt as _, SubscriptionQuery,
+};
+use subscription_core::{
+    BillingCycle, Payment, PaymentId, PaymentKind, PaymentStatus, Store, Subscription,
+    SubscriptionId, SubscriptionService, SystemRandomness, Timestamp, UserId, Version,
+};
+use world::ApiWorld;
+
+const COLD_RUNS: usize = 5;
+const WARM_RUNS: usize = 200;
+/// Slices without and with figures, in turn.
+const SLICES: usize = 8;
+const SLICE: Duration = Duration::from_secs(2);
+/// The callers that write at the same time.
+const WRITERS: usize = 16;
+
+#[tokio::main]
+async fn main() {
+    // `cargo test --benches` only checks that it builds.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let count = std::env::var("SUBSCRIPTIONS").map_or(100_000, |text| text.parse().unwrap());
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("figures");
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = SqliteOptions::file(folder.join("figures.db")).open().await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let world = ApiWorld::over(Arc::clone(&store), 1, true).await;
+    let template = fill(&store, count).await;
+    let service = SubscriptionService::new(Arc::clone(&store));
+    println!("| figures | median | goal |\n| --- | ---: | ---: |");
+    let now =
+        cold(|figures| async move { figures.now().await.unwrap().paying_users }, &service, count)
+            .await;
+    println!("| now, cold, {count} subscriptions | {now:.0?} | 1 s |");
+    let months = cold(|figures| async move { figures.months(24).await.unwrap().data.last().unwrap().paying_users }, &service, count).await;
+    println!("| months, cold, {} payments | {months:.0?} | 1 s |", 2 * count);
+    for path in ["/stats/now", "/stats/months"] {
+        println!("| {path}, warm | {:.0?} | 5 ms |", warm(&world, path).await);
+    }
+    beside(&store, &service, &template).await;
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// The time of a reading that nothing is cached for.
+async fn cold<F: Future<Output = u64>>(
+    read: impl Fn(Figures) -> F,
+    service: &SubscriptionService,
+    count: usize,
+) -> Duration {
+    let mut times = Vec::new();
+    for _ in 0..COLD_RUNS {
+        let begun = Instant::now();
+        let paying = read(Figures::new(service.clone())).await;
+        times.push(begun.elapsed());
+        assert!(paying >= count as u64, "{paying} of {count}");
+    }
+    median(times)
+}
+
+/// The time of a request that is answered from the cache.
+async fn warm(world: &ApiWorld, path: &str) -> Duration {
+    let mut times = Vec::new();
+    for nth in 0..=WARM_RUNS {
+        let client = world.client.expose_secret();
+        let request = Request::get(path).header("host", "localhost").header("client-id", client);
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        let begun = Instant::now();
+        let answer = world.api.answer(request, None).await;
+        assert_eq!(answer.status(), 200);
+        // The first one fills the cache.
+        if nth > 0 {
+            times.push(begun.elapsed());
+        }
+    }
+    median(times)
+}
+
+/// Makes so many subscriptions and two payments for each, and returns one of the subscriptions.
+async fn fill(store: &Arc<dyn Store>, count: usize) -> Arc<Subscription> {
+    let query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
+    let page = store.list_as::<Subscription>(query).await.unwrap();
+    let template = Arc::clone(page.items.first().unwrap());
+    let mut made = 0;
+    while made < count {
+        let mut writes = Vec::with_capacity(900);
+        for _ in 0..300.min(count - made) {
+            let held = copy_of(&template);
+            let day = Duration::from_hours(24);
+            let begun = held.created_at.saturating_sub(40 * day);
+            for start in [begun, begun.saturating_add(31 * day)] {
+                writes.push(Record::from(payment(&held, start, start.saturating_add(31 * day))));
+            }
+            writes.push(Record::from(held));
+            made += 1;
+        }
+        store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    }
+    template
+}
+
+fn copy_of(template: &Subscription) -> Subscription {
+    let at = subscription_core::Clock::now(&subscription_core::SystemClock);
+    let id = SubscriptionId::new(at, &SystemRandomness).unwrap();
+    let user_id = UserId::new(at, &SystemRandomness).unwrap();
+    Subscription { id, user_id, created_at: at, updated_at: at, ..template.clone() }
+}
+
+fn payment(held: &Subscription, period_start: Timestamp, end: Timestamp) -> Payment {
+    let (amount, at) = ("19.90".parse().unwrap(), held.created_at);
+    Payment {
+        id: PaymentId::new(at, &SystemRandomness).unwrap(),
+        subscription_id: held.id,
+        amount,
+        currency: "EUR".parse().unwrap(),
+        external_payment_id: None,
+        status: PaymentStatus::Succeeded,
+        metadata: None,
+        created_at: at,
+        updated_at: at,
+        version: Version::FIRST,
+        settled: true,
+        asked: Some(Box::new(Asked {
+            kind: PaymentKind::Renewal,
+            period_start,
+            period_end: Some(end),
+            due_at: period_start,
+            attempt: 1,
+            next_attempt_at: None,
+            retries: 0,
+            value: amount,
+            cycle: BillingCycle::MONTHLY,
+            mirrored: false,
+        })),
+    }
+}
+
+/// The commits a second without figures and beside them.
+async fn beside(
+    store: &Arc<dyn Store>,
+    service: &SubscriptionService,
+    template: &Arc<Subscription>,
+) {
+    let (mut alone, mut with_figures, mut readings) = (0, 0, 0);
+    for slice in 0..SLICES {
+        if slice % 2 == 0 {
+            alone += commits(store, template).await;
+            continue;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let reader = tokio::spawn({
+            let (stop, service) = (Arc::clone(&stop), service.clone());
+            async move {
+                let mut readings = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    // A new one each time: nothing is cached.
+                    Figures::new(service.clone()).now().await.unwrap();
+                    readings += 1;
+                }
+                readings
+            }
+        });
+        with_figures += commits(store, template).await;
+        stop.store(true, Ordering::SeqCst);
+        readings += reader.await.unwrap();
+    }
+    let seconds = SLICE.as_secs_f64() * SLICES as f64 / 2.0;
+    let (alone, with_figures) = (alone as f64 / seconds, with_figures as f64 / seconds);
+    let ratio = with_figures / alone;
+    println!("\n| commits/s alone | beside {readings} readings of now | ratio | goal |");
+    println!(
+        "| ---: | ---: | ---: | ---: |\n| {alone:.0} | {with_figures:.0} | {ratio:.2} | 0.9 |"
+    );
+}
+
+/// The commits of one slice.
+async fn commits(store: &Arc<dyn Store>, template: &Arc<Subscription>) -> usize {
+    let end = Instant::now() + SLICE;
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|_| {
+            let (store, template) = (Arc::clone(store), Arc::clone(template));
+            tokio::spawn(async move {
+                let mut count = 0;
+                while Instant::now() < end {
+                    let writes = vec![Record::from(copy_of(&template))];
+                    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+                    count += 1;
+                }
+                count
+            })
+        })
+        .collect();
+    let mut count = 0;
+    for writer in writers {
+        count += writer.await.unwrap();
+    }
+    count
+}

@@ -1,0 +1,236 @@
+//! What was true at the end of each month, from the payments that carry a period.
+//!
+//! For each subscription the fold remembers which monthly amount covers the end of which month, as one bit a month. The
+//! newest payment that covers an end takes its bit from the others. Payments of the same amount share an entry, so that
+//! a subscription has one or a few, however long it runs.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use rust_decimal::Decimal;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::months::{Total, millionths, month_end, month_number, rounded, worth};
+use super::now::change;
+use crate::payments::{Currency, Payment, PaymentKind, PaymentStatus};
+use crate::subscriptions::Subscription;
+use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
+
+/// The largest number of months that can be shown.
+pub const MONTHS_MAX: usize = 60;
+
+/// The figures of the last months, the running one last. `docs/figures.md` defines each number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct Months {
+    pub as_of: Timestamp,
+    pub without_period: u64,
+    pub data: Vec<Month>,
+}
+
+/// The figures of a month: at its last microsecond, or at [`Months::as_of`] while it runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct Month {
+    pub month: String,
+    pub complete: bool,
+    pub paying_users: u64,
+    pub new_users: u64,
+    pub returned_users: u64,
+    pub churned_users: u64,
+    pub churn_rate: Option<Amount>,
+    pub money: Vec<MonthMoney>,
+    pub payments: Vec<MonthPayments>,
+}
+
+/// The monthly recurring revenue in one currency.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct MonthMoney {
+    pub currency: Currency,
+    pub mrr: Total,
+    pub at_risk: Total,
+}
+
+/// The payments of a month in one currency and one status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct MonthPayments {
+    pub currency: Currency,
+    pub status: PaymentStatus,
+    pub count: u64,
+    pub amount: Total,
+}
+
+/// The bit of all months before the first that is remembered.
+const EARLIER: u64 = 1 << 63;
+
+/// A subscription, and the monthly amounts that were paid for it.
+#[derive(Debug)]
+struct Held {
+    user: Uuid,
+    ends_at: i64,
+    /// [`EARLIER`] if it was paid for then.
+    earlier: u64,
+    shares: Vec<Share>,
+}
+
+/// A monthly amount, and the months whose ends it covers.
+#[derive(Debug)]
+struct Share {
+    month: i128,
+    currency: Currency,
+    at_risk: bool,
+    months: u64,
+}
+
+/// Adds subscriptions up, and then payments in the order of their ids.
+#[derive(Debug)]
+pub(super) struct HistoryFold {
+    /// With one month more than can be shown, at the start.
+    months: Months,
+    /// The number of the first month.
+    first: i32,
+    /// The moments of the figures, a bit for each: the ends of the months, and `as_of`.
+    moments: Vec<i64>,
+    held: HashMap<Uuid, Held, RandomState>,
+}
+
+/// True if the period of a payment counts: it was paid, or it is for a later period and was not given up.
+fn counts(payment: &Payment) -> bool {
+    use PaymentStatus::{
+        Canceled, Disputed, Failed, PartiallyRefunded, Pending, Processing, Refunded, Succeeded,
+    };
+    let is_later = matches!(payment.kind(), Some(PaymentKind::Renewal | PaymentKind::Proration));
+    match payment.status {
+        Succeeded | PartiallyRefunded | Disputed => true,
+        Pending | Processing => is_later,
+        Failed => is_later && payment.next_attempt_at().is_some(),
+        Canceled | Refunded => false,
+    }
+}
+
+impl HistoryFold {
+    pub(super) fn new(as_of: Timestamp) -> Self {
+        let running = month_number(as_of.micros());
+        let numbers = running - 60..=running;
+        let data = numbers.clone().map(|number| Month {
+            month: format!("{:04}-{:02}", number.div_euclid(12), number.rem_euclid(12) + 1),
+            complete: number != running,
+            ..Month::default()
+        });
+        let months = Months { as_of, without_period: 0, data: data.collect() };
+        let moments = numbers.map(|number| month_end(number).min(as_of.micros())).collect();
+        Self { months, first: running - 60, moments, held: HashMap::default() }
+    }
+
+    pub(super) fn subscription(&mut self, held: &Subscription) {
+        let ends_at = held.ends_at.map_or(i64::MAX, Timestamp::micros);
+        let (user, earlier, shares) = (held.user_id.uuid(), 0, Vec::new());
+        self.held.insert(held.id.uuid(), Held { user, ends_at, earlier, shares });
+    }
+
+    pub(super) fn payment(&mut self, payment: &Payment) {
+        let (currency, status) = (payment.currency, payment.status);
+        self.months.without_period += u64::from(payment.asked.is_none());
+        let begun = payment.period_start().unwrap_or(payment.created_at);
+        let nth = usize::try_from(month_number(begun.micros()) - self.first).ok();
+        if let Some(month) = nth.and_then(|nth| self.months.data.get_mut(nth)) {
+            let is = |paid: &MonthPayments| (paid.currency, paid.status) == (currency, status);
+            let amount = Total::new(0, Some(currency));
+            let new = || MonthPayments { currency, status, count: 0, amount };
+            change(&mut month.payments, is, new, |paid| {
+                paid.count += 1;
+                paid.amount.add(millionths(payment.amount));
+            });
+        }
+        let Some((end, worth)) = payment.period_end().zip(worth(payment)) else { return };
+        if !counts(payment) {
+            return;
+        }
+        let (id, month) = (payment.subscription_id.uuid(), worth.millionths());
+        // A subscription that was deleted is a user of its own.
+        let deleted = || Held { user: id, ends_at: i64::MAX, earlier: 0, shares: Vec::new() };
+        let held = self.held.entry(id).or_insert_with(deleted);
+        let months = covered(&self.moments, begun.micros(), end.micros().min(held.ends_at));
+        held.earlier |= if month > 0 { months & EARLIER } else { 0 };
+        let (months, at_risk) = (months & !EARLIER, status == PaymentStatus::Failed);
+        if months == 0 {
+            return;
+        }
+        held.shares.iter_mut().for_each(|share| share.months &= !months);
+        held.shares.retain(|share| share.months != 0);
+        let is = |share: &Share| {
+            (share.month, share.currency, share.at_risk) == (month, currency, at_risk)
+        };
+        let new = || Share { month, currency, at_risk, months: 0 };
+        change(&mut held.shares, is, new, |share| share.months |= months);
+    }
+
+    pub(super) fn finish(self) -> Months {
+        let (mut months, mut users) = (self.months, HashMap::<_, u64, RandomState>::default());
+        let data = &mut months.data;
+        for held in self.held.values() {
+            let paying = users.entry(held.user).or_default();
+            *paying |= held.earlier;
+            for share in held.shares.iter().filter(|share| share.month > 0) {
+                *paying |= share.months;
+                let (currency, zero) = (share.currency, Total::new(0, Some(share.currency)));
+                let new = || MonthMoney { currency, mrr: zero, at_risk: zero };
+                each(data, share.months, |_, month| {
+                    change(
+                        &mut month.money,
+                        |money| money.currency == currency,
+                        new,
+                        |money| {
+                            money.mrr.add(share.month);
+                            money.at_risk.add(if share.at_risk { share.month } else { 0 });
+                        },
+                    );
+                });
+            }
+        }
+        for paying in users.into_values() {
+            // The bit of a month moves to the month after it, and that of all earlier ones drops out.
+            let before = paying << 1;
+            each(data, paying, |_, month| month.paying_users += 1);
+            each(data, before & !paying, |_, month| month.churned_users += 1);
+            each(data, paying & !before, |nth, month| {
+                let has_paid = paying & (((1 << nth) - 1) | EARLIER) != 0;
+                month.returned_users += u64::from(has_paid);
+                month.new_users += u64::from(!has_paid);
+            });
+        }
+        let mut before = 0;
+        for month in data.iter_mut() {
+            let rate = rounded(i128::from(month.churned_users) * 10_000, before);
+            let rate = Amount::try_from(Decimal::from_i128_with_scale(rate, 4)).ok();
+            month.churn_rate = rate.filter(|_| before > 0);
+            before = month.paying_users.into();
+            month.money.sort_by_key(|money| money.currency.code());
+            month.payments.sort_by_key(|paid| (paid.currency.code(), paid.status));
+        }
+        data.remove(0);
+        months
+    }
+}
+
+/// The bits of the moments from `start` on and before `end`.
+fn covered(moments: &[i64], start: i64, end: i64) -> u64 {
+    let before = |at: i64| (1_u64 << moments.partition_point(|moment| *moment < at)) - 1;
+    let first = month_end(month_number(start));
+    let is_earlier = first < end && moments.first().is_some_and(|moment| first < *moment);
+    before(end) & !before(start) | if is_earlier { EARLIER } else { 0 }
+}
+
+/// Calls `change` with each month whose bit is set, and its number.
+fn each(months: &mut [Month], bits: u64, mut change: impl FnMut(usize, &mut Month)) {
+    let mut bits = bits & !EARLIER;
+    while bits != 0 {
+        let nth = bits.trailing_zeros() as usize;
+        months.get_mut(nth).into_iter().for_each(|month| change(nth, month));
+        bits &= bits - 1;
+    }
+}

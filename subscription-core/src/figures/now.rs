@@ -1,0 +1,162 @@
+//! What is true now: subscriptions by status, recurring revenue by currency and by plan.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Serialize;
+
+use super::months::{Total, monthly};
+use crate::payments::Currency;
+use crate::plans::Plan;
+use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
+use crate::values::id::{PlanId, UserId};
+use crate::values::text::{Name, Slug};
+
+/// The largest number of plans in [`Now::plans`].
+pub const PLANS_MAX: usize = 200;
+
+/// The figures of one moment. `docs/figures.md` defines each number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct Now {
+    pub as_of: Timestamp,
+    pub subscriptions: BTreeMap<SubscriptionStatus, u64>,
+    pub with_access: u64,
+    pub blocked: u64,
+    pub paying_users: u64,
+    pub money: Vec<MoneyNow>,
+    pub plans: Vec<PlanNow>,
+}
+
+/// The monthly recurring revenue in one currency, or without one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct MoneyNow {
+    pub currency: Option<Currency>,
+    pub mrr: Total,
+    pub at_risk: Total,
+    pub committed: Total,
+    pub trial: Total,
+}
+
+/// A plan and the subscriptions to it that count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct PlanNow {
+    pub id: PlanId,
+    pub slug: Slug,
+    pub name: Name,
+    pub subscriptions: u64,
+    pub money: Vec<PlanMoney>,
+}
+
+/// The monthly recurring revenue of a plan in one currency, or without one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "defined in the guide")]
+pub struct PlanMoney {
+    pub currency: Option<Currency>,
+    pub mrr: Total,
+}
+
+/// Changes the item of a short list that `is` finds, or a new one at its end.
+pub(super) fn change<T>(
+    list: &mut Vec<T>,
+    is: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+    change: impl FnOnce(&mut T),
+) {
+    if !list.iter().any(&is) {
+        list.reserve_exact(1);
+        list.push(new());
+    }
+    if let Some(item) = list.iter_mut().find(|item| is(item)) {
+        change(item);
+    }
+}
+
+/// The order of currencies: by code, and none at the end.
+fn order(currency: Option<Currency>) -> (bool, Option<&'static str>) {
+    (currency.is_none(), currency.map(Currency::code))
+}
+
+/// Adds plans up, and then subscriptions.
+#[derive(Debug)]
+pub(super) struct NowFold {
+    now: Now,
+    plans: HashMap<PlanId, (Amount, Option<Currency>, PlanNow)>,
+    users: HashSet<UserId>,
+}
+
+impl NowFold {
+    pub(super) fn new(as_of: Timestamp) -> Self {
+        let subscriptions = SubscriptionStatus::all().map(|status| (status, 0)).collect();
+        let (money, plans) = (Vec::new(), Vec::new());
+        let (with_access, blocked, paying_users) = (0, 0, 0);
+        let now = Now { as_of, subscriptions, with_access, blocked, paying_users, money, plans };
+        Self { now, plans: HashMap::new(), users: HashSet::new() }
+    }
+
+    pub(super) fn plan(&mut self, plan: &Plan) {
+        let (id, slug, name) = (plan.id, plan.slug.clone(), plan.name.clone());
+        let shown = PlanNow { id, slug, name, subscriptions: 0, money: Vec::new() };
+        self.plans.insert(id, (plan.price, plan.currency, shown));
+    }
+
+    pub(super) fn subscription(&mut self, held: &Subscription) {
+        use SubscriptionStatus::{Active, Cancelled, OnTrial, PastDue};
+        let now = &mut self.now;
+        *now.subscriptions.entry(held.status).or_default() += 1;
+        now.with_access += u64::from(held.is_active_at(now.as_of));
+        now.blocked += u64::from(held.blocked);
+        let runs = held.starts_at <= now.as_of && held.ends_at.is_none_or(|end| end > now.as_of);
+        let counts = runs && matches!(held.status, Active | PastDue | Cancelled);
+        let is_trial = held.status == OnTrial && held.ends_at.is_none();
+        if !counts && !is_trial {
+            return;
+        }
+        let plan = self.plans.get_mut(&held.subscription_plan_id);
+        let price = held.price().or(plan.as_ref().map(|plan| plan.0)).unwrap_or_default();
+        let currency = held.currency().or(plan.as_ref().and_then(|plan| plan.1));
+        let month = monthly(price, held.quantity, held.billing_cycle).millionths();
+        let zero = Total::new(0, currency);
+        let (mrr, at_risk, committed, trial) = (zero, zero, zero, zero);
+        let new = || MoneyNow { currency, mrr, at_risk, committed, trial };
+        change(
+            &mut now.money,
+            |money| money.currency == currency,
+            new,
+            |money| {
+                let parts = [
+                    (&mut money.mrr, counts),
+                    (&mut money.at_risk, counts && held.status == PastDue),
+                    (&mut money.committed, counts && held.ends_at.is_none()),
+                    (&mut money.trial, is_trial),
+                ];
+                parts.into_iter().filter(|(_, has)| *has).for_each(|(part, _)| part.add(month));
+            },
+        );
+        if let Some((_, _, plan)) = plan.filter(|_| counts) {
+            plan.subscriptions += 1;
+            let new = || PlanMoney { currency, mrr };
+            let is = |money: &PlanMoney| money.currency == currency;
+            change(&mut plan.money, is, new, |money| money.mrr.add(month));
+        }
+        if counts && month > 0 {
+            self.users.insert(held.user_id);
+        }
+    }
+
+    pub(super) fn finish(self) -> Now {
+        let mut now = Now { paying_users: self.users.len() as u64, ..self.now };
+        now.money.sort_by_key(|money| order(money.currency));
+        now.plans = self.plans.into_values().map(|(_, _, plan)| plan).collect();
+        now.plans.sort_by_key(|plan| (Reverse(plan.subscriptions), plan.id));
+        now.plans.truncate(PLANS_MAX);
+        for plan in &mut now.plans {
+            plan.money.sort_by_key(|money| order(money.currency));
+        }
+        now
+    }
+}

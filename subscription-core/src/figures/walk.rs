@@ -1,0 +1,174 @@
+//! Reads all records for the figures, page by page, and caches the result.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use super::history::{HistoryFold, Months};
+use super::now::{Now, NowFold};
+use crate::error::Error;
+use crate::payments::Payment;
+use crate::plans::Plan;
+use crate::service::SubscriptionService;
+use crate::store::{
+    Direction, Kind, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position, StoreExt as _,
+    SubscriptionQuery,
+};
+use crate::subscriptions::Subscription;
+use crate::values::clock::{Clock, SystemClock, Timestamp};
+
+/// The longest times for which figures are cached, and the shortest.
+const NOW_KEPT: Duration = Duration::from_mins(1);
+const MONTHS_KEPT: Duration = Duration::from_mins(10);
+const KEPT_MIN: Duration = Duration::from_secs(1);
+/// Within these bounds figures are cached for this many times as long as it took to read them: a small store has fresh
+/// figures, and a large one is read seldom.
+const KEPT_TIMES: u32 = 100;
+
+/// The figures of a service.
+///
+/// They are read in pages of 200, one reading at a time, and cached: *now* for a minute at most, *months* for ten. A
+/// caller who comes while they are read waits for them. If a caller drops its future the reading ends, so spawn it
+/// where callers may leave. Clones share the cache.
+#[derive(Debug, Clone)]
+pub struct Figures(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    service: SubscriptionService,
+    /// The clock by which cached figures get old: the service's own may stand still.
+    ages: Arc<dyn Clock>,
+    reading: async_lock::Mutex<()>,
+    now: Cache<Now>,
+    months: Cache<Months>,
+}
+
+type Cache<T> = Mutex<Option<Reading<T>>>;
+
+#[derive(Debug)]
+struct Reading<T> {
+    figures: Arc<T>,
+    /// By the service's clock; the others by that of ages.
+    as_of: Timestamp,
+    began: Timestamp,
+    ended: Timestamp,
+}
+
+impl Figures {
+    /// The figures of a service, not yet read.
+    pub fn new(service: SubscriptionService) -> Self {
+        Self::aged_by(service, SystemClock)
+    }
+
+    /// The same, with a clock by which cached figures get old, such as a test's.
+    pub fn aged_by(service: SubscriptionService, ages: impl Clock + 'static) -> Self {
+        let (now, months, reading) =
+            (Mutex::default(), Mutex::default(), async_lock::Mutex::default());
+        Self(Arc::new(Parts { service, ages: Arc::new(ages), reading, now, months }))
+    }
+
+    /// The figures of now, from all plans and subscriptions.
+    pub async fn now(&self) -> Result<Arc<Now>, Error> {
+        self.cached(&self.0.now, NOW_KEPT, |as_of| self.read_now(as_of)).await
+    }
+
+    /// The figures of the last `count` months, at most [`MONTHS_MAX`](super::MONTHS_MAX), from all subscriptions and
+    /// payments.
+    pub async fn months(&self, count: usize) -> Result<Months, Error> {
+        let read = |as_of| self.read_months(as_of);
+        let mut months = Months::clone(&*self.cached(&self.0.months, MONTHS_KEPT, read).await?);
+        months.data.drain(..months.data.len().saturating_sub(count));
+        Ok(months)
+    }
+
+    async fn cached<T: Send + Sync, F: Future<Output = Result<T, Error>> + Send>(
+        &self,
+        cache: &Cache<T>,
+        kept: Duration,
+        read: impl FnOnce(Timestamp) -> F + Send,
+    ) -> Result<Arc<T>, Error> {
+        if let Some(figures) = self.fresh(cache, kept) {
+            return Ok(figures);
+        }
+        let _turn = self.0.reading.lock().await;
+        // Another caller may have read them meanwhile.
+        if let Some(figures) = self.fresh(cache, kept) {
+            return Ok(figures);
+        }
+        let (began, as_of) = (self.0.ages.now(), self.0.service.now());
+        let figures = Arc::new(read(as_of).await?);
+        let (last, ended) = (Arc::clone(&figures), self.0.ages.now());
+        *cache.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Reading { figures: last, as_of, began, ended });
+        Ok(figures)
+    }
+
+    /// The cached figures, unless they are too old or a clock was turned since they were read.
+    fn fresh<T>(&self, cache: &Cache<T>, kept: Duration) -> Option<Arc<T>> {
+        let last = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.as_ref()?;
+        let (time, now) = (self.0.ages.now(), self.0.service.now());
+        let took = last.ended.since(last.began);
+        let is_old =
+            time.since(last.ended) >= took.saturating_mul(KEPT_TIMES).clamp(KEPT_MIN, kept);
+        let passed = time.since(last.began) + KEPT_MIN;
+        let is_turned = time < last.ended || now < last.as_of || now.since(last.as_of) > passed;
+        (!is_old && !is_turned).then(|| Arc::clone(&last.figures))
+    }
+
+    async fn read_now(&self, as_of: Timestamp) -> Result<Now, Error> {
+        let mut fold = NowFold::new(as_of);
+        let by_id = PlanQuery::default().with_order(PlanOrder::CreatedAt);
+        let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
+        self.each::<Plan>(page, |plan| fold.plan(plan)).await?;
+        self.each_subscription(|held| fold.subscription(held)).await?;
+        Ok(fold.finish())
+    }
+
+    async fn read_months(&self, as_of: Timestamp) -> Result<Months, Error> {
+        let mut fold = HistoryFold::new(as_of);
+        self.each_subscription(|held| fold.subscription(held)).await?;
+        let page = |after| PaymentQuery::all().with_limit(PageLimit::MAX).with_after(after);
+        self.each::<Payment>(page, |payment| fold.payment(payment)).await?;
+        Ok(fold.finish())
+    }
+
+    async fn each_subscription(&self, add: impl FnMut(&Subscription) + Send) -> Result<(), Error> {
+        let by_id = SubscriptionQuery::default().with_direction(Direction::Ascending);
+        let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
+        self.each::<Subscription>(page, add).await
+    }
+
+    /// Reads a list to its end.
+    async fn each<K: Kind>(
+        &self,
+        page: impl Fn(Option<Position>) -> K::Query + Send,
+        mut add: impl FnMut(&K) + Send,
+    ) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let found = self.0.service.store().list_as::<K>(page(after)).await?;
+            found.items.iter().for_each(|item| add(item));
+            after = found.next;
+            if after.is_none() {
+                return Ok(());
+            }
+            let_others_run().await;
+        }
+    }
+}
+
+/// Gives way to the other tasks of the thread: a store in memory never waits by itself.
+async fn let_others_run() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if has_waited {
+            return Poll::Ready(());
+        }
+        has_waited = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

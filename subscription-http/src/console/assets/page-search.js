@@ -1,0 +1,71 @@
+// Search: the text decides what is tried, and the scopes what may be tried.
+
+import { can, get, isUuid } from "./api.js";
+import { el, link } from "./el.js";
+import { recordHref } from "./page-events.js";
+import { allPlans } from "./page-subscriptions.js";
+import { href } from "./route.js";
+import { block } from "./states.js";
+import { section } from "./table.js";
+import { pill, short } from "./words.js";
+
+const MANY = 20;
+
+export default function (view) {
+    const text = view.query.get("q")?.trim();
+    view.title("Search");
+    if (!text) return view.add(el("p", { class: "state" }, "Type an id, the beginning of an e-mail address, or the slug of a plan into the field above."));
+    const [tried, search] = isUuid(text) ? ["the id of a user, a subscription, a payment or a plan", byId] : text.includes("@") ? ["the beginning of an e-mail address", byAddress] : ["an id at the payment provider, and a plan", byName];
+    view.add(section(null, block(view, { name: "what fits", load: (signal) => search(text, signal), show: (hits) => show(text, tried, hits) })));
+}
+
+// Redirects to the only hit, else shows all of them.
+function show(text, tried, hits) {
+    if (hits.length === 1) location.replace(hits[0].to);
+    const shownText = el("strong", {}, text.length > 100 ? `${text.slice(0, 100)}…` : text);
+    if (!hits.length) return el("p", { role: "status" }, "Nothing was found for ", shownText, `. It was tried as ${tried}, as far as your key allows.`);
+    return [el("p", { role: "status" }, `The first ${hits.length} that fit `, shownText, "."), el("ul", {}, hits.map(({ to, name, beside }) => el("li", {}, link(to, name), " ", beside)))];
+}
+
+const userHit = ({ id, email }) => ({ to: href(["users", id]), name: email ?? id, beside: "user" });
+const subscriptionHit = ({ id, external_subscription_id, status }) => ({ to: href(["subscriptions", id]), name: external_subscription_id ?? `Subscription ${short(id)}`, beside: pill(status) });
+
+async function byAddress(text, signal) {
+    if (!can("users:read") || !/^[!-~]{3,254}$/.test(text)) return [];
+    return (await get("/users", { email_starts_with: text, limit: MANY }, signal)).data.map(userHit);
+}
+
+async function byName(text, signal) {
+    const subscriptions = can("subscriptions:read") && text.length < 256 ? (await get("/subscriptions", { external_subscription_id: text }, signal)).data : [];
+    const wanted = text.toLowerCase();
+    const alike = (await allPlans(signal)).filter(({ slug, name }) => `${slug} ${name}`.toLowerCase().includes(wanted));
+    const same = alike.filter(({ slug }) => slug === wanted);
+    const plans = same.length ? same : alike.slice(0, MANY);
+    return [...subscriptions.map(subscriptionHit), ...plans.map(({ slug, name }) => ({ to: href("plans", { slug }), name, beside: `plan ${slug}` }))];
+}
+
+// A record by its id. Its last event tells its kind; without one, all kinds that the key may read are tried.
+async function byId(id, signal) {
+    const last = can("events:read") && (await get("/events", { subject_id: id, limit: "200" }, signal)).data.at(-1);
+    if (last && last.subject.kind !== "payment") return [{ to: recordHref(last), name: id, beside: last.subject.kind }];
+    for (const [, read] of READS.filter(([scope]) => can(scope))) {
+        try {
+            const hits = await read(id, signal);
+            if (hits.length) return hits;
+        } catch (error) {
+            if (error.status !== 404) throw error;
+        }
+    }
+    return [];
+}
+
+const READS = [
+    ["payments:read", async (id, signal) => {
+        const { subscription_id } = await get(`/subscription-payments/${id}`, null, signal);
+        return [{ to: href(["subscriptions", subscription_id]), name: id, beside: "payment" }];
+    }],
+    ["users:read", async (id, signal) => (await get("/users", { id }, signal)).data.map(userHit)],
+    // Users without an account are known by their subscriptions.
+    ["subscriptions:read", async (id, signal) => (await get("/subscriptions", { user_id: id, limit: "1" }, signal)).data.map(() => userHit({ id }))],
+    ["subscriptions:read", async (id, signal) => [subscriptionHit(await get(`/subscriptions/${id}`, null, signal))]],
+];

@@ -1,0 +1,132 @@
+//! `/console`: the files of the console, and the facts about this server that it needs before it calls the API.
+
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use subscription_core::Timestamp;
+
+use super::documents::prepared;
+use crate::api::call::Call;
+use crate::api::clients::Clients;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::reply::Reply;
+use crate::api::routes::{ApiPart, Area, Handler, Needs, Route, get};
+use crate::console::{File, INDEX};
+
+pub(crate) static AREA: Area = Area::new(
+    "/console",
+    &[
+        console("/console", Needs::Nothing, |call| Box::pin(to_folder(call))),
+        console("/console/", Needs::Nothing, |call| Box::pin(index(call))),
+        console("/console/settings", Needs::Nothing, |call| Box::pin(settings(call))),
+        console("/console/client", Needs::Client, |call| Box::pin(client(call))),
+        console("/console/{file}", Needs::Nothing, |call| Box::pin(file(call))),
+    ],
+);
+
+const fn console(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
+    Route { part: Some(ApiPart::Console), ..get(pattern, needs, handler) }
+}
+
+/// The headers of every answer. The page runs its own files alone, is shown in no frame, and makes no markup
+/// from strings.
+const HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+             require-trusted-types-for 'script'; trusted-types 'none'",
+        ),
+    ),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        HeaderValue::from_static("camera=(), geolocation=(), microphone=(), payment=()"),
+    ),
+];
+
+fn guarded(mut reply: Reply) -> Reply {
+    for (name, value) in HEADERS {
+        reply.set(name, value);
+    }
+    reply
+}
+
+/// The page names its files relative to itself, so its address must end with a slash.
+async fn to_folder(_: Box<Call>) -> Result<Reply, ApiError> {
+    Ok(guarded(Reply::empty(StatusCode::PERMANENT_REDIRECT).location("console/")))
+}
+
+async fn index(call: Box<Call>) -> Result<Reply, ApiError> {
+    show(&call, INDEX)
+}
+
+async fn file(call: Box<Call>) -> Result<Reply, ApiError> {
+    show(&call, &call.path::<String>("file")?)
+}
+
+fn show(call: &Call, name: &str) -> Result<Reply, ApiError> {
+    let file = File::find(name).ok_or(Refusal::RouteUnknown)?;
+    let reply = guarded(prepared(call, file.content_type(), &file.text)?);
+    Ok(if name == INDEX { reply.no_store() } else { reply })
+}
+
+#[derive(Serialize)]
+struct Settings {
+    mode: &'static str,
+    users: &'static str,
+    clock: &'static str,
+    now: Timestamp,
+    capabilities: Vec<&'static str>,
+}
+
+/// How this server is set, as far as the page looks different by it.
+async fn settings(call: Box<Call>) -> Result<Reply, ApiError> {
+    let parts = [
+        (ApiPart::Billing, "billing"),
+        (ApiPart::Providers, "providers"),
+        (ApiPart::Webhooks, "webhooks"),
+    ];
+    let served = parts.into_iter().filter(|(part, _)| call.served().has(*part));
+    let settings = Settings {
+        mode: match call.state.clients {
+            Clients::Anybody => "development",
+            Clients::Known => "production",
+        },
+        users: if call.service().checks_users() { "accounts" } else { "any" },
+        clock: if call.served().has(ApiPart::Clock) { "manual" } else { "system" },
+        now: call.service().now(),
+        capabilities: served.map(|(_, name)| name).collect(),
+    };
+    Ok(guarded(Reply::ok(&settings)?).no_store())
+}
+
+#[derive(Serialize)]
+struct Caller<'c> {
+    id: &'c str,
+    name: &'c str,
+    scopes: Vec<&'static str>,
+    /// The version of this server.
+    version: &'static str,
+}
+
+/// The client that a key belongs to: the page signs in with it.
+async fn client(call: Box<Call>) -> Result<Reply, ApiError> {
+    let client = call.client()?;
+    let caller = Caller {
+        id: client.id.as_str(),
+        name: client.name.as_str(),
+        scopes: client.scopes.iter().map(|scope| scope.as_str()).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    Ok(guarded(Reply::ok(&caller)?).no_store())
+}

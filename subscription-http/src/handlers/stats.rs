@@ -1,0 +1,63 @@
+//! `/stats`: the figures of the business.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use subscription_core::Error;
+use subscription_core::auth::Scope::{PaymentsRead, SubscriptionsRead};
+use subscription_core::figures::{Figures, MONTHS_MAX};
+
+use crate::api::call::Call;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::reply::Reply;
+use crate::api::routes::{ApiPart, Area, Route, list, scope};
+use crate::api::timeout::timeout;
+
+pub(crate) static AREA: Area = Area {
+    is_private: true,
+    ..Area::new(
+        "/stats",
+        &[
+            figures(list("/stats/now", scope(SubscriptionsRead), |call| Box::pin(now(call)))),
+            figures(list("/stats/months", scope(PaymentsRead), |call| Box::pin(months(call)))),
+        ],
+    )
+};
+
+/// A route that is served only where there are figures.
+const fn figures(route: Route) -> Route {
+    Route { part: Some(ApiPart::Figures), ..route }
+}
+
+/// The months that are shown if the caller names no number.
+const MONTHS_SHOWN: u64 = 24;
+
+async fn now(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.query.expect(&[], &[])?;
+    let now = |figures: Figures| async move { figures.now().await.map(Arc::unwrap_or_clone) };
+    read(&call, now).await
+}
+
+async fn months(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.query.expect(&["months"], &[])?;
+    let months = call.query.number("months", 1, MONTHS_MAX as u64)?.unwrap_or(MONTHS_SHOWN);
+    let months = usize::try_from(months).unwrap_or(MONTHS_MAX);
+    read(&call, move |figures| async move { figures.months(months).await }).await
+}
+
+/// The longest time for a reading. A connection to the database that hangs must not keep others from reading.
+const READING_MAX: Duration = Duration::from_mins(10);
+
+/// Reads figures in a task of its own, which goes on and fills the cache if the caller leaves or waits too long.
+async fn read<T, F>(call: &Call, read: impl FnOnce(Figures) -> F) -> Result<Reply, ApiError>
+where
+    T: Serialize + Send + 'static,
+    F: Future<Output = Result<T, Error>> + Send + 'static,
+{
+    let figures = call.state.figures.clone().ok_or(Refusal::RouteUnknown)?;
+    let read = tokio::spawn(timeout(READING_MAX, read(figures)));
+    let read = timeout(call.state.timeouts.figures, read).await.ok_or(Refusal::Overloaded)?;
+    let figures = read.map_err(ApiError::unforeseen)?.ok_or(Refusal::Overloaded)?;
+    Ok(Reply::ok(&figures?)?.no_store())
+}
