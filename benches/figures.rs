@@ -61,11 +61,11 @@ async fn main() {
     let now =
         cold(|figures| async move { figures.now().await.unwrap().paying_users }, &service, count)
             .await;
-    println!("| now, cold, {count} subscriptions | {now:.0?} | 1 s |");
+    println!("| now, cold, {count} subscriptions | {now:.1?} | 1 s |");
     let months = cold(|figures| async move { figures.months(24).await.unwrap().data.last().unwrap().paying_users }, &service, count).await;
-    println!("| months, cold, {} payments | {months:.0?} | 1 s |", 2 * count);
+    println!("| months, cold, {} payments | {months:.1?} | 1 s |", 2 * count);
     for path in ["/stats/now", "/stats/months"] {
-        println!("| {path}, warm | {:.0?} | 5 ms |", warm(&world, path).await);
+        println!("| {path}, warm | {:.1?} | 5 ms |", warm(&world, path).await);
     }
     beside(&store, &service, &template).await;
 }
