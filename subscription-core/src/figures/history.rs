@@ -1,4 +1,4 @@
-//! What was true at the end of each month, from the payments that carry a period.
+//! The figures of each month at its end, from the payments that carry a period.
 //!
 //! For each subscription the fold remembers which monthly amount covers the end of which month, as one bit a month. The
 //! newest payment that covers an end takes its bit from the others. Payments of the same amount share an entry, so that

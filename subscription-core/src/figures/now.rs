@@ -1,4 +1,4 @@
-//! What is true now: subscriptions by status, recurring revenue by currency and by plan.
+//! The figures of now: subscriptions by status, recurring revenue by currency and by plan.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
