@@ -18,7 +18,7 @@ use test_support::simulation::providers::world::ProviderSimulation;
 const RUNS_MAX: u64 = 40;
 
 async fn followed(kind: ProviderKind) {
-    for seed in seeds(25) {
+    for seed in seeds(50) {
         let steps = u32::try_from(steps(300)).unwrap_or(u32::MAX);
         let store = Arc::new(MemoryStore::default());
         if let Err(failure) = ProviderSimulation::over(store, kind, seed).await.run(steps).await {
