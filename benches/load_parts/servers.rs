@@ -115,7 +115,7 @@ pub(crate) fn serve(name: &str, body: Option<&String>) {
     });
 }
 
-fn start_log() {
+pub(crate) fn start_log() {
     let log = tracing_subscriber::fmt().event_format(JsonLines);
     log.with_writer(std::io::stderr).init();
 }
