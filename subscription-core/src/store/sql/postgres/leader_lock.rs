@@ -23,9 +23,15 @@ const END_SILENT_SESSIONS: &str = "SELECT set_config(name, CASE WHEN name LIKE '
      FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout', \
      'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')";
 
-/// Takes the lock unless the session has it ($1), and reads the clock of the database in microseconds.
-/// Instances over one schema compete for one lock; those of other schemas have their own.
-const TRY_LOCK: &str = "SELECT CASE WHEN $1 THEN true ELSE \
+/// Gives the session a name, by which it is known again.
+const NAME_SESSION: &str =
+    "SELECT set_config('subscription.session', gen_random_uuid()::text, false)";
+
+/// Takes the lock unless the session has it ($1), and reads the clock of the database in microseconds. NULL instead of
+/// the lock if the session is not the one of this name ($2): a pooler that gives each transaction another session lets
+/// several instances hold one lock. Instances over one schema compete for one lock; those of other schemas have their own.
+const TRY_LOCK: &str = "SELECT CASE \
+     WHEN current_setting('subscription.session', true) IS DISTINCT FROM $2 THEN NULL WHEN $1 THEN true ELSE \
      pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())) END, \
      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
@@ -39,13 +45,14 @@ pub struct LeaderLock {
 #[derive(Debug)]
 struct Session {
     connection: PgConnection,
+    name: String,
     holds: bool,
 }
 
 impl PostgresStore {
     /// A lock that one of all processes over the database holds: the one that does the background work.
     pub fn leader_lock(&self) -> LeaderLock {
-        LeaderLock { options: self.0.options.clone(), session: Mutex::default() }
+        LeaderLock { options: PgConnectOptions::clone(&self.0.options), session: Mutex::default() }
     }
 }
 
@@ -83,13 +90,21 @@ impl Session {
     async fn open(options: &PgConnectOptions) -> Result<Self, sqlx::Error> {
         let mut connection = options.connect().await?;
         sqlx::query(END_SILENT_SESSIONS).fetch_all(&mut connection).await?;
-        Ok(Self { connection, holds: false })
+        let (name,) = sqlx::query_as(NAME_SESSION).fetch_one(&mut connection).await?;
+        Ok(Self { connection, name, holds: false })
     }
 
     /// Tries to take the lock, and returns the time of the database in microseconds.
     async fn try_lock(&mut self) -> Result<i64, sqlx::Error> {
-        let statement = sqlx::query_as(TRY_LOCK).bind(self.holds);
-        let (holds, now) = statement.fetch_one(&mut self.connection).await?;
+        let statement = sqlx::query_as(TRY_LOCK).bind(self.holds).bind(&self.name);
+        let (holds, now): (Option<bool>, _) = statement.fetch_one(&mut self.connection).await?;
+        let Some(holds) = holds else {
+            tracing::error!(
+                "the connection is shared with others: this instance does no background work. \
+                 Set pool_mode = session in PgBouncer, or connect to PostgreSQL itself"
+            );
+            return Err(sqlx::Error::Protocol("the session is another one".to_owned()));
+        };
         self.holds = holds;
         Ok(now)
     }
