@@ -229,6 +229,7 @@ macro_rules! store_conformance {
             }
             races on "multi_thread" {
                 of_racing_writes_of_one_version_exactly_one_wins,
+                of_many_creates_at_once_each_is_judged_alone,
                 of_racing_records_with_one_value_exactly_one_is_made,
                 of_racing_requests_with_one_key_exactly_one_is_answered,
                 of_racing_sets_with_crossed_values_exactly_one_is_taken,

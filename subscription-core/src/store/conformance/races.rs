@@ -13,8 +13,8 @@ use super::records::{
     subscription,
 };
 use super::steps::{
-    assert_conflict, assert_stored, assert_taken, deleting, feed, limit, listed, put, stored,
-    unchanged, writing,
+    assert_absent, assert_conflict, assert_stored, assert_taken, deleting, feed, limit, listed,
+    put, stored, unchanged, writing,
 };
 use crate::payments::{Payment, PaymentKind};
 use crate::plans::{NodeQuota, Plan};
@@ -81,6 +81,50 @@ pub async fn of_racing_writes_of_one_version_exactly_one_wins(store: Arc<dyn Sto
         let first = winner(&answers, |refused| assert_conflict(refused, &by(0, version)));
         assert_stored(&store, [by(first, version)]).await;
     }
+}
+
+/// Creates at the same time, as callers of a server make them: some are refused, each for a reason of its own, and all
+/// others are taken, with their events and idempotency records.
+pub async fn of_many_creates_at_once_each_is_judged_alone(store: Arc<dyn Store>) {
+    let (bought, buyer, there) = (Record::from(plan(1)), Record::from(account(1)), subscription(1));
+    put(&store, [bought.clone(), buyer.clone(), there.clone().into()]).await;
+    for round in 0..ROUNDS {
+        let numbers = 100 * (round + 1)..100 * (round + 1) + 40;
+        let create = |n: u64| {
+            let mut created = subscription(n);
+            let mut guards = vec![unchanged(&bought, 1), unchanged(&buyer, 1)];
+            match n % 8 {
+                1 => created.id = there.id,
+                3 => created.external_subscription_id = there.external_subscription_id.clone(),
+                5 => guards = vec![unchanged(&bought, 2), unchanged(&buyer, 1)],
+                7 => guards = vec![unchanged(&bought, 1), unchanged(&buyer, 2)],
+                _ => {}
+            }
+            let writes = vec![created.into(), answer(n).into()];
+            ChangeSet { guards, writes, events: vec![event(n)], ..ChangeSet::default() }
+        };
+
+        let answers = race(&store, numbers.clone().map(create)).await;
+
+        let recorded = every_event(&store).await.len();
+        for (n, outcome) in numbers.clone().zip(&answers) {
+            match n % 8 {
+                1 => assert_conflict(outcome, &there.clone().into()),
+                3 => assert_taken(outcome, Unique::ExternalSubscription),
+                5 => assert_conflict(outcome, &bought),
+                7 => assert_conflict(outcome, &buyer),
+                _ => assert!(outcome.is_ok(), "{n}: {outcome:?}"),
+            }
+            if outcome.is_ok() {
+                assert_stored(&store, [Record::from(subscription(n)), answer(n).into()]).await;
+            } else {
+                assert_absent(&store, [answer(n)]).await;
+            }
+        }
+        let taken = numbers.clone().filter(|n| n % 2 == 0).count();
+        assert_eq!(recorded, taken * usize::try_from(round + 1).unwrap());
+    }
+    assert_stored(&store, [there]).await;
 }
 
 /// For each kind of value, by records that have nothing else in common.

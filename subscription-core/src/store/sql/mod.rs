@@ -20,6 +20,8 @@ mod pool;
 pub(crate) mod postgres;
 mod read;
 mod records;
+mod shared_pages;
+mod shared_reads;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 pub(in crate::store) mod table;
@@ -29,4 +31,10 @@ pub(in crate::store) use dialect::{Dialect, SqlConnection};
 
 /// A store in an SQL database.
 #[derive(Debug)]
-pub struct SqlStore<D>(pub(in crate::store) D);
+pub struct SqlStore<D>(pub(in crate::store) D, shared_pages::SharedPages);
+
+impl<D> SqlStore<D> {
+    fn new(database: D) -> Self {
+        Self(database, shared_pages::SharedPages::default())
+    }
+}

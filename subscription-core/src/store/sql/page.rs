@@ -49,7 +49,8 @@ pub(super) struct Window {
     order: String,
     /// The position after which the page begins; from the start if `None`.
     begin: Option<Place>,
-    /// The placeholder of the limit: one row more than the page has, to know whether more follow.
+    /// One row more than the page has, to know whether more follow. It is part of the text: PostgreSQL plans a
+    /// statement anew each time if it does not know how many rows are asked for.
     limit: String,
 }
 
@@ -93,7 +94,7 @@ impl Window {
             Some(column) => format!("{column} {way}, id {way}"),
             None => format!("id {way}"),
         };
-        let limit = statement.bind(Value::count(limit.get() as u64 + 1));
+        let limit = (limit.get() + 1).to_string();
         Self { order, begin, limit }
     }
 
@@ -284,5 +285,5 @@ impl<'q> Span<'q> {
 /// Selects the columns of a table, and after them the one that the list is sorted by.
 fn select_with(table: &'static Table, column: Option<&str>) -> Cow<'static, str> {
     let Some(column) = column else { return table.texts.select.as_str().into() };
-    format!("SELECT {}, {column} FROM {}", table.columns().join(", "), table.name).into()
+    format!("SELECT {}, {column} FROM {}", table.texts.read, table.name).into()
 }

@@ -8,7 +8,7 @@ use super::error::failed;
 use super::lists::{self, List};
 use super::page::Statement;
 use super::table::{SqlRecord as _, Table};
-use super::value::{Cells, Columns as _, Value};
+use super::value::{Cells, Columns, Value};
 use super::{Dialect, SqlStore, access};
 use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
@@ -43,17 +43,14 @@ impl<D: Dialect> Store for SqlStore<D> {
         let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
-        let rows = if is_of_one(query) {
-            self.0.few_rows(statement).await?
-        } else {
-            self.0.rows(statement).await?
-        };
-        let limit = limit.map_or(rows.len(), PageLimit::get);
-        let items = rows.iter().take(limit).map(|row| (table.read)(row));
-        let items = items.collect::<Result<Vec<_>, _>>()?;
-        let last = items.last().filter(|_| rows.len() > limit);
-        let next = last.and_then(|last| position(query, last));
-        Ok(Page { items, next })
+        if is_of_one(query) {
+            return page(query, table, limit, &self.0.few_rows(statement).await?);
+        }
+        self.1
+            .read(&statement, || async {
+                page(query, table, limit, &self.0.rows(statement.clone()).await?)
+            })
+            .await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
@@ -104,6 +101,21 @@ impl<D: Dialect> Store for SqlStore<D> {
         }
         outcomes
     }
+}
+
+/// The page that rows make.
+fn page(
+    query: &Query,
+    table: &Table,
+    limit: Option<PageLimit>,
+    rows: &[impl Columns],
+) -> Result<Page<Record>, StoreError> {
+    let limit = limit.map_or(rows.len(), PageLimit::get);
+    let items = rows.iter().take(limit).map(|row| (table.read)(row));
+    let items = items.collect::<Result<Vec<_>, _>>()?;
+    let last = items.last().filter(|_| rows.len() > limit);
+    let next = last.and_then(|last| position(query, last));
+    Ok(Page { items, next })
 }
 
 /// Selects the next events, by the index of their record if the query names one.

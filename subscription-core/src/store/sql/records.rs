@@ -36,6 +36,7 @@ macro_rules! record {
             $name,
             $key,
             &[$(names!($field $([$($column)+])?),)+ $($(names!($derived),)+)?],
+            (&[$($(stringify!($derived)),+)?] as &[&str]).len(),
             LazyLock::new(|| Texts::of(&$static)),
         )$(.$setting($value))*$(.holds::<$kind>())?;
 

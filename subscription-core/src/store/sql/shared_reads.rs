@@ -1,75 +1,80 @@
-//! Reads of callers who wait at the same time, as one statement.
-//!
-//! ```text
-//! SELECT found.*, caller.nth
-//! FROM unnest($1::uuid[]) WITH ORDINALITY AS caller (v1, nth),
-//!      LATERAL (SELECT … FROM subscriptions WHERE id = caller.v1 OFFSET 0) AS found
-//! ```
+//! Reads of callers who wait at the same time, as one message to the database.
 //!
 //! A caller who comes while no statement of the same text is under way sends it at once. Those who come
-//! later wait until it ends; the first of them then sends one statement for all who wait by then. So nobody
+//! later wait until it ends; the first of them then sends one message for all who wait by then. So nobody
 //! gets rows of a statement that was sent before the call, and each sees what was committed before it.
 //!
-//! The caller who sends a statement may be cancelled: those who wait for its rows then ask again, and the
+//! The caller who sends a message may be cancelled: those who wait for its rows then ask again, and the
 //! next one sends. Nobody waits for others longer than a set time.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use uuid::Uuid;
 
-use super::super::dialect::SqlConnection as _;
-use super::super::error::failed;
-use super::super::page::Statement;
-use super::super::pool::{Pool, is_lost};
-use super::super::value::Value;
+use super::dialect::SqlConnection;
+use super::error::failed;
+use super::page::Statement;
+use super::pool::{Pool, is_lost};
+use super::value::Value;
 use crate::store::StoreError;
 
-/// The callers that one statement reads for.
-const CALLERS_MAX: usize = 64;
+/// A connection that reads for several callers by one message.
+pub(super) trait ReadsForMany: SqlConnection<Row: 'static> + Connection + 'static {
+    /// The number of callers that one message reads for, at most so many.
+    fn callers(waiting: usize) -> usize;
+
+    /// The text that reads for so many callers what `single` reads for one.
+    fn text_for(single: &str, types: &[Type], callers: usize) -> String;
+
+    /// The rows of each caller, in the order of their values.
+    fn rows_for(
+        &mut self,
+        text: Arc<str>,
+        types: &[Type],
+        callers: &[&[Value]],
+    ) -> impl Future<Output = Result<Vec<Vec<Self::Row>>, sqlx::Error>> + Send;
+}
+
 /// Above this number of lanes those that nobody uses are removed.
 const LANES_KEPT: usize = 64;
 
 /// Runs reads, several of them by one statement.
 #[derive(Debug)]
-pub(super) struct SharedReads {
-    pool: Arc<Pool<PgConnection>>,
+pub(super) struct SharedReads<C: ReadsForMany> {
+    pool: Arc<Pool<C>>,
     /// After this time a caller sends a statement of its own, and later callers do not wait for the one that
     /// is under way: its connection may be dead, or the caller who sent it busy.
     wait_max: Duration,
-    lanes: Mutex<Lanes>,
+    lanes: Mutex<Lanes<C::Row>>,
 }
 
 /// By the text of the statement for one caller.
-type Lanes = HashMap<Cow<'static, str>, Arc<Lane>>;
+type Lanes<R> = HashMap<Cow<'static, str>, Arc<Lane<R>>>;
 
 /// The reads of one text.
 #[derive(Debug)]
-struct Lane {
-    /// The statement for several callers.
-    text: Arc<str>,
+struct Lane<R> {
     types: Vec<Type>,
-    queue: Mutex<Queue>,
+    /// The texts for several callers, by the number of callers.
+    texts: Mutex<HashMap<usize, Arc<str>>>,
+    queue: Mutex<Queue<R>>,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
+#[derive(Debug)]
+struct Queue<R> {
     /// True while a caller has the turn.
     is_taken: bool,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Waiting<R>>,
 }
 
-impl Queue {
+impl<R> Queue<R> {
     /// The next of those who wait and were not cancelled.
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<Waiting<R>> {
         while let Some(next) = self.waiting.pop_front() {
             if !next.tell.is_closed() {
                 return Some(next);
@@ -80,31 +85,31 @@ impl Queue {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct Waiting<R> {
     values: Vec<Value>,
-    tell: oneshot::Sender<Told>,
+    tell: oneshot::Sender<Told<R>>,
 }
 
 #[derive(Debug)]
-enum Told {
-    Rows(Result<Vec<PgRow>, Arc<sqlx::Error>>),
+enum Told<R> {
+    Rows(Result<Vec<R>, Arc<sqlx::Error>>),
     /// The caller is to send the next statement.
-    Turn(Turn),
+    Turn(Turn<R>),
 }
 
-enum Entered {
-    Turn(Turn),
-    Waits(oneshot::Receiver<Told>),
+enum Entered<R> {
+    Turn(Turn<R>),
+    Waits(oneshot::Receiver<Told<R>>),
 }
 
-impl SharedReads {
-    pub(super) fn new(pool: Arc<Pool<PgConnection>>, wait_max: Duration) -> Self {
+impl<C: ReadsForMany> SharedReads<C> {
+    pub(super) fn new(pool: Arc<Pool<C>>, wait_max: Duration) -> Self {
         Self { pool, wait_max, lanes: Mutex::default() }
     }
 
     /// The rows of a statement, which is repeated if its connection is lost: a restart of the database does
     /// not fail a read.
-    pub(super) async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
+    pub(super) async fn rows(&self, statement: Statement) -> Result<Vec<C::Row>, StoreError> {
         let Some(lane) = self.lane(&statement) else { return self.alone(statement).await };
         loop {
             let turn = match lane.enter(&statement.values) {
@@ -125,24 +130,22 @@ impl SharedReads {
     }
 
     /// The rows of a statement that nobody shares.
-    pub(super) async fn alone(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
-        self.fetch(None, &statement).await.0.map_err(failed)
+    pub(super) async fn alone(&self, statement: Statement) -> Result<Vec<C::Row>, StoreError> {
+        let (rows, _) = self.fetch(None, &statement).await;
+        rows.map(|mut rows| rows.pop().unwrap_or_default()).map_err(failed)
     }
 
     /// Reads for the caller who has the turn, and for those who wait.
     async fn read(
         &self,
-        turn: Turn,
-        lane: &Lane,
+        turn: Turn<C::Row>,
+        lane: &Lane<C::Row>,
         statement: &Statement,
-    ) -> Result<Vec<PgRow>, StoreError> {
+    ) -> Result<Vec<C::Row>, StoreError> {
         let (rows, callers) = self.fetch(Some(lane), statement).await;
         // Before the rows are handed out, so that the database works meanwhile.
         drop(turn);
-        if callers.is_empty() {
-            return rows.map_err(failed);
-        }
-        match rows.and_then(|rows| by_caller(rows, callers.len() + 1)) {
+        match rows {
             Ok(rows) => {
                 let mut rows = rows.into_iter();
                 let own = rows.next().unwrap_or_default();
@@ -165,19 +168,24 @@ impl SharedReads {
     /// The rows of the statement, and of those who wait in its lane when there is a connection to send it.
     async fn fetch(
         &self,
-        lane: Option<&Lane>,
+        lane: Option<&Lane<C::Row>>,
         statement: &Statement,
-    ) -> (Result<Vec<PgRow>, sqlx::Error>, Vec<Waiting>) {
+    ) -> (Result<Vec<Vec<C::Row>>, sqlx::Error>, Vec<Waiting<C::Row>>) {
         let mut callers = Vec::new();
         let mut repeated = false;
         loop {
             let rows = match self.pool.get().await {
                 Ok(mut connection) => {
                     let rows = match lane {
-                        Some(lane) if lane.take(&mut callers) => {
-                            lane.rows(&mut connection, &statement.values, &callers).await
+                        Some(lane) if lane.take::<C>(&mut callers) => {
+                            let others = callers.iter().map(|caller| caller.values.as_slice());
+                            let all: Vec<_> = std::iter::once(statement.values.as_slice())
+                                .chain(others)
+                                .collect();
+                            let text = lane.text::<C>(&statement.text, all.len());
+                            connection.rows_for(text, &lane.types, &all).await
                         }
-                        _ => connection.rows(statement.clone()).await,
+                        _ => connection.rows(statement.clone()).await.map(|rows| vec![rows]),
                     };
                     connection.finish(rows)
                 }
@@ -190,12 +198,12 @@ impl SharedReads {
         }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+    fn lanes(&self) -> MutexGuard<'_, Lanes<C::Row>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lane of a statement, if it can be shared.
-    fn lane(&self, statement: &Statement) -> Option<Arc<Lane>> {
+    fn lane(&self, statement: &Statement) -> Option<Arc<Lane<C::Row>>> {
         let mut lanes = self.lanes();
         if let Some(lane) = lanes.get(&statement.text) {
             return Type::all(&statement.values)
@@ -206,39 +214,31 @@ impl SharedReads {
         if lanes.len() >= LANES_KEPT {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
-        let lane = Arc::new(Lane::new(&statement.text, types));
+        let lane = Arc::new(Lane::new(types));
         lanes.insert(statement.text.clone(), Arc::clone(&lane));
         Some(lane)
     }
 }
 
-impl Lane {
-    fn new(text: &str, types: Vec<Type>) -> Self {
-        let (mut each, mut arrays, mut names) = (text.to_owned(), String::new(), String::new());
-        // From the last on, because `$1` is the beginning of `$10`.
-        for at in (1..=types.len()).rev() {
-            each = each.replace(&format!("${at}"), &format!("caller.v{at}"));
-        }
-        for (at, kind) in (1..).zip(&types) {
-            let comma = if at == 1 { "" } else { ", " };
-            // Writing to a string does not fail.
-            write!(arrays, "{comma}${at}::{}[]", kind.name()).ok();
-            write!(names, "v{at}, ").ok();
-        }
-        // With OFFSET 0 the planner plans for each caller as for one, and does not join with the whole table.
-        let text = format!(
-            "SELECT found.*, caller.nth \
-             FROM unnest({arrays}) WITH ORDINALITY AS caller ({names}nth), LATERAL ({each} OFFSET 0) AS found"
-        );
-        Self { text: text.into(), types, queue: Mutex::default() }
+impl<R> Lane<R> {
+    fn new(types: Vec<Type>) -> Self {
+        let queue = Queue { is_taken: false, waiting: VecDeque::new() };
+        Self { types, texts: Mutex::default(), queue: Mutex::new(queue) }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    /// The text for so many callers.
+    fn text<C: ReadsForMany<Row = R>>(&self, single: &str, callers: usize) -> Arc<str> {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = || C::text_for(single, &self.types, callers).into();
+        Arc::clone(texts.entry(callers).or_insert_with(text))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<R>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a turn, or waits for one or for rows.
-    fn enter(self: &Arc<Self>, values: &[Value]) -> Entered {
+    fn enter(self: &Arc<Self>, values: &[Value]) -> Entered<R> {
         let mut queue = self.queue();
         if !queue.is_taken {
             queue.is_taken = true;
@@ -250,55 +250,24 @@ impl Lane {
     }
 
     /// Adds those who wait to the callers of a statement. False if it has none but the one who sends it.
-    fn take(&self, callers: &mut Vec<Waiting>) -> bool {
+    fn take<C: ReadsForMany<Row = R>>(&self, callers: &mut Vec<Waiting<R>>) -> bool {
         let mut queue = self.queue();
-        while callers.len() + 1 < CALLERS_MAX
+        // A caller who was cancelled is not counted, so a message may have room left.
+        let count = C::callers(callers.len() + 1 + queue.waiting.len());
+        while callers.len() + 1 < count
             && let Some(next) = queue.next()
         {
             callers.push(next);
         }
         !callers.is_empty()
     }
-
-    /// Reads for several callers; the last column has the number of the caller, from 1.
-    async fn rows(
-        &self,
-        connection: &mut PgConnection,
-        first: &[Value],
-        others: &[Waiting],
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
-        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(&self.text)));
-        for (at, kind) in self.types.iter().enumerate() {
-            let others = others.iter().map(|other| other.values.as_slice());
-            let values = std::iter::once(first).chain(others).filter_map(|values| values.get(at));
-            query = match kind {
-                Type::Id => query.bind(values.filter_map(id).collect::<Vec<_>>()),
-                Type::Time => query.bind(values.filter_map(time).collect::<Vec<_>>()),
-                Type::Int => query.bind(values.filter_map(int).collect::<Vec<_>>()),
-            };
-        }
-        query.fetch_all(connection).await
-    }
-}
-
-/// The rows of each caller, in the order of callers.
-fn by_caller(rows: Vec<PgRow>, callers: usize) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
-    let mut by_caller: Vec<_> = (0..callers).map(|_| Vec::new()).collect();
-    for row in rows {
-        let nth: i64 = row.try_get(row.len().saturating_sub(1))?;
-        let at = usize::try_from(nth).ok().and_then(|nth| nth.checked_sub(1));
-        if let Some(rows) = at.and_then(|at| by_caller.get_mut(at)) {
-            rows.push(row);
-        }
-    }
-    Ok(by_caller)
 }
 
 /// The right to send a statement. When this is dropped the next caller who waits has it.
 #[derive(Debug)]
-struct Turn(Arc<Lane>);
+struct Turn<R>(Arc<Lane<R>>);
 
-impl Drop for Turn {
+impl<R> Drop for Turn<R> {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
         let next = queue.next();
@@ -314,7 +283,7 @@ impl Drop for Turn {
 /// The types of values that are shared. Text is not: a text that PostgreSQL refuses would fail the
 /// reads of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
+pub(super) enum Type {
     Id,
     Time,
     Int,
@@ -338,24 +307,4 @@ impl Type {
             | Value::TimeOrder(_) => None,
         })
     }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Id => "uuid",
-            Self::Time => "timestamptz",
-            Self::Int => "int8",
-        }
-    }
-}
-
-fn id(value: &Value) -> Option<Uuid> {
-    if let Value::Id(id) = value { Some(*id) } else { None }
-}
-
-fn time(value: &Value) -> Option<DateTime<Utc>> {
-    if let Value::Time(time) = value { time.map(Into::into) } else { None }
-}
-
-fn int(value: &Value) -> Option<i64> {
-    if let Value::Int(number) = value { Some(*number) } else { None }
 }

@@ -27,6 +27,8 @@ pub(in crate::store) struct Table {
     pub(in crate::store) key: usize,
     /// The columns of each field.
     fields: &'static [&'static [&'static str]],
+    /// The number of columns that are made from the record and never read back, which come last.
+    derived: usize,
     /// The columns that exports of an earlier release lack, and their defaults as JSON. A migration that adds
     /// a column adds it here too, with the same default.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
@@ -45,6 +47,8 @@ type Reader = fn(&dyn Columns) -> Result<Record, StoreError>;
 #[derive(Debug)]
 pub(in crate::store) struct Texts {
     columns: Vec<&'static str>,
+    /// The columns that are read: `id, name, …`
+    pub(in crate::store) read: String,
     /// `SELECT id, name, … FROM plans`
     pub(in crate::store) select: String,
     pub(in crate::store) select_one: String,
@@ -60,13 +64,16 @@ impl Texts {
         let columns = table.fields.concat();
         let named = assignments(columns.iter().take(key), 1).join(" AND ");
         let (list, values) = (columns.join(", "), placeholders(1, columns.len()));
-        let select = format!("SELECT {list} FROM {name}");
+        let read = columns.len().saturating_sub(table.derived);
+        let read = columns.get(..read).unwrap_or_default().join(", ");
+        let select = format!("SELECT {read} FROM {name}");
         Self {
             select_one: format!("{select} WHERE {named}"),
             select_version: format!("SELECT version FROM {name} WHERE {named}"),
             insert: format!("INSERT INTO {name} ({list}) VALUES ({values})"),
             update: update(table, &columns, 1),
             delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", key + 1),
+            read,
             select,
             columns,
         }
@@ -78,10 +85,11 @@ impl Table {
         name: &'static str,
         key: usize,
         fields: &'static [&'static [&'static str]],
+        derived: usize,
         texts: LazyLock<Texts>,
     ) -> Self {
         let read: Reader = |_| Err(damaged("the rows of this table are no records"));
-        Self { name, key, fields, defaults: &[], reset: "", unique: &[], read, texts }
+        Self { name, key, fields, derived, defaults: &[], reset: "", unique: &[], read, texts }
     }
 
     pub(in crate::store) const fn defaults(

@@ -1,8 +1,8 @@
 //! Commits many change sets as one statement: one round trip to the database, and one transaction for all.
 //!
-//! Each set has the form that the billing clock writes: it updates a subscription, and may insert a payment
-//! and write events. The statement gets an array for each column, so its text is the same for any number of
-//! sets:
+//! The sets have one of two forms. Sets that only create records are in `commit_creates.rs`. The others have the form
+//! that the billing clock writes: a set updates a subscription, and may insert a payment and write events. The statement
+//! gets an array for each column, so its text is the same for any number of sets:
 //!
 //! ```text
 //! WITH asked AS (SELECT * FROM unnest($1, …) AS asked (set_number, id, …)),
@@ -25,6 +25,7 @@ use std::mem::discriminant;
 use super::super::commit::{event_columns, event_values};
 use super::super::table::{SqlRecord as _, Table, placeholders, values};
 use super::super::value::Value;
+use super::commit_creates::creates;
 use crate::payments::Payment;
 use crate::store::{ChangeSet, Key, Record};
 use crate::subscriptions::Subscription;
@@ -33,7 +34,7 @@ use crate::values::version::Version;
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;
 
-/// Several change sets as one statement. It returns a row for each set that was committed: its number, and
+/// Several change sets as one statement. For steps it returns a row for each set that was committed: its number, and
 /// FALSE. A row with TRUE means that the sets must be committed one by one.
 #[derive(Debug)]
 pub(super) struct OneForAll {
@@ -42,27 +43,51 @@ pub(super) struct OneForAll {
     pub(super) arrays: Vec<Vec<Value>>,
 }
 
-/// Divides change sets into groups that can be one statement each, and keeps their order. A set of another
-/// form is a group of its own, and no record is named twice in a group.
-pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Vec<ChangeSet>> {
-    let mut groups: Vec<Vec<ChangeSet>> = Vec::new();
-    // The records of the last group; `None` if no set may join it.
-    let mut named: Option<HashSet<Key>> = None;
+/// A form of which many sets can be one statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A step of the billing clock.
+    Step,
+    /// New records alone.
+    Creates,
+}
+
+impl Form {
+    /// `None` if a set has another form.
+    pub(super) fn of(changes: &ChangeSet) -> Option<Self> {
+        if is_step(changes) { Some(Self::Step) } else { creates(changes).then_some(Self::Creates) }
+    }
+}
+
+/// Change sets that can be one statement.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// `None` for a single set of another form.
+    pub(super) form: Option<Form>,
+    pub(super) sets: Vec<ChangeSet>,
+}
+
+/// Divides change sets into groups that can be one statement each, and keeps their order. No record is named twice in
+/// a group.
+pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    // The records that the last group writes.
+    let mut named: HashSet<Key> = HashSet::new();
     for changes in sets {
-        let keys = changes.writes.iter().map(Record::key);
-        let fits = has_the_form(&changes);
-        match (&mut named, groups.last_mut()) {
-            (Some(named), Some(group))
-                if fits
-                    && group.len() < SETS_MAX
+        let (form, keys) = (Form::of(&changes), changes.writes.iter().map(Record::key));
+        match groups.last_mut() {
+            Some(group)
+                if form.is_some()
+                    && group.form == form
+                    && group.sets.len() < SETS_MAX
                     && !keys.clone().any(|it| named.contains(&it)) =>
             {
                 named.extend(keys);
-                group.push(changes);
+                group.sets.push(changes);
             }
             _ => {
-                named = fits.then(|| keys.collect());
-                groups.push(vec![changes]);
+                named = keys.collect();
+                groups.push(Group { form, sets: vec![changes] });
             }
         }
     }
@@ -70,7 +95,7 @@ pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Vec<ChangeSet>> {
 }
 
 /// True if a set updates one subscription, inserts at most one payment, and does nothing else but write events.
-fn has_the_form(changes: &ChangeSet) -> bool {
+fn is_step(changes: &ChangeSet) -> bool {
     let ChangeSet { guards, writes, deletes, events: _, forget_events } = changes;
     let is_update = |write: &Record| {
         matches!(write, Record::Subscription(_)) && write.version() != Version::FIRST
@@ -115,26 +140,30 @@ pub(super) fn one_for_all(sets: &[ChangeSet]) -> Option<OneForAll> {
     if !events.is_empty() {
         building.record(events);
     }
-    building.finish()
+    building.finish(
+        "SELECT set_number, FALSE FROM written \
+         UNION ALL SELECT set_number, TRUE FROM found WHERE moved",
+    )
 }
 
 /// Adds a row to the arrays of its columns, the first of which has the number of its set.
-fn push(arrays: &mut Vec<Vec<Value>>, number: u64, row: Vec<Value>) {
+pub(super) fn push(arrays: &mut Vec<Vec<Value>>, number: u64, row: Vec<Value>) {
     arrays.resize_with(row.len() + 1, Vec::new);
     for (array, value) in arrays.iter_mut().zip([Value::count(number)].into_iter().chain(row)) {
         array.push(value);
     }
 }
 
+/// The parts of a statement and the arrays that are bound to it.
 #[derive(Default)]
-struct Building {
-    parts: Vec<String>,
+pub(super) struct Building {
+    pub(super) parts: Vec<String>,
     arrays: Vec<Vec<Value>>,
 }
 
 impl Building {
     /// `unnest($1, $2, $3)`
-    fn unnest(&mut self, arrays: Vec<Vec<Value>>) -> String {
+    pub(super) fn unnest(&mut self, arrays: Vec<Vec<Value>>) -> String {
         let places = placeholders(self.arrays.len() + 1, arrays.len());
         self.arrays.extend(arrays);
         format!("unnest({places})")
@@ -199,16 +228,14 @@ impl Building {
         ));
     }
 
-    fn finish(self) -> Option<OneForAll> {
+    /// The statement with its last part, which says what was committed; `None` if the values of a column are of several
+    /// types.
+    pub(super) fn finish(self, select: &str) -> Option<OneForAll> {
         let is_of_one_type = |array: &Vec<Value>| {
             let mut types = array.iter().map(discriminant);
             types.next().is_some_and(|first| types.all(|other| other == first))
         };
-        let text = format!(
-            "WITH {} SELECT set_number, FALSE FROM written \
-             UNION ALL SELECT set_number, TRUE FROM found WHERE moved",
-            self.parts.join(", ")
-        );
+        let text = format!("WITH {} {select}", self.parts.join(", "));
         let arrays = self.arrays;
         arrays.iter().all(is_of_one_type).then_some(OneForAll { text, arrays })
     }

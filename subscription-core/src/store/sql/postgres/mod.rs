@@ -1,6 +1,7 @@
 //! A store in a PostgreSQL database, for one process or many.
 
 mod amount;
+mod commit_creates;
 mod commit_each;
 mod commit_one_statement;
 mod commit_transaction;
@@ -9,8 +10,9 @@ mod leader_lock;
 mod listen;
 mod notify;
 mod open;
+mod read_for_many;
 mod row;
-mod shared_reads;
+mod shared_commits;
 mod transfer;
 
 use std::collections::HashSet;
@@ -24,19 +26,20 @@ use tokio::sync::Notify;
 
 use super::commit::Refusal;
 use super::dialect::{Dialect, SqlConnection as _};
-use super::error::{failed, is_duplicate, outages, taken, unavailable};
+use super::error::{failed, outages, taken, unavailable};
 use super::page::{Branch, Statement};
 use super::pool::{Pool, is_lost};
+use super::shared_reads::SharedReads;
 use super::table::{Table, key_values};
 use super::value::Columns as _;
 use super::{SqlStore, access};
-use commit_each::{OneForAll, groups, one_for_all, subscription};
+use commit_each::{Form, Group, OneForAll, groups, one_for_all, subscription};
 use commit_one_statement::{OneStatement, one_statement};
 pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
 use open::Readiness;
 use row::rows_by_arrays;
-use shared_reads::SharedReads;
+use shared_commits::SharedCommits;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
@@ -54,11 +57,12 @@ const PAUSE: Duration = Duration::from_millis(4);
 pub type PostgresStore = SqlStore<Postgres>;
 
 /// The PostgreSQL database of a [`PostgresStore`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
-    reads: SharedReads,
-    options: PgConnectOptions,
+    reads: Arc<SharedReads<PgConnection>>,
+    commits: Arc<SharedCommits>,
+    options: Arc<PgConnectOptions>,
     readiness: Readiness,
     /// Stops the background tasks.
     stop: Arc<Notify>,
@@ -73,7 +77,11 @@ impl PostgresStore {
 
     /// Invalidates records in a cache when other processes change them.
     pub fn listen(&self, cache: &CacheInvalidator) {
-        listen::listen(self.0.options.clone(), cache.clone(), Arc::clone(&self.0.stop));
+        listen::listen(
+            PgConnectOptions::clone(&self.0.options),
+            cache.clone(),
+            Arc::clone(&self.0.stop),
+        );
     }
 }
 
@@ -92,32 +100,19 @@ impl Dialect for Postgres {
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.readiness.check()?;
-        let mut attempt = 1;
-        loop {
-            let outcome = match one_statement(&changes) {
-                Some(statement) => self.commit_one_statement(statement, &changes).await,
-                None => self.commit_transaction(&changes).await,
-            };
-            match outcome {
-                Ok(()) => return Ok(()),
-                Err(Refusal::Store(StoreError::Taken(unique))) => {
-                    self.expect_new(&changes).await?;
-                    return Err(StoreError::Taken(unique));
-                }
-                Err(Refusal::Sql(error)) if is_transient(&error) && attempt < ATTEMPTS => {
-                    tracing::debug!(attempt, %error, "retrying a commit");
-                    tokio::time::sleep(PAUSE * attempt).await;
-                    attempt += 1;
-                }
-                Err(refusal) => return Err(refusal.into()),
-            }
+        match Form::of(&changes) {
+            Some(Form::Creates) => SharedCommits::commit(self, changes).await,
+            Some(Form::Step) | None => self.commit_alone(changes).await,
         }
     }
 
     async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let mut outcomes = Vec::with_capacity(sets.len());
         for group in groups(sets) {
-            outcomes.extend(self.commit_group(group).await);
+            outcomes.extend(match self.readiness.check() {
+                Ok(()) => self.commit_group(group).await,
+                Err(error) => outages(error).take(group.sets.len()).collect(),
+            });
         }
         outcomes
     }
@@ -141,6 +136,30 @@ impl Dialect for Postgres {
 }
 
 impl Postgres {
+    /// Commits a change set by a statement or a transaction of its own.
+    async fn commit_alone(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        let mut attempt = 1;
+        loop {
+            let outcome = match one_statement(&changes) {
+                Some(statement) => self.commit_one_statement(statement, &changes).await,
+                None => self.commit_transaction(&changes).await,
+            };
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Store(StoreError::Taken(unique))) => {
+                    self.expect_new(&changes).await?;
+                    return Err(StoreError::Taken(unique));
+                }
+                Err(Refusal::Sql(error)) if is_transient(&error) && attempt < ATTEMPTS => {
+                    tracing::debug!(attempt, %error, "retrying a commit");
+                    tokio::time::sleep(PAUSE * attempt).await;
+                    attempt += 1;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+    }
+
     async fn fetch(&self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         let mut connection = self.pool.get().await?;
         let rows = connection.rows(statement).await;
@@ -163,48 +182,81 @@ impl Postgres {
     }
 
     /// Commits change sets by one statement, or one by one where that is not possible.
-    async fn commit_group(&self, group: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
-        if let Some(statement) = one_for_all(&group) {
-            match self.commit_one_for_all(statement, &group).await {
-                Ok(Some(outcomes)) => return outcomes,
-                // Nothing was written.
-                Ok(None) => {}
-                Err(error) if is_duplicate(&error) || is_transient(&error) => {
+    async fn commit_group(&self, Group { form, sets }: Group) -> Vec<Result<(), StoreError>> {
+        let statement = match form {
+            Some(Form::Step) => one_for_all(&sets),
+            Some(Form::Creates) => commit_creates::one_for_all(&sets),
+            None => None,
+        };
+        let mut committed = Vec::new();
+        if let Some(statement) = statement {
+            let outcomes = match form {
+                Some(Form::Creates) => self.commit_creates(statement, sets.len()).await,
+                _ => self.commit_steps(statement, &sets).await,
+            };
+            match outcomes {
+                Ok(outcomes) => committed = outcomes,
+                Err(error) if is_of_one_set(&error) || is_transient(&error) => {
                     tracing::debug!(%error, "committing change sets one by one");
                 }
-                Err(error) => return outages(error).take(group.len()).collect(),
+                Err(error) => return outages(error).take(sets.len()).collect(),
             }
         }
-        let mut outcomes = Vec::with_capacity(group.len());
-        for changes in group {
-            outcomes.push(self.commit(changes).await);
+        let mut committed = committed.into_iter();
+        let mut outcomes = Vec::with_capacity(sets.len());
+        for changes in sets {
+            outcomes.push(match committed.next().flatten() {
+                Some(outcome) => outcome,
+                None => self.commit_alone(changes).await,
+            });
         }
         outcomes
     }
 
-    /// `None` if the change sets must be committed one by one.
-    async fn commit_one_for_all(
+    /// The outcomes of sets that create records. `None` for a set that was refused, and for all if none was written: to
+    /// be committed alone, which finds the reason.
+    async fn commit_creates(
         &self,
-        OneForAll { text, arrays }: OneForAll,
-        group: &[ChangeSet],
-    ) -> Result<Option<Vec<Result<(), StoreError>>>, sqlx::Error> {
-        if self.readiness.check().is_err() {
-            return Ok(None);
+        statement: OneForAll,
+        count: usize,
+    ) -> Result<Vec<Option<Result<(), StoreError>>>, sqlx::Error> {
+        let mut outcomes: Vec<_> = (0..count).map(|_| Some(Ok(()))).collect();
+        for row in &self.fetch_by_arrays(statement).await? {
+            let refused = usize::try_from(row.int(0)?).ok().and_then(|it| outcomes.get_mut(it));
+            if let Some(outcome) = refused {
+                *outcome = None;
+            }
         }
-        let mut connection = self.pool.get().await?;
-        let rows = rows_by_arrays(&mut connection, text, arrays).await;
+        Ok(outcomes)
+    }
+
+    /// The outcomes of steps of the billing clock; none if they must be committed one by one.
+    async fn commit_steps(
+        &self,
+        statement: OneForAll,
+        sets: &[ChangeSet],
+    ) -> Result<Vec<Option<Result<(), StoreError>>>, sqlx::Error> {
         let mut taken = HashSet::new();
-        for row in &connection.finish(rows)? {
+        for row in &self.fetch_by_arrays(statement).await? {
             if row.bool(1)? {
-                return Ok(None);
+                return Ok(Vec::new());
             }
             taken.insert(row.int(0)?);
         }
-        let outcomes = (0..).zip(group).map(|(number, changes)| match subscription(changes) {
-            Some(key) if !taken.contains(&number) => Err(StoreError::Conflict(key)),
-            _ => Ok(()),
+        let outcomes = (0..).zip(sets).map(|(number, changes)| match subscription(changes) {
+            Some(key) if !taken.contains(&number) => Some(Err(StoreError::Conflict(key))),
+            _ => Some(Ok(())),
         });
-        Ok(Some(outcomes.collect()))
+        Ok(outcomes.collect())
+    }
+
+    async fn fetch_by_arrays(
+        &self,
+        OneForAll { text, arrays }: OneForAll,
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
+        let mut connection = self.pool.get().await?;
+        let rows = rows_by_arrays(&mut connection, text, arrays).await;
+        connection.finish(rows)
     }
 
     async fn commit_transaction(&self, changes: &ChangeSet) -> Result<(), Refusal> {
@@ -243,6 +295,12 @@ impl Postgres {
 fn is_transient(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     matches!(code.as_deref(), Some("40001" | "40P01" | "55P03"))
+}
+
+/// True if the values of a set failed the statement: one that is taken, or one that the database does not accept.
+fn is_of_one_set(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }
 
 /// The meaning of an error of a one-statement commit, by the index that the database names.

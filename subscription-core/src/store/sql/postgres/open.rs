@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::super::error::unavailable;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
-use super::shared_reads::SharedReads;
+use super::super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
 
@@ -106,8 +106,9 @@ impl PostgresOptions {
             .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
             .disable_statement_logging();
         let pool = Pool::new(options.clone(), self.connections, self.patience);
-        let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
-        SqlStore(Postgres { pool, reads, options, readiness, stop })
+        let reads = Arc::new(SharedReads::new(Arc::clone(&pool), self.patience / 5));
+        let (commits, options) = (Arc::default(), Arc::new(options));
+        SqlStore::new(Postgres { pool, reads, commits, options, readiness, stop })
     }
 }
 
@@ -129,7 +130,7 @@ async fn migrate(options: &PgConnectOptions, patience: Duration) -> Result<(), O
 }
 
 /// Whether the tables have been migrated.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Readiness(watch::Receiver<bool>);
 
 impl Readiness {

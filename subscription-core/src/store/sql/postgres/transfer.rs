@@ -1,6 +1,6 @@
 //! Export from a PostgreSQL database, and import into one.
 
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::super::access;
@@ -70,7 +70,7 @@ impl Postgres {
         const UNLIMITED: [(&str, &str); 2] =
             [("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")];
         self.readiness.check()?;
-        let options = self.options.clone().options(UNLIMITED);
+        let options = PgConnectOptions::clone(&self.options).options(UNLIMITED);
         Ok(options.connect().await.map_err(failed)?)
     }
 }

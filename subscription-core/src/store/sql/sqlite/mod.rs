@@ -1,9 +1,9 @@
 //! A store in one SQLite file.
 
 mod commit;
-mod commit_few;
-mod commit_renewal;
+mod commit_several;
 mod file;
+mod read_for_many;
 mod row;
 mod traces;
 mod transfer;
@@ -19,10 +19,11 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use super::dialect::{Dialect, SqlConnection as _};
-use super::error::{OpenError, failed, unavailable};
+use super::dialect::Dialect;
+use super::error::OpenError;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
+use super::shared_reads::SharedReads;
 use super::value::Cells;
 use super::{SqlStore, migrations};
 use file::HeldFile;
@@ -33,6 +34,10 @@ use crate::values::clock::Timestamp;
 
 /// The number of connections that read.
 const READERS: usize = 8;
+/// The statements that each connection keeps prepared.
+const STATEMENTS_KEPT: usize = 256;
+/// The rows that SQLite's thread reads before it waits for them to be taken: more than a page has.
+const ROWS_BUFFERED: usize = 512;
 /// How long a read waits for a connection, and a write for another program that has locked the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -49,6 +54,7 @@ pub type SqliteStore = SqlStore<Sqlite>;
 #[derive(Debug)]
 pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
+    reads: SharedReads<SqliteConnection>,
     writer: Writer,
 }
 
@@ -82,7 +88,8 @@ impl SqliteOptions {
                 let read_only = options.clone().pragma("query_only", "on");
                 let readers = Pool::new(read_only, READERS, PATIENCE);
                 let writer = Writer::start(options, connection, held);
-                Ok(SqlStore(Sqlite { readers, writer }))
+                let reads = SharedReads::new(Arc::clone(&readers), PATIENCE / 5);
+                Ok(SqlStore::new(Sqlite { readers, reads, writer }))
             }
             Err(error) => {
                 held.discard();
@@ -101,6 +108,8 @@ impl SqliteOptions {
             .synchronous(self.synchronous)
             .busy_timeout(PATIENCE)
             .pragma("secure_delete", "on")
+            .statement_cache_capacity(STATEMENTS_KEPT)
+            .row_buffer_size(ROWS_BUFFERED)
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;
@@ -127,9 +136,12 @@ impl Dialect for Sqlite {
     async fn rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
         // The text alone: bound values may be personal data.
         tracing::trace!(statement = %statement.text, "reads");
-        let mut reader = self.readers.get().await.map_err(unavailable)?;
-        let rows = reader.rows(statement).await;
-        reader.finish(rows).map_err(failed)
+        self.reads.alone(statement).await
+    }
+
+    async fn few_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
+        tracing::trace!(statement = %statement.text, "reads");
+        self.reads.rows(statement).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

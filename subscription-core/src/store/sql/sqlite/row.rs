@@ -25,9 +25,15 @@ impl SqlConnection for SqliteConnection {
     }
 }
 
-fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArguments> {
+type BoundQuery = Query<'static, Sqlite, SqliteArguments>;
+
+fn query(statement: Statement) -> BoundQuery {
     let query = sqlx::query(AssertSqlSafe(statement.text));
-    statement.values.into_iter().fold(query, |query, value| match value {
+    statement.values.into_iter().fold(query, bind)
+}
+
+pub(super) fn bind(query: BoundQuery, value: Value) -> BoundQuery {
+    match value {
         Value::Id(id) => query.bind(id),
         Value::IdOrNull(id) => query.bind(id),
         Value::Text(text) => query.bind(text),
@@ -39,7 +45,7 @@ fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArguments> {
         Value::Json(text) => query.bind(text),
         Value::PriceOrder(price) => query.bind(price_order(price)),
         Value::TimeOrder(time) => query.bind(time.map_or(NEVER_MICROS, Timestamp::micros)),
-    })
+    }
 }
 
 /// The generated column `price_order`: text that sorts as its value does.

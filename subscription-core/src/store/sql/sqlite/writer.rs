@@ -14,9 +14,10 @@ use super::super::access;
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, outages, unavailable};
 use super::super::page::Statement;
+use super::commit;
+use super::commit_several::several;
 use super::file::HeldFile;
 use super::traces::Traces;
-use super::{commit, commit_few, commit_renewal};
 use crate::store::{ChangeSet, Source, StoreError};
 use crate::values::clock::Timestamp;
 
@@ -268,8 +269,9 @@ async fn serve(
     let committed = batch.as_ref().map_or(0, |batch| batch.outcomes.len());
     let done = async {
         step(connection, "BEGIN IMMEDIATE").await?;
-        for job in &work {
-            outcomes.push(run_job(connection, job, traces).await?);
+        while outcomes.len() < work.len() {
+            let next = work.get(outcomes.len()..).unwrap_or_default();
+            outcomes.extend(run_next(connection, next, traces).await?);
         }
         if let Some(batch) = &mut batch {
             let is_waited_for = || !work.is_empty() || !jobs.is_empty();
@@ -300,17 +302,26 @@ async fn serve(
     }
 }
 
-/// Runs a job inside a transaction. A refused change set does not affect others; an error of the file is the outer
-/// one, and fails all.
-async fn run_job(
+/// Runs the first of some jobs inside a transaction, or several if they go into one message. Returns their outcomes. A
+/// refused change set does not affect others; an error of the file is the outer one, and fails all.
+async fn run_next(
     connection: &mut SqliteConnection,
-    job: &Job,
+    jobs: &[Job],
     traces: &mut Traces,
-) -> Result<Result<(), StoreError>, StoreError> {
-    match job {
-        Job::Commit(changes, _) => commit_alone(connection, changes, traces).await,
-        Job::MoveDue(now, _) => move_due(connection, *now).await.map(Ok),
-        Job::CommitEach(_) | Job::Lend(_) | Job::Close(_) => Ok(Ok(())),
+) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    match jobs.first() {
+        Some(Job::MoveDue(now, _)) => {
+            move_due(connection, *now).await?;
+            Ok(vec![Ok(())])
+        }
+        Some(Job::Commit(..)) => {
+            let sets = jobs.iter().map_while(|job| match job {
+                Job::Commit(changes, _) => Some(&**changes),
+                Job::MoveDue(..) | Job::CommitEach(_) | Job::Lend(_) | Job::Close(_) => None,
+            });
+            commit_next(connection, sets, jobs.len(), traces).await
+        }
+        Some(Job::CommitEach(_) | Job::Lend(_) | Job::Close(_)) | None => Ok(vec![Ok(())]),
     }
 }
 
@@ -321,14 +332,43 @@ async fn commit_part(
     is_waited_for: impl Fn() -> bool,
     traces: &mut Traces,
 ) -> Result<(), StoreError> {
-    for count in 1.. {
-        let Some(changes) = batch.sets.next() else { break };
-        batch.outcomes.push(commit_alone(connection, &changes, traces).await?);
-        if count >= BATCH_MIN && is_waited_for() {
+    let before = batch.outcomes.len();
+    while !batch.sets.as_slice().is_empty() {
+        let is_waited_for = is_waited_for();
+        let done = batch.outcomes.len() - before;
+        if is_waited_for && done >= BATCH_MIN {
             break;
         }
+        let max = if is_waited_for { BATCH_MIN - done } else { usize::MAX };
+        let outcomes = commit_next(connection, batch.sets.as_slice().iter(), max, traces).await?;
+        batch.sets.by_ref().take(outcomes.len()).for_each(drop);
+        batch.outcomes.extend(outcomes);
     }
     Ok(())
+}
+
+/// Commits the first of some change sets, or several if they go into one message, and at most `max`. Returns their
+/// outcomes.
+async fn commit_next<'c>(
+    connection: &mut SqliteConnection,
+    sets: impl Iterator<Item = &'c ChangeSet> + Clone,
+    max: usize,
+    traces: &mut Traces,
+) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    let (mut count, mut written) = (1, None);
+    if let Some(several) = several(sets.clone(), max) {
+        count = several.count;
+        written = several.commit(connection).await.map_err(failed)?;
+    }
+    let mut outcomes = Vec::with_capacity(count);
+    for (nth, changes) in sets.take(count).enumerate() {
+        let is_written = written.as_ref().and_then(|written| written.get(nth)) == Some(&true);
+        outcomes.push(match is_written {
+            true => Ok(()),
+            false => commit_alone(connection, changes, traces).await?,
+        });
+    }
+    Ok(outcomes)
 }
 
 /// Commits a change set; one that is refused leaves nothing behind. The error of the file is the outer one.
@@ -337,11 +377,6 @@ async fn commit_alone(
     changes: &ChangeSet,
     traces: &mut Traces,
 ) -> Result<Result<(), StoreError>, StoreError> {
-    if commit_renewal::commit(connection, changes).await.map_err(failed)?
-        || commit_few::commit(connection, changes).await.map_err(failed)?
-    {
-        return Ok(Ok(()));
-    }
     // A set that is refused at its only write has written nothing.
     let many = changes.writes.len() > 1 || !changes.deletes.is_empty();
     if many {
