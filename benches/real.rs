@@ -122,7 +122,7 @@ fn main() {
 async fn compare(
     database: Database,
     [ours, peer]: [String; 2],
-    is_asked: impl Fn(&str) -> bool,
+    is_asked: impl Fn(&str) -> bool + Send + Sync,
 ) -> Vec<(Row, f64)> {
     let ours_at = ours.clone();
     let ours = Running::start(Which::Ours, database, &ours);

@@ -26,6 +26,7 @@ fn time<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::
     Timestamp::from_micros(time.timestamp_micros()).unwrap().serialize(serializer)
 }
 
+#[expect(clippy::ref_option, reason = "serde calls it so")]
 fn time_or_null<S: Serializer>(
     time: &Option<DateTime<Utc>>,
     serializer: S,

@@ -263,6 +263,16 @@ pub(crate) const fn delete(pattern: &'static str, needs: Needs, handler: Handler
     Route::new(DELETE, pattern, needs, None, handler)
 }
 
+/// Routes that are served only where this part of the API is.
+pub(crate) const fn of_part<const N: usize>(part: ApiPart, mut routes: [Route; N]) -> [Route; N] {
+    let mut rest = routes.as_mut_slice();
+    while let [route, others @ ..] = rest {
+        route.part = Some(part);
+        rest = others;
+    }
+    routes
+}
+
 /// The name and value of a pattern's variable, if it has one; no pattern has two.
 pub(crate) type Variable = Option<(&'static str, String)>;
 

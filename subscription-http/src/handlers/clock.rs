@@ -13,18 +13,18 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
 use crate::api::routes::Needs::Nothing;
-use crate::api::routes::{ApiPart, Area, Route, get, post};
+use crate::api::routes::{ApiPart, Area, get, of_part, post};
 use crate::api::turned_clock::{PaymentReports, TurnedClock};
 
 pub(crate) static AREA: Area = Area::new(
     "/clock",
-    &[
-        Route { part: Some(ApiPart::Clock), ..get("/clock", Nothing, |call| Box::pin(show(call))) },
-        Route {
-            part: Some(ApiPart::Clock),
-            ..post("/clock/advance", Nothing, |call| Box::pin(advance(call)))
-        },
-    ],
+    &of_part(
+        ApiPart::Clock,
+        [
+            get("/clock", Nothing, |call| Box::pin(show(call))),
+            post("/clock/advance", Nothing, |call| Box::pin(advance(call))),
+        ],
+    ),
 );
 
 #[derive(Serialize)]

@@ -9,23 +9,22 @@ use crate::api::call::Call;
 use crate::api::clients::Clients;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
-use crate::api::routes::{ApiPart, Area, Handler, Needs, Route, get};
+use crate::api::routes::{ApiPart, Area, Needs, get, of_part};
 use crate::console::{File, INDEX};
 
 pub(crate) static AREA: Area = Area::new(
     "/console",
-    &[
-        console("/console", Needs::Nothing, |call| Box::pin(to_folder(call))),
-        console("/console/", Needs::Nothing, |call| Box::pin(index(call))),
-        console("/console/settings", Needs::Nothing, |call| Box::pin(settings(call))),
-        console("/console/client", Needs::Client, |call| Box::pin(client(call))),
-        console("/console/{file}", Needs::Nothing, |call| Box::pin(file(call))),
-    ],
+    &of_part(
+        ApiPart::Console,
+        [
+            get("/console", Needs::Nothing, |call| Box::pin(to_folder(call))),
+            get("/console/", Needs::Nothing, |call| Box::pin(index(call))),
+            get("/console/settings", Needs::Nothing, |call| Box::pin(settings(call))),
+            get("/console/client", Needs::Client, |call| Box::pin(client(call))),
+            get("/console/{file}", Needs::Nothing, |call| Box::pin(file(call))),
+        ],
+    ),
 );
-
-const fn console(pattern: &'static str, needs: Needs, handler: Handler) -> Route {
-    Route { part: Some(ApiPart::Console), ..get(pattern, needs, handler) }
-}
 
 /// The headers of every answer. The page runs its own files alone, is shown in no frame, and makes no markup
 /// from strings.

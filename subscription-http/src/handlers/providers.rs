@@ -20,50 +20,41 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::rate::{RateStatus, RouteLimit};
 use crate::api::reply::Reply;
-use crate::api::routes::{ApiPart, Area, Needs, Route, get, list, post, post_optional, scope};
+use crate::api::routes::{
+    ApiPart, Area, Needs, Route, get, list, of_part, post, post_optional, scope,
+};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,
     ..Area::new(
         "/provider",
-        &[
-            Route {
-                part: Some(ApiPart::Providers),
-                body_bytes_max: Some(WEBHOOK_BYTES_MAX),
-                limit: Some(RouteLimit::Webhook),
-                ..post("/provider-webhooks/{source}", Needs::Signature, |call| {
-                    Box::pin(receive(call))
-                })
-            },
-            of_providers(get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call)))),
-            of_providers(list("/provider-events", scope(ProvidersRead), |call| {
-                Box::pin(events(call))
-            })),
-            of_providers(get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
-                Box::pin(event(call))
-            })),
-            of_providers(post_optional(
-                "/provider-events/{event_id}/replay",
-                scope(ProvidersWrite),
-                |call| Box::pin(replay(call)),
-            )),
-            of_providers(list("/provider-links", scope(ProvidersRead), |call| {
-                Box::pin(links(call))
-            })),
-            of_providers(post("/provider-links", scope(ProvidersWrite), |call| {
-                Box::pin(link(call))
-            })),
-            of_providers(post("/provider-syncs", scope(ProvidersWrite), |call| {
-                Box::pin(sync(call))
-            })),
-        ],
+        &of_part(
+            ApiPart::Providers,
+            [
+                Route {
+                    body_bytes_max: Some(WEBHOOK_BYTES_MAX),
+                    limit: Some(RouteLimit::Webhook),
+                    ..post("/provider-webhooks/{source}", Needs::Signature, |call| {
+                        Box::pin(receive(call))
+                    })
+                },
+                get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call))),
+                list("/provider-events", scope(ProvidersRead), |call| Box::pin(events(call))),
+                get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
+                    Box::pin(event(call))
+                }),
+                post_optional(
+                    "/provider-events/{event_id}/replay",
+                    scope(ProvidersWrite),
+                    |call| Box::pin(replay(call)),
+                ),
+                list("/provider-links", scope(ProvidersRead), |call| Box::pin(links(call))),
+                post("/provider-links", scope(ProvidersWrite), |call| Box::pin(link(call))),
+                post("/provider-syncs", scope(ProvidersWrite), |call| Box::pin(sync(call))),
+            ],
+        ),
     )
 };
-
-/// A route that is served only where payment providers are followed.
-const fn of_providers(route: Route) -> Route {
-    Route { part: Some(ApiPart::Providers), ..route }
-}
 
 fn providers(call: &Call) -> Result<&Providers, ApiError> {
     call.state.providers.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())

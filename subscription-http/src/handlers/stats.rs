@@ -11,24 +11,22 @@ use subscription_core::figures::{Figures, MONTHS_MAX};
 use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
-use crate::api::routes::{ApiPart, Area, Route, list, scope};
+use crate::api::routes::{ApiPart, Area, list, of_part, scope};
 use crate::api::timeout::timeout;
 
 pub(crate) static AREA: Area = Area {
     is_private: true,
     ..Area::new(
         "/stats",
-        &[
-            figures(list("/stats/now", scope(SubscriptionsRead), |call| Box::pin(now(call)))),
-            figures(list("/stats/months", scope(PaymentsRead), |call| Box::pin(months(call)))),
-        ],
+        &of_part(
+            ApiPart::Figures,
+            [
+                list("/stats/now", scope(SubscriptionsRead), |call| Box::pin(now(call))),
+                list("/stats/months", scope(PaymentsRead), |call| Box::pin(months(call))),
+            ],
+        ),
     )
 };
-
-/// A route that is served only where there are figures.
-const fn figures(route: Route) -> Route {
-    Route { part: Some(ApiPart::Figures), ..route }
-}
 
 /// The months that are shown if the caller names no number.
 const MONTHS_SHOWN: u64 = 24;

@@ -16,7 +16,7 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
 use crate::api::routes::{
-    ApiPart, Area, Route, delete, get, list, post, post_empty, post_optional, put, scope,
+    ApiPart, Area, delete, get, list, of_part, post, post_empty, post_optional, put, scope,
 };
 
 pub(crate) static AREA: Area = Area {
@@ -24,54 +24,41 @@ pub(crate) static AREA: Area = Area {
     is_private: true,
     ..Area::new(
         "/webhook-endpoints",
-        &[
-            of_webhooks(post("/webhook-endpoints", scope(WebhooksWrite), |call| {
-                Box::pin(create(call))
-            })),
-            of_webhooks(list("/webhook-endpoints", scope(WebhooksRead), |call| {
-                Box::pin(list_page(call))
-            })),
-            of_webhooks(get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), |call| {
-                Box::pin(show(call))
-            })),
-            of_webhooks(put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
-                Box::pin(update(call))
-            })),
-            of_webhooks(delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
-                Box::pin(remove(call))
-            })),
-            of_webhooks(post_optional(
-                "/webhook-endpoints/{endpoint_id}/rotate-secret",
-                scope(WebhooksWrite),
-                |call| Box::pin(rotate_secret(call)),
-            )),
-            of_webhooks(post_empty(
-                "/webhook-endpoints/{endpoint_id}/ping",
-                scope(WebhooksWrite),
-                |call| Box::pin(ping(call)),
-            )),
-            of_webhooks(post(
-                "/webhook-endpoints/{endpoint_id}/rewind",
-                scope(WebhooksWrite),
-                |call| Box::pin(rewind(call)),
-            )),
-            of_webhooks(post(
-                "/webhook-endpoints/{endpoint_id}/resend",
-                scope(WebhooksWrite),
-                |call| Box::pin(resend(call)),
-            )),
-            of_webhooks(list(
-                "/webhook-endpoints/{endpoint_id}/parked",
-                scope(WebhooksRead),
-                |call| Box::pin(parked(call)),
-            )),
-        ],
+        &of_part(
+            ApiPart::Webhooks,
+            [
+                post("/webhook-endpoints", scope(WebhooksWrite), |call| Box::pin(create(call))),
+                list("/webhook-endpoints", scope(WebhooksRead), |call| Box::pin(list_page(call))),
+                get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), |call| {
+                    Box::pin(show(call))
+                }),
+                put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
+                    Box::pin(update(call))
+                }),
+                delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
+                    Box::pin(remove(call))
+                }),
+                post_optional(
+                    "/webhook-endpoints/{endpoint_id}/rotate-secret",
+                    scope(WebhooksWrite),
+                    |call| Box::pin(rotate_secret(call)),
+                ),
+                post_empty("/webhook-endpoints/{endpoint_id}/ping", scope(WebhooksWrite), |call| {
+                    Box::pin(ping(call))
+                }),
+                post("/webhook-endpoints/{endpoint_id}/rewind", scope(WebhooksWrite), |call| {
+                    Box::pin(rewind(call))
+                }),
+                post("/webhook-endpoints/{endpoint_id}/resend", scope(WebhooksWrite), |call| {
+                    Box::pin(resend(call))
+                }),
+                list("/webhook-endpoints/{endpoint_id}/parked", scope(WebhooksRead), |call| {
+                    Box::pin(parked(call))
+                }),
+            ],
+        ),
     )
 };
-
-const fn of_webhooks(route: Route) -> Route {
-    Route { part: Some(ApiPart::Webhooks), ..route }
-}
 
 fn webhooks(call: &Call) -> Result<&Webhooks, ApiError> {
     call.state.webhooks.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())

@@ -31,7 +31,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         callers_who_are_cancelled_strand_nobody,
         a_statement_that_fails_fails_each_of_its_callers,
         a_connection_that_is_cut_fails_nobody_unless_it_is_cut_again,
-        a_caller_who_stops_in_the_middle_delays_those_who_wait_and_no_others,
+        a_caller_who_stops_in_the_middle_delays_nobody,
+        callers_give_up_on_a_statement_that_hangs_and_send_their_own,
     ]
 }
 
@@ -240,12 +241,10 @@ async fn callers_who_are_cancelled_strand_nobody() {
     let mut reads: Vec<_> = plans.iter().map(|plan| world.read(plan)).collect();
     world.waiting(1).await;
 
-    // The first has sent its statement. The last waits. The second then sends one for all others.
+    // The statement of the first is under way. The last waits, and so do all others.
     drop_now(reads.pop().unwrap()).await;
     drop_now(reads.remove(0)).await;
-    world.waiting(2).await;
     drop_now(reads.remove(0)).await;
-    world.waiting(3).await;
     world.unlock().await;
 
     for (read, plan) in reads.into_iter().zip(&plans[2..]) {
@@ -290,25 +289,22 @@ async fn a_connection_that_is_cut_fails_nobody_unless_it_is_cut_again() {
             }
             world.say(&format!("SELECT pg_terminate_backend({})", cut[0])).await;
         }
-        if cuts == 1 {
-            world.unlock().await;
-        }
+        world.unlock().await;
 
+        let mut failed = 0;
         for (read, plan) in reads.into_iter().zip(&plans) {
             match read.await.unwrap() {
-                Ok(read) => assert_eq!((cuts, read.as_deref()), (1, Some(plan))),
-                Err(error) => {
-                    assert_eq!(cuts, 2, "{error:?}");
-                    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
-                }
+                Ok(read) => assert_eq!(read.as_deref(), Some(plan)),
+                Err(StoreError::Unavailable(_)) => failed += 1,
+                Err(error) => panic!("{error:?}"),
             }
         }
+        // Those of the statement that was cut twice; the others may have waited for the next one.
+        assert_eq!(failed > 0, cuts == 2, "{failed} of 12 failed after {cuts} cuts");
     }
-    world.unlock().await;
-    assert_eq!(world.read(&plans[0]).await.unwrap().unwrap().as_deref(), Some(&plans[0]));
 }
 
-async fn a_caller_who_stops_in_the_middle_delays_those_who_wait_and_no_others() {
+async fn a_caller_who_stops_in_the_middle_delays_nobody() {
     let world = World::with(LONG, Duration::from_secs(5)).await;
     let plans = world.plans(2).await;
     // On a busy machine the answer may be there as soon as the statement is sent.
@@ -319,11 +315,27 @@ async fn a_caller_who_stops_in_the_middle_delays_those_who_wait_and_no_others() 
         }
     };
 
-    let waited = world.read(&plans[1]).await.unwrap();
-    let later = world.read(&plans[1]);
-    let later = tokio::time::timeout(Duration::from_millis(900), later).await;
+    let other = world.read(&plans[1]);
+    let other = tokio::time::timeout(Duration::from_millis(900), other).await;
 
-    assert_eq!(waited.unwrap().as_deref(), Some(&plans[1]));
-    assert_eq!(later.unwrap().unwrap().unwrap().as_deref(), Some(&plans[1]));
+    assert_eq!(other.unwrap().unwrap().unwrap().as_deref(), Some(&plans[1]));
     assert_eq!(stopped.await.unwrap().as_deref(), Some(&plans[0]));
+}
+
+async fn callers_give_up_on_a_statement_that_hangs_and_send_their_own() {
+    let mut world = World::with(LONG, Duration::from_secs(2)).await;
+    let plans = world.plans(3).await;
+    world.lock("plans").await;
+
+    let hangs = world.read(&plans[0]);
+    world.waiting(1).await;
+    let waits = world.read(&plans[1]);
+    world.waiting(2).await;
+    let later = world.read(&plans[2]);
+    world.waiting(3).await;
+    world.unlock().await;
+
+    for (read, plan) in [hangs, waits, later].into_iter().zip(&plans) {
+        assert_eq!(read.await.unwrap().unwrap().as_deref(), Some(plan));
+    }
 }

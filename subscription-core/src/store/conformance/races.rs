@@ -95,7 +95,9 @@ pub async fn of_many_creates_at_once_each_is_judged_alone(store: Arc<dyn Store>)
             let mut guards = vec![unchanged(&bought, 1), unchanged(&buyer, 1)];
             match n % 8 {
                 1 => created.id = there.id,
-                3 => created.external_subscription_id = there.external_subscription_id.clone(),
+                3 => {
+                    created.external_subscription_id.clone_from(&there.external_subscription_id);
+                }
                 5 => guards = vec![unchanged(&bought, 2), unchanged(&buyer, 1)],
                 7 => guards = vec![unchanged(&bought, 1), unchanged(&buyer, 2)],
                 _ => {}

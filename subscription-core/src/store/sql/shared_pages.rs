@@ -48,14 +48,14 @@ impl SharedPages {
     where
         F: Future<Output = Result<Page<Record>, StoreError>> + Send,
     {
-        let called = self.clock.fetch_add(1, Ordering::SeqCst);
+        let came = self.clock.fetch_add(1, Ordering::SeqCst);
         let asked = (statement.text.clone(), statement.values.clone());
         let readings = Arc::clone(self.under_way().entry(asked.clone()).or_default());
         let caller = Caller { pages: self, asked, readings };
         let last = timeout(WAIT_MAX, caller.readings.lock()).await;
         let Ok(mut last) = last else { return read().await };
         if let Some(Reading { begun, outcome }) = &*last
-            && *begun > called
+            && *begun > came
         {
             return outcome.clone().map_err(shared);
         }
@@ -72,9 +72,10 @@ impl SharedPages {
 
 /// The error of a reading, for each of its callers.
 fn shared(error: Arc<StoreError>) -> StoreError {
-    match &*error {
-        StoreError::Damaged(_) => StoreError::Damaged(error.into()),
-        _ => StoreError::Unavailable(error.into()),
+    if matches!(*error, StoreError::Damaged(_)) {
+        StoreError::Damaged(error.into())
+    } else {
+        StoreError::Unavailable(error.into())
     }
 }
 

@@ -1,31 +1,32 @@
 //! Reads of callers who wait at the same time, as one message to the database.
 //!
-//! A caller who comes while no statement of the same text is under way sends it at once. Those who come
-//! later wait until it ends; the first of them then sends one message for all who wait by then. So nobody
-//! gets rows of a statement that was sent before the call, and each sees what was committed before it.
-//!
-//! The caller who sends a message may be cancelled: those who wait for its rows then ask again, and the
-//! next one sends. Nobody waits for others longer than a set time.
+//! Statements of the same text are a group ([`super::groups`]): while one is under way, those who come wait, and the next message
+//! reads for all of them. So nobody gets rows of a statement that was sent before the call, and each sees what was
+//! committed before it. Nobody waits for others longer than a set time.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::Connection;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::dialect::SqlConnection;
-use super::error::failed;
+use super::error::{failed, unavailable};
+use super::groups::{Groups, Handler};
 use super::page::Statement;
 use super::pool::{Pool, is_lost};
 use super::value::Value;
 use crate::store::StoreError;
 
 /// A connection that reads for several callers by one message.
-pub(super) trait ReadsForMany: SqlConnection<Row: 'static> + Connection + 'static {
-    /// The number of callers that one message reads for, at most so many.
+pub(super) trait ReadsForMany:
+    SqlConnection<Row: Debug + 'static> + Connection + Debug + 'static
+{
+    /// The number of callers that one message reads for, if so many wait.
     fn callers(waiting: usize) -> usize;
 
     /// The text that reads for so many callers what `single` reads for one.
@@ -36,246 +37,128 @@ pub(super) trait ReadsForMany: SqlConnection<Row: 'static> + Connection + 'stati
         &mut self,
         text: Arc<str>,
         types: &[Type],
-        callers: &[&[Value]],
+        callers: &[Vec<Value>],
     ) -> impl Future<Output = Result<Vec<Vec<Self::Row>>, sqlx::Error>> + Send;
 }
 
-/// Above this number of lanes those that nobody uses are removed.
-const LANES_KEPT: usize = 64;
+/// Above this number of texts those that nobody reads are forgotten.
+const TEXTS_KEPT: usize = 64;
 
-/// Runs reads, several of them by one statement.
+/// Runs reads, several of them by one message.
 #[derive(Debug)]
 pub(super) struct SharedReads<C: ReadsForMany> {
     pool: Arc<Pool<C>>,
     /// After this time a caller sends a statement of its own, and later callers do not wait for the one that
-    /// is under way: its connection may be dead, or the caller who sent it busy.
+    /// is under way: its connection may be dead.
     wait_max: Duration,
-    lanes: Mutex<Lanes<C::Row>>,
+    reads: Mutex<Reads<C>>,
 }
 
 /// By the text of the statement for one caller.
-type Lanes<R> = HashMap<Cow<'static, str>, Arc<Lane<R>>>;
+type Reads<C> = HashMap<Cow<'static, str>, Arc<Groups<ReadsOfText<C>>>>;
 
 /// The reads of one text.
 #[derive(Debug)]
-struct Lane<R> {
+struct ReadsOfText<C: ReadsForMany> {
+    pool: Arc<Pool<C>>,
+    single: Cow<'static, str>,
     types: Vec<Type>,
     /// The texts for several callers, by the number of callers.
     texts: Mutex<HashMap<usize, Arc<str>>>,
-    queue: Mutex<Queue<R>>,
-}
-
-#[derive(Debug)]
-struct Queue<R> {
-    /// True while a caller has the turn.
-    is_taken: bool,
-    waiting: VecDeque<Waiting<R>>,
-}
-
-impl<R> Queue<R> {
-    /// The next of those who wait and were not cancelled.
-    fn next(&mut self) -> Option<Waiting<R>> {
-        while let Some(next) = self.waiting.pop_front() {
-            if !next.tell.is_closed() {
-                return Some(next);
-            }
-        }
-        None
-    }
-}
-
-#[derive(Debug)]
-struct Waiting<R> {
-    values: Vec<Value>,
-    tell: oneshot::Sender<Told<R>>,
-}
-
-#[derive(Debug)]
-enum Told<R> {
-    Rows(Result<Vec<R>, Arc<sqlx::Error>>),
-    /// The caller is to send the next statement.
-    Turn(Turn<R>),
-}
-
-enum Entered<R> {
-    Turn(Turn<R>),
-    Waits(oneshot::Receiver<Told<R>>),
 }
 
 impl<C: ReadsForMany> SharedReads<C> {
     pub(super) fn new(pool: Arc<Pool<C>>, wait_max: Duration) -> Self {
-        Self { pool, wait_max, lanes: Mutex::default() }
+        Self { pool, wait_max, reads: Mutex::default() }
     }
 
     /// The rows of a statement, which is repeated if its connection is lost: a restart of the database does
     /// not fail a read.
     pub(super) async fn rows(&self, statement: Statement) -> Result<Vec<C::Row>, StoreError> {
-        let Some(lane) = self.lane(&statement) else { return self.alone(statement).await };
-        loop {
-            let turn = match lane.enter(&statement.values) {
-                Entered::Turn(turn) => turn,
-                Entered::Waits(told) => match timeout(self.wait_max, told).await {
-                    Ok(Ok(Told::Rows(rows))) => return rows.map_err(failed),
-                    Ok(Ok(Told::Turn(turn))) => turn,
-                    // The caller who had sent the statement was cancelled.
-                    Ok(Err(_)) => continue,
-                    Err(_) => {
-                        self.lanes().retain(|_, kept| !Arc::ptr_eq(kept, &lane));
-                        return self.alone(statement).await;
-                    }
-                },
-            };
-            return self.read(turn, &lane, &statement).await;
+        let Some(reads) = self.of_text(&statement) else { return self.alone(statement).await };
+        match timeout(self.wait_max, reads.answer(statement.values.clone())).await {
+            Ok(Some(rows)) => rows.map_err(failed),
+            Ok(None) => Err(unavailable("the store closed meanwhile")),
+            Err(_) => {
+                self.reads().retain(|_, kept| !Arc::ptr_eq(kept, &reads));
+                self.alone(statement).await
+            }
         }
     }
 
     /// The rows of a statement that nobody shares.
     pub(super) async fn alone(&self, statement: Statement) -> Result<Vec<C::Row>, StoreError> {
-        let (rows, _) = self.fetch(None, &statement).await;
-        rows.map(|mut rows| rows.pop().unwrap_or_default()).map_err(failed)
+        let reads = ReadsOfText::new(Arc::clone(&self.pool), statement.text, Vec::new());
+        let rows = reads.rows(&[statement.values]).await.map_err(failed)?;
+        Ok(rows.into_iter().next().unwrap_or_default())
     }
 
-    /// Reads for the caller who has the turn, and for those who wait.
-    async fn read(
-        &self,
-        turn: Turn<C::Row>,
-        lane: &Lane<C::Row>,
-        statement: &Statement,
-    ) -> Result<Vec<C::Row>, StoreError> {
-        let (rows, callers) = self.fetch(Some(lane), statement).await;
-        // Before the rows are handed out, so that the database works meanwhile.
-        drop(turn);
-        match rows {
-            Ok(rows) => {
-                let mut rows = rows.into_iter();
-                let own = rows.next().unwrap_or_default();
-                for (caller, rows) in callers.into_iter().zip(rows) {
-                    // A caller who was cancelled needs no rows.
-                    caller.tell.send(Told::Rows(Ok(rows))).ok();
-                }
-                Ok(own)
-            }
-            Err(error) => {
-                let error = Arc::new(error);
-                for caller in callers {
-                    caller.tell.send(Told::Rows(Err(Arc::clone(&error)))).ok();
-                }
-                Err(failed(error))
-            }
-        }
+    fn reads(&self) -> MutexGuard<'_, Reads<C>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows of the statement, and of those who wait in its lane when there is a connection to send it.
-    async fn fetch(
-        &self,
-        lane: Option<&Lane<C::Row>>,
-        statement: &Statement,
-    ) -> (Result<Vec<Vec<C::Row>>, sqlx::Error>, Vec<Waiting<C::Row>>) {
-        let mut callers = Vec::new();
-        let mut repeated = false;
-        loop {
-            let rows = match self.pool.get().await {
-                Ok(mut connection) => {
-                    let rows = match lane {
-                        Some(lane) if lane.take::<C>(&mut callers) => {
-                            let others = callers.iter().map(|caller| caller.values.as_slice());
-                            let all: Vec<_> = std::iter::once(statement.values.as_slice())
-                                .chain(others)
-                                .collect();
-                            let text = lane.text::<C>(&statement.text, all.len());
-                            connection.rows_for(text, &lane.types, &all).await
-                        }
-                        _ => connection.rows(statement.clone()).await.map(|rows| vec![rows]),
-                    };
-                    connection.finish(rows)
-                }
-                Err(error) => Err(error),
-            };
-            if repeated || !rows.as_ref().is_err_and(is_lost) {
-                return (rows, callers);
-            }
-            repeated = true;
-        }
-    }
-
-    fn lanes(&self) -> MutexGuard<'_, Lanes<C::Row>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The lane of a statement, if it can be shared.
-    fn lane(&self, statement: &Statement) -> Option<Arc<Lane<C::Row>>> {
-        let mut lanes = self.lanes();
-        if let Some(lane) = lanes.get(&statement.text) {
-            return Type::all(&statement.values)
-                .eq(lane.types.iter().copied().map(Some))
-                .then(|| Arc::clone(lane));
+    /// The reads of the same text, if the statement can be shared.
+    fn of_text(&self, statement: &Statement) -> Option<Arc<Groups<ReadsOfText<C>>>> {
+        let mut all = self.reads();
+        if let Some(reads) = all.get(&statement.text) {
+            let types = reads.handler.types.iter().copied().map(Some);
+            return Type::all(&statement.values).eq(types).then(|| Arc::clone(reads));
         }
         let types = Type::all(&statement.values).collect::<Option<Vec<_>>>()?;
-        if lanes.len() >= LANES_KEPT {
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        if all.len() >= TEXTS_KEPT {
+            all.retain(|_, reads| Arc::strong_count(reads) > 1);
         }
-        let lane = Arc::new(Lane::new(types));
-        lanes.insert(statement.text.clone(), Arc::clone(&lane));
-        Some(lane)
+        let (pool, text) = (Arc::clone(&self.pool), statement.text.clone());
+        let reads = Groups::new(ReadsOfText::new(pool, text.clone(), types));
+        all.insert(text, Arc::clone(&reads));
+        Some(reads)
     }
 }
 
-impl<R> Lane<R> {
-    fn new(types: Vec<Type>) -> Self {
-        let queue = Queue { is_taken: false, waiting: VecDeque::new() };
-        Self { types, texts: Mutex::default(), queue: Mutex::new(queue) }
+impl<C: ReadsForMany> ReadsOfText<C> {
+    fn new(pool: Arc<Pool<C>>, single: Cow<'static, str>, types: Vec<Type>) -> Self {
+        Self { pool, single, types, texts: Mutex::default() }
+    }
+
+    /// The rows of each caller.
+    async fn rows(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<C::Row>>, sqlx::Error> {
+        let rows = self.rows_once(callers).await;
+        if rows.as_ref().is_err_and(is_lost) { self.rows_once(callers).await } else { rows }
+    }
+
+    async fn rows_once(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<C::Row>>, sqlx::Error> {
+        let mut connection = self.pool.get().await?;
+        let rows = if let [values] = callers {
+            let statement = Statement::new(self.single.clone(), values.clone());
+            connection.rows(statement).await.map(|rows| vec![rows])
+        } else {
+            connection.rows_for(self.text(callers.len()), &self.types, callers).await
+        };
+        connection.finish(rows)
     }
 
     /// The text for so many callers.
-    fn text<C: ReadsForMany<Row = R>>(&self, single: &str, callers: usize) -> Arc<str> {
+    fn text(&self, callers: usize) -> Arc<str> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = || C::text_for(single, &self.types, callers).into();
+        let text = || C::text_for(&self.single, &self.types, callers).into();
         Arc::clone(texts.entry(callers).or_insert_with(text))
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue<R>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a turn, or waits for one or for rows.
-    fn enter(self: &Arc<Self>, values: &[Value]) -> Entered<R> {
-        let mut queue = self.queue();
-        if !queue.is_taken {
-            queue.is_taken = true;
-            return Entered::Turn(Turn(Arc::clone(self)));
-        }
-        let (tell, told) = oneshot::channel();
-        queue.waiting.push_back(Waiting { values: values.to_vec(), tell });
-        Entered::Waits(told)
-    }
-
-    /// Adds those who wait to the callers of a statement. False if it has none but the one who sends it.
-    fn take<C: ReadsForMany<Row = R>>(&self, callers: &mut Vec<Waiting<R>>) -> bool {
-        let mut queue = self.queue();
-        // A caller who was cancelled is not counted, so a message may have room left.
-        let count = C::callers(callers.len() + 1 + queue.waiting.len());
-        while callers.len() + 1 < count
-            && let Some(next) = queue.next()
-        {
-            callers.push(next);
-        }
-        !callers.is_empty()
     }
 }
 
-/// The right to send a statement. When this is dropped the next caller who waits has it.
-#[derive(Debug)]
-struct Turn<R>(Arc<Lane<R>>);
+impl<C: ReadsForMany> Handler for ReadsOfText<C> {
+    type Request = Vec<Value>;
+    type Answer = Result<Vec<C::Row>, Arc<sqlx::Error>>;
 
-impl<R> Drop for Turn<R> {
-    fn drop(&mut self) {
-        let mut queue = self.0.queue();
-        let next = queue.next();
-        queue.is_taken = next.is_some();
-        drop(queue);
-        if let Some(next) = next {
-            // A caller who was cancelled just now drops the turn, which then goes to the one after.
-            next.tell.send(Told::Turn(Self(Arc::clone(&self.0)))).ok();
+    const GROUPS_MAX: usize = 1;
+
+    fn group_size(waiting: usize) -> usize {
+        C::callers(waiting)
+    }
+
+    async fn handle(&self, callers: Vec<Vec<Value>>) -> Vec<Self::Answer> {
+        match self.rows(&callers).await {
+            Ok(rows) => rows.into_iter().map(Ok).collect(),
+            Err(error) => repeat_n(Arc::new(error), callers.len()).map(Err).collect(),
         }
     }
 }

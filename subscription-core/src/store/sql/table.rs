@@ -142,11 +142,13 @@ impl Table {
     }
 
     /// `id = $1`, the key from parameter `from` on.
+    #[cfg(feature = "postgres")]
     pub(super) fn named(&self, from: usize) -> String {
         assignments(self.key_columns().iter(), from).join(" AND ")
     }
 
     /// An UPDATE with the columns from parameter `from` on; the version before the write comes last.
+    #[cfg(feature = "postgres")]
     pub(super) fn update(&self, from: usize) -> String {
         update(self, self.columns(), from)
     }

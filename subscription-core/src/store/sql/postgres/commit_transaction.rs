@@ -12,7 +12,7 @@ use super::super::page::Statement;
 use super::super::table::{Table, key_values, values};
 use super::super::value::{Columns as _, Value};
 use super::commit_one_statement::in_order;
-use super::is_transient;
+use super::commits::is_transient;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;

@@ -9,9 +9,11 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
 
 use super::super::error::unavailable;
+use super::super::groups::Groups;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
 use super::super::shared_reads::SharedReads;
+use super::commits::Commits;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
 
@@ -106,8 +108,8 @@ impl PostgresOptions {
             .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
             .disable_statement_logging();
         let pool = Pool::new(options.clone(), self.connections, self.patience);
-        let reads = Arc::new(SharedReads::new(Arc::clone(&pool), self.patience / 5));
-        let (commits, options) = (Arc::default(), Arc::new(options));
+        let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
+        let commits = Groups::new(Commits(Arc::clone(&pool)));
         SqlStore::new(Postgres { pool, reads, commits, options, readiness, stop })
     }
 }

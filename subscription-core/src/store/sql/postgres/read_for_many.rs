@@ -9,13 +9,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Row as _};
-use uuid::Uuid;
 
 use super::super::shared_reads::{ReadsForMany, Type};
 use super::super::value::Value;
+use super::row::rows_by_arrays;
 
 /// The callers that one statement reads for.
 const CALLERS_MAX: usize = 64;
@@ -49,18 +48,11 @@ impl ReadsForMany for PgConnection {
         &mut self,
         text: Arc<str>,
         types: &[Type],
-        callers: &[&[Value]],
+        callers: &[Vec<Value>],
     ) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
-        let mut query = sqlx::query(AssertSqlSafe(text));
-        for (at, kind) in types.iter().enumerate() {
-            let values = callers.iter().filter_map(|values| values.get(at));
-            query = match kind {
-                Type::Id => query.bind(values.filter_map(id).collect::<Vec<_>>()),
-                Type::Time => query.bind(values.filter_map(time).collect::<Vec<_>>()),
-                Type::Int => query.bind(values.filter_map(int).collect::<Vec<_>>()),
-            };
-        }
-        by_caller(query.fetch_all(self).await?, callers.len())
+        let of_all = |at| callers.iter().filter_map(|values| values.get(at).cloned()).collect();
+        let arrays = (0..types.len()).map(of_all).collect();
+        by_caller(rows_by_arrays(self, AssertSqlSafe(text), arrays).await?, callers.len())
     }
 }
 
@@ -83,16 +75,4 @@ const fn name(kind: Type) -> &'static str {
         Type::Time => "timestamptz",
         Type::Int => "int8",
     }
-}
-
-fn id(value: &Value) -> Option<Uuid> {
-    if let Value::Id(id) = value { Some(*id) } else { None }
-}
-
-fn time(value: &Value) -> Option<DateTime<Utc>> {
-    if let Value::Time(time) = value { time.map(Into::into) } else { None }
-}
-
-fn int(value: &Value) -> Option<i64> {
-    if let Value::Int(number) = value { Some(*number) } else { None }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, Postgres, Row as _};
+use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use super::super::dialect::SqlConnection;
@@ -36,10 +36,10 @@ fn query(statement: Statement) -> BoundQuery {
 /// Reads the rows of a statement whose parameters are arrays. The values of an array are of one variant.
 pub(super) async fn rows_by_arrays(
     connection: &mut PgConnection,
-    text: String,
+    text: impl SqlSafeStr,
     arrays: Vec<Vec<Value>>,
 ) -> Result<Vec<PgRow>, sqlx::Error> {
-    let query = sqlx::query(AssertSqlSafe(text));
+    let query = sqlx::query(text);
     arrays.into_iter().fold(query, bind_array).fetch_all(connection).await
 }
 

@@ -1,20 +1,15 @@
-//! Commits a change set on the writer's connection. There is one writer, so the records that are read here
-//! stay as they are until the end of the transaction.
-
-use std::borrow::Cow;
-use std::fmt::Write as _;
+//! Commits a change set on the writer's connection, step by step: one that `commit_several.rs` cannot write, or whose
+//! reason to be refused is looked for. There is one writer, so the records that are read here stay as they are until
+//! the end of the transaction.
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::super::commit::{
-    Refusal, check_before_deletes, delete, event_columns, event_values, takes_over, write_events,
-};
+use super::super::commit::{Refusal, check_before_deletes, delete, takes_over, write_events};
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{conflict, is_duplicate, refused};
+use super::super::error::{conflict, refused};
 use super::super::page::Statement;
-use super::super::table::{Table, key_values, placeholders, values};
+use super::super::table::{Table, key_values, values};
 use super::super::value::{Columns as _, Value};
-use crate::events::Event;
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
@@ -31,23 +26,17 @@ pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Re
         }
     }
     check_before_deletes(to, changes).await?;
-    // The statement of a single record checks its version itself.
-    if changes.writes.len() + changes.deletes.len() > 1 {
-        for write in &changes.writes {
-            expect_version(to, &write.key(), write.version().previous()).await?;
-        }
-        for delete in &changes.deletes {
-            expect_version(to, &delete.key, delete.version).await?;
-        }
+    for write in &changes.writes {
+        expect_version(to, &write.key(), write.version().previous()).await?;
+    }
+    for delete in &changes.deletes {
+        expect_version(to, &delete.key, delete.version).await?;
     }
     delete(to, changes).await?;
-    if let ([write], [event], None) = (&*changes.writes, &*changes.events, changes.forget_events) {
-        return put(to, write, Some(event)).await;
-    }
     let mut writes: Vec<_> = changes.writes.iter().collect();
     writes.sort_by_key(|write| takes_over(write));
     for write in writes {
-        put(to, write, None).await?;
+        put(to, write).await?;
     }
     Ok(write_events(to, changes).await?)
 }
@@ -57,47 +46,25 @@ async fn expect_version(
     key: &Key,
     version: Version,
 ) -> Result<(), Refusal> {
-    let found = version_of(to, key).await?;
+    let text = Table::of(key).texts.select_version.as_str();
+    let found = match to.rows(Statement::new(text, key_values(key))).await?.first() {
+        Some(row) => Version::from(row.int(0)?.unsigned_abs()),
+        None => Version::NEW,
+    };
     if found == version { Ok(()) } else { Err(conflict(key).into()) }
 }
 
-async fn version_of(to: &mut SqliteConnection, key: &Key) -> Result<Version, sqlx::Error> {
-    let text = Table::of(key).texts.select_version.as_str();
-    match to.rows(Statement::new(text, key_values(key))).await?.first() {
-        Some(row) => row.int(0).map(|version| Version::from(version.unsigned_abs())),
-        None => Ok(Version::NEW),
-    }
-}
-
-/// Writes a record and its only event by one statement: each statement is a round trip to SQLite's thread.
-async fn put(
-    to: &mut SqliteConnection,
-    write: &Record,
-    event: Option<&Event>,
-) -> Result<(), Refusal> {
+async fn put(to: &mut SqliteConnection, write: &Record) -> Result<(), Refusal> {
     let (key, mut values) = (write.key(), values(write));
     let texts = &Table::of(&key).texts;
     let is_new = write.version() == Version::FIRST;
-    let mut text = Cow::Borrowed(if is_new { texts.insert.as_str() } else { &texts.update });
+    let text = if is_new { texts.insert.as_str() } else { &texts.update };
     if !is_new {
         values.push(Value::version(write.version().previous()));
-    }
-    if let Some(event) = event {
-        let (columns, event) = (event_columns(), event_values(event));
-        let places = placeholders(values.len() + 1, event.len());
-        // Only if the record was written.
-        let condition = "WHERE changes() > 0";
-        write!(text.to_mut(), "; INSERT INTO events ({columns}) SELECT {places} {condition}").ok();
-        values.extend(event);
     }
     match to.execute(Statement::new(text, values)).await {
         Ok(0) => Err(conflict(&key).into()),
         Ok(_) => Ok(()),
-        // SQLite checks the newest index first, and that of the key is the oldest.
-        Err(error) if is_new && is_duplicate(&error) => match version_of(to, &key).await? {
-            Version::NEW => Err(refused(error, write).into()),
-            _ => Err(conflict(&key).into()),
-        },
         Err(error) => Err(refused(error, write).into()),
     }
 }

@@ -156,14 +156,16 @@ impl Part {
         let mut values = values(write);
         if write.version() == Version::FIRST {
             let (columns, places) = (table.columns().join(", "), placeholders(values.len()));
-            self.text += &format!("INSERT INTO {} ({columns}) SELECT {places} WHERE ", table.name);
+            let text = format!("INSERT INTO {} ({columns}) SELECT {places} WHERE ", table.name);
+            self.text.push_str(&text);
         } else {
             let (key, others) = table.columns().split_at_checked(table.key).unwrap_or_default();
             let (others, key) = (others.join(" = ?, "), key.join(" = ? AND "));
-            self.text += &format!(
-                "UPDATE {} SET {others} = ?{} WHERE {key} = ? AND version = ? AND ",
-                table.name, table.reset
+            let (name, reset) = (table.name, table.reset);
+            let text = format!(
+                "UPDATE {name} SET {others} = ?{reset} WHERE {key} = ? AND version = ? AND "
             );
+            self.text.push_str(&text);
             // In the order of the text: the key comes last.
             values.rotate_left(table.key);
             values.push(Value::version(write.version().previous()));
@@ -176,7 +178,8 @@ impl Part {
         let table = Table::of(key);
         let not = if version == Version::NEW { "NOT " } else { "" };
         let named = table.key_columns().join(" = ? AND ");
-        self.text += &format!(" AND {not}EXISTS (SELECT 1 FROM {} WHERE {named} = ?", table.name);
+        let text = format!(" AND {not}EXISTS (SELECT 1 FROM {} WHERE {named} = ?", table.name);
+        self.text.push_str(&text);
         self.values.extend(key_values(key));
         if version == Version::NEW {
             self.text.push(')');

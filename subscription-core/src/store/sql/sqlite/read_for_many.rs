@@ -1,5 +1,6 @@
 //! Reads for several callers by one message to SQLite's thread: the statement once for each caller.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
@@ -28,7 +29,7 @@ impl ReadsForMany for SqliteConnection {
         &mut self,
         text: Arc<str>,
         _: &[Type],
-        callers: &[&[Value]],
+        callers: &[Vec<Value>],
     ) -> Result<Vec<Vec<SqliteRow>>, sqlx::Error> {
         let query = sqlx::query(AssertSqlSafe(text));
         let values = callers.iter().flat_map(|values| values.iter().cloned());
@@ -59,7 +60,8 @@ fn renumbered(text: &str, added: usize) -> String {
         let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, rest) = part.split_at_checked(digits).unwrap_or_default();
         let number = number.parse::<usize>().unwrap_or_default() + added;
-        renumbered += &format!("${number}{rest}");
+        // Writing to a string does not fail.
+        write!(renumbered, "${number}{rest}").ok();
     }
     renumbered
 }

@@ -363,9 +363,10 @@ async fn commit_next<'c>(
     let mut outcomes = Vec::with_capacity(count);
     for (nth, changes) in sets.take(count).enumerate() {
         let is_written = written.as_ref().and_then(|written| written.get(nth)) == Some(&true);
-        outcomes.push(match is_written {
-            true => Ok(()),
-            false => commit_alone(connection, changes, traces).await?,
+        outcomes.push(if is_written {
+            Ok(())
+        } else {
+            commit_alone(connection, changes, traces).await?
         });
     }
     Ok(outcomes)
@@ -377,21 +378,15 @@ async fn commit_alone(
     changes: &ChangeSet,
     traces: &mut Traces,
 ) -> Result<Result<(), StoreError>, StoreError> {
-    // A set that is refused at its only write has written nothing.
-    let many = changes.writes.len() > 1 || !changes.deletes.is_empty();
-    if many {
-        step(connection, "SAVEPOINT one_set").await?;
-    }
+    step(connection, "SAVEPOINT one_set").await?;
     let outcome = commit::commit(connection, changes).await.map_err(StoreError::from);
     if let Err(error @ (StoreError::Unavailable(_) | StoreError::Damaged(_))) = outcome {
         return Err(error);
     }
-    if many && outcome.is_err() {
+    if outcome.is_err() {
         step(connection, "ROLLBACK TO one_set").await?;
     }
-    if many {
-        step(connection, "RELEASE one_set").await?;
-    }
+    step(connection, "RELEASE one_set").await?;
     if outcome.is_ok() {
         traces.note(changes);
     }

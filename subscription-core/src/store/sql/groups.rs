@@ -1,0 +1,119 @@
+//! Requests of callers who wait at the same time, handled as groups.
+//!
+//! A request is handled at once, unless as many groups as may be are under way. Then it waits, and goes with the others that
+//! wait by then into the next group. So no group has begun before its requests came.
+//!
+//! A task of its own handles the groups, so that a caller who is cancelled takes nobody else's request along.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Handles requests, several at a time.
+pub(super) trait Handler: Debug + Send + Sync + 'static {
+    type Request: Debug + Send;
+    type Answer: Debug + Send;
+
+    /// The groups that may be under way at the same time.
+    const GROUPS_MAX: usize;
+
+    /// The number of requests in the next group, at least 1, if so many wait.
+    fn group_size(waiting: usize) -> usize;
+
+    /// The answers, in the order of the requests.
+    fn handle(
+        &self,
+        requests: Vec<Self::Request>,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send;
+}
+
+/// A handler, and the requests that wait for it.
+#[derive(Debug)]
+pub(super) struct Groups<H: Handler> {
+    pub(super) handler: H,
+    queue: Mutex<Queue<H>>,
+}
+
+/// A request, and the caller who waits for its answer.
+type Waiting<H> = (<H as Handler>::Request, oneshot::Sender<<H as Handler>::Answer>);
+
+#[derive(Debug)]
+struct Queue<H: Handler> {
+    waiting: VecDeque<Waiting<H>>,
+    /// The number of groups that are under way.
+    under_way: usize,
+}
+
+impl<H: Handler> Groups<H> {
+    pub(super) fn new(handler: H) -> Arc<Self> {
+        let queue = Queue { waiting: VecDeque::new(), under_way: 0 };
+        Arc::new(Self { handler, queue: Mutex::new(queue) })
+    }
+
+    /// The answer to a request; `None` if the runtime ends before it.
+    pub(super) async fn answer(self: &Arc<Self>, request: H::Request) -> Option<H::Answer> {
+        let (tell, told) = oneshot::channel();
+        let begins = {
+            let mut queue = self.queue();
+            queue.waiting.push_back((request, tell));
+            let begins = queue.under_way < H::GROUPS_MAX;
+            queue.under_way += usize::from(begins);
+            begins
+        };
+        if begins {
+            tokio::spawn(Running { groups: Arc::clone(self), is_done: false }.run());
+        }
+        told.await.ok()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<H>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task that handles groups until nobody waits.
+struct Running<H: Handler> {
+    groups: Arc<Groups<H>>,
+    /// True once the task is no longer counted as under way.
+    is_done: bool,
+}
+
+impl<H: Handler> Running<H> {
+    async fn run(mut self) {
+        while let Some(next) = self.next() {
+            let (requests, callers): (Vec<_>, Vec<_>) = next.into_iter().unzip();
+            let answers = self.groups.handler.handle(requests).await;
+            for (caller, answer) in callers.into_iter().zip(answers) {
+                // A caller who was cancelled needs no answer.
+                caller.send(answer).ok();
+            }
+        }
+    }
+
+    /// The next group; `None` if nobody waits, and the task must end.
+    fn next(&mut self) -> Option<Vec<Waiting<H>>> {
+        let mut queue = self.groups.queue();
+        // Those who were cancelled do not wait.
+        queue.waiting.retain(|(_, caller)| !caller.is_closed());
+        if queue.waiting.is_empty() {
+            queue.under_way -= 1;
+            self.is_done = true;
+            return None;
+        }
+        let size = H::group_size(queue.waiting.len()).clamp(1, queue.waiting.len());
+        Some(queue.waiting.drain(..size).collect())
+    }
+}
+
+impl<H: Handler> Drop for Running<H> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // The runtime has ended. Nobody else would handle the requests that wait: their callers are told so.
+            let mut queue = self.groups.queue();
+            queue.under_way -= 1;
+            queue.waiting.clear();
+        }
+    }
+}
