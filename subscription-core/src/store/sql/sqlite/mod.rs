@@ -108,6 +108,8 @@ impl SqliteOptions {
             .synchronous(self.synchronous)
             .busy_timeout(PATIENCE)
             .pragma("secure_delete", "on")
+            // The pages that a savepoint may have to restore stay in memory, and reach no file beside this one.
+            .pragma("temp_store", "memory")
             .statement_cache_capacity(STATEMENTS_KEPT)
             .row_buffer_size(ROWS_BUFFERED)
             .disable_statement_logging();
