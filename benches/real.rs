@@ -27,7 +27,7 @@ use test_support::cluster::Cluster;
 /// The pairs of slices of each row; `SLICES` in the environment is another number.
 const SLICES: usize = 40;
 
-/// What is asked, and the least ratio on SQLite and on PostgreSQL.
+/// The rows with their names, and the least ratio on SQLite and on PostgreSQL.
 const ROWS: [(Row, &str, f64, f64); 9] = [
     (Row::Plan, "a plan by its slug", 4.0, 4.0),
     (Row::Subscription, "a subscription by its id", 1.5, 1.5),

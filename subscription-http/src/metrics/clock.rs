@@ -12,14 +12,14 @@ use prometheus_client::registry::Registry;
 use subscription_core::billing;
 
 /// The metrics that background work reports. Clones share the numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ClockMetrics {
     leads: Gauge,
     skew_seconds: Gauge<f64, AtomicU64>,
     lag_seconds: Gauge<f64, AtomicU64>,
     steps: Family<Step, Counter>,
     refused: Counter,
-    round_seconds: Histogram,
+    round_seconds: RoundSeconds,
     periods_skipped: Counter,
     to_collect: Gauge,
     to_collect_oldest_seconds: Gauge<f64, AtomicU64>,
@@ -34,20 +34,12 @@ struct Step {
 /// From a round that finds nothing to one that a slow store delays.
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 25.0];
 
-impl Default for ClockMetrics {
+#[derive(Debug, Clone)]
+struct RoundSeconds(Histogram);
+
+impl Default for RoundSeconds {
     fn default() -> Self {
-        Self {
-            leads: Gauge::default(),
-            skew_seconds: Gauge::default(),
-            lag_seconds: Gauge::default(),
-            steps: Family::default(),
-            refused: Counter::default(),
-            round_seconds: Histogram::new(BUCKETS),
-            periods_skipped: Counter::default(),
-            to_collect: Gauge::default(),
-            to_collect_oldest_seconds: Gauge::default(),
-            billing_paused: Gauge::default(),
-        }
+        Self(Histogram::new(BUCKETS))
     }
 }
 
@@ -77,7 +69,7 @@ impl ClockMetrics {
             self.steps.get_or_create(&Step { step }).inc_by(count as u64);
         }
         self.refused.inc_by(round.refused as u64);
-        self.round_seconds.observe(took.as_secs_f64());
+        self.round_seconds.0.observe(took.as_secs_f64());
         self.periods_skipped.inc_by(round.periods_skipped);
     }
 
@@ -104,7 +96,7 @@ impl ClockMetrics {
         let help = "Steps of the billing that another write made impossible or superfluous";
         registry.register("clock_refused", help, self.refused.clone());
         let help = "How long a round of the billing took";
-        registry.register("clock_round_seconds", help, self.round_seconds.clone());
+        registry.register("clock_round_seconds", help, self.round_seconds.0.clone());
         let help = "Periods that were missed for too long and are not asked for";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
         let help =

@@ -3,21 +3,26 @@
 use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use subscription_core::store::{ChangeSet, PostgresOptions, PostgresStore, Record, StoreError};
-use subscription_core::{NewPayment, Payment, PaymentId, Store, Subscription, SystemRandomness};
+use subscription_core::store::{
+    ChangeSet, Guard, Key, PostgresOptions, PostgresStore, Record, StoreError,
+};
+use subscription_core::{
+    NewPayment, Payment, PaymentId, Plan, Store, Subscription, SystemRandomness,
+};
 use test_support::cluster::fresh_schema;
 use test_support::trials;
 use test_support::trials::Trial;
 use uuid::Uuid;
 
 use super::shared;
-use crate::records::{plan, subscription};
+use crate::records::{plan, put, subscription};
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
         steps_of_the_clock_are_one_transaction,
         a_value_that_moves_is_committed_by_itself,
         rows_are_locked_in_the_order_of_their_keys,
+        a_locked_record_delays_its_own_creates_and_no_others,
     ]
 }
 
@@ -128,4 +133,35 @@ async fn rows_are_locked_in_the_order_of_their_keys() {
     holding.rollback().await.unwrap();
     assert!(call.await.unwrap().iter().all(Result::is_ok));
     assert_eq!(world.transactions(2).await, 1);
+}
+
+async fn a_locked_record_delays_its_own_creates_and_no_others() {
+    let world = World::with_subscriptions(0).await;
+    let (locked, free) = (plan("locked"), plan("free"));
+    for plan in [&locked, &free] {
+        put(&world.store, plan).await.unwrap();
+    }
+    let mut outsider = connect().await;
+    let lock =
+        format!("BEGIN; SELECT FROM {}.plans WHERE id = '{}' FOR UPDATE", world.schema, locked.id);
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut outsider).await.unwrap();
+    let create = |plan: &Plan| {
+        let guard = Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version };
+        let writes = vec![subscription(plan).into()];
+        let changes = ChangeSet { guards: vec![guard], writes, ..ChangeSet::default() };
+        let store = Arc::clone(&world.store);
+        tokio::spawn(async move { store.commit(changes).await })
+    };
+
+    let waiting: Vec<_> = (0..4).map(|_| create(&locked)).collect();
+    let others: Vec<_> = (0..20).map(|_| create(&free)).collect();
+
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+    assert!(waiting.iter().all(|create| !create.is_finished()));
+    outsider.close().await.unwrap();
+    for create in waiting {
+        create.await.unwrap().unwrap();
+    }
 }

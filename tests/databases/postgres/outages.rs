@@ -1,17 +1,20 @@
 //! A database that goes away and comes back.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use subscription_core::plans::Plan;
-use subscription_core::store::StoreExt as _;
 
-use subscription_core::store::{PostgresOptions, PostgresStore, StoreError};
+use sqlx::{Connection as _, PgConnection};
+use subscription_core::plans::Plan;
+use subscription_core::store::{
+    ChangeSet, PostgresOptions, PostgresStore, Store as _, StoreError, StoreExt as _,
+};
 use test_support::cluster::Cluster;
 use test_support::trials;
 use test_support::trials::Trial;
 
-use crate::records::{plan, put};
+use crate::records::{plan, put, subscription};
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
@@ -19,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_killed_database_keeps_what_was_answered,
         a_store_opens_before_its_database_is_up,
         a_standby_takes_over_with_all_that_was_answered,
+        a_database_that_falls_silent_fails_calls_in_time_and_no_later_ones,
     ]
 }
 
@@ -154,4 +158,34 @@ async fn a_store_opens_before_its_database_is_up() {
         }
     });
     patience.await.unwrap();
+}
+
+async fn a_database_that_falls_silent_fails_calls_in_time_and_no_later_ones() {
+    let cluster = Cluster::start(false).unwrap();
+    let how = PostgresOptions::url(&cluster.url()).unwrap();
+    let how = how.statement_timeout(Duration::from_millis(200)).patience(Duration::from_secs(1));
+    let store = Arc::new(how.open().await.unwrap());
+    let plan = plan("pro");
+    put(&store, &plan).await.unwrap();
+    let mut outsider = PgConnection::connect(&cluster.url()).await.unwrap();
+    let text = "SELECT pid FROM pg_stat_activity WHERE application_name = 'subscription'";
+    let sessions: Vec<i32> = sqlx::query_scalar(text).fetch_all(&mut outsider).await.unwrap();
+    let signal = |name: &str| {
+        for session in &sessions {
+            Command::new("kill").args([name, &session.to_string()]).status().unwrap();
+        }
+    };
+
+    let create = || {
+        let writes = vec![subscription(&plan).into()];
+        store.commit(ChangeSet { writes, ..ChangeSet::default() })
+    };
+
+    signal("-STOP");
+    let silent = tokio::time::timeout(Duration::from_secs(20), create()).await;
+    let later = tokio::time::timeout(Duration::from_secs(20), create()).await;
+    signal("-CONT");
+
+    assert!(matches!(silent, Ok(Err(StoreError::Unavailable(_)))), "{silent:?}");
+    later.unwrap().unwrap();
 }

@@ -40,6 +40,14 @@ impl From<Refusal> for StoreError {
     }
 }
 
+/// The records whose versions a set checks and does not change.
+pub(super) fn guarded(changes: &ChangeSet) -> impl Iterator<Item = &Key> {
+    changes.guards.iter().filter_map(|guard| match guard {
+        Guard::Unchanged { key, .. } => Some(key),
+        Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } | Guard::PlanUnused(_) => None,
+    })
+}
+
 /// Checks [`Guard::NoOtherLiveSubscription`] and [`Guard::Expired`].
 pub(super) async fn check_before_deletes<C: SqlConnection>(
     to: &mut C,

@@ -52,7 +52,7 @@ impl<H: Handler> Groups<H> {
         Arc::new(Self { handler, queue: Mutex::new(queue) })
     }
 
-    /// The answer to a request; `None` if the runtime ends before it.
+    /// The answer to a request; `None` if the runtime ends before it, or the handler panics.
     pub(super) async fn answer(self: &Arc<Self>, request: H::Request) -> Option<H::Answer> {
         let (tell, told) = oneshot::channel();
         let begins = {
@@ -110,7 +110,7 @@ impl<H: Handler> Running<H> {
 impl<H: Handler> Drop for Running<H> {
     fn drop(&mut self) {
         if !self.is_done {
-            // The runtime has ended. Nobody else would handle the requests that wait: their callers are told so.
+            // The runtime has ended, or the handler has panicked. The callers who wait are told so.
             let mut queue = self.groups.queue();
             queue.under_way -= 1;
             queue.waiting.clear();

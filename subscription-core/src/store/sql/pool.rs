@@ -12,6 +12,7 @@
 //! first of them tries now and then to open one.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +36,8 @@ pub(super) struct Pool<C: Connection> {
     permits: Arc<Semaphore>,
     /// How long a caller waits for a connection.
     patience: Duration,
+    /// How long the database may take to answer a statement.
+    answer_max: Duration,
     /// Incremented when a connection proves dead: those opened before are not reused.
     generation: AtomicU64,
     /// When the database last refused a connection because it has too many; `None` after it accepted one.
@@ -59,12 +62,18 @@ impl<C: Connection> fmt::Debug for Pool<C> {
 }
 
 impl<C: Connection + 'static> Pool<C> {
-    pub(super) fn new(options: C::Options, size: usize, patience: Duration) -> Arc<Self> {
+    pub(super) fn new(
+        options: C::Options,
+        size: usize,
+        patience: Duration,
+        answer_max: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             options,
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(size.min(Semaphore::MAX_PERMITS))),
             patience,
+            answer_max,
             generation: AtomicU64::new(0),
             refused_at: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
@@ -84,6 +93,15 @@ impl<C: Connection + 'static> Pool<C> {
         let pool = Arc::clone(self);
         let (connection, permit) = (Some(connection), Some(permit));
         Ok(Lease { connection, generation, tidy: false, pool, permit })
+    }
+
+    /// The outcome of a statement, or an error if there is none in time: a database may be gone without a word.
+    pub(super) async fn answered<T>(
+        &self,
+        statement: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        let silent = |_| sqlx::Error::Io(ErrorKind::TimedOut.into());
+        timeout(self.answer_max, statement).await.map_err(silent).flatten()
     }
 
     /// An idle connection, or a new one.

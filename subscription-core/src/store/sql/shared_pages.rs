@@ -50,9 +50,10 @@ impl SharedPages {
     {
         let came = self.clock.fetch_add(1, Ordering::SeqCst);
         let asked = (statement.text.clone(), statement.values.clone());
-        let readings = Arc::clone(self.under_way().entry(asked.clone()).or_default());
-        let caller = Caller { pages: self, asked, readings };
-        let last = timeout(WAIT_MAX, caller.readings.lock()).await;
+        let caller = Caller { pages: self, asked };
+        // Given up before the caller leaves.
+        let readings = Arc::clone(self.under_way().entry(caller.asked.clone()).or_default());
+        let last = timeout(WAIT_MAX, readings.lock()).await;
         let Ok(mut last) = last else { return read().await };
         if let Some(Reading { begun, outcome }) = &*last
             && *begun > came
@@ -83,14 +84,13 @@ fn shared(error: Arc<StoreError>) -> StoreError {
 struct Caller<'p> {
     pages: &'p SharedPages,
     asked: Asked,
-    readings: Arc<Readings>,
 }
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
         let mut under_way = self.pages.under_way();
-        // This one and that of the map.
-        if Arc::strong_count(&self.readings) <= 2 {
+        // The map alone has it.
+        if under_way.get(&self.asked).is_some_and(|readings| Arc::strong_count(readings) == 1) {
             under_way.remove(&self.asked);
         }
     }

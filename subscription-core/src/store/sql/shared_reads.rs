@@ -130,9 +130,10 @@ impl<C: ReadsForMany> ReadsOfText<C> {
         let mut connection = self.pool.get().await?;
         let rows = if let [values] = callers {
             let statement = Statement::new(self.single.clone(), values.clone());
-            connection.rows(statement).await.map(|rows| vec![rows])
+            self.pool.answered(connection.rows(statement)).await.map(|rows| vec![rows])
         } else {
-            connection.rows_for(self.text(callers.len()), &self.types, callers).await
+            let text = self.text(callers.len());
+            self.pool.answered(connection.rows_for(text, &self.types, callers)).await
         };
         connection.finish(rows)
     }

@@ -10,19 +10,19 @@
 //!      written AS (UPDATE subscriptions SET … FROM found … RETURNING set_number),
 //!      paid AS (INSERT INTO payments (…) SELECT … FROM unnest(…) JOIN written …),
 //!      recorded AS (INSERT INTO events (…) SELECT … FROM unnest(…) JOIN written …)
-//! SELECT set_number, FALSE FROM written …
+//! SELECT set_number FROM asked WHERE set_number NOT IN (SELECT set_number FROM written)
 //! ```
 //!
 //! The subscriptions are locked in the order of their keys, so that no two commits wait for each other. A set
 //! whose subscription has another version finds no row, and writes nothing. A set that gives a subscription
 //! another unique value would have to be judged after the sets before it, so if there is one (`moved`), the
-//! statement writes nothing. A unique value of a payment that is taken fails the statement. In both cases the
-//! caller commits the sets one by one.
+//! statement writes nothing. A unique value of a payment that is taken fails the statement. The caller commits
+//! refused sets one by one.
 
 use std::collections::HashSet;
 use std::mem::discriminant;
 
-use super::super::commit::{event_columns, event_values};
+use super::super::commit::{event_columns, event_values, guarded};
 use super::super::table::{SqlRecord as _, Table, placeholders, values};
 use super::super::value::Value;
 use super::commit_creates::creates;
@@ -34,8 +34,7 @@ use crate::values::version::Version;
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;
 
-/// Several change sets as one statement. For steps it returns a row for each set that was committed: its number, and
-/// FALSE. A row with TRUE means that the sets must be committed one by one.
+/// Several change sets as one statement, which returns the numbers of those that were refused.
 #[derive(Debug)]
 pub(super) struct OneForAll {
     pub(super) text: String,
@@ -67,8 +66,8 @@ pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
 }
 
-/// Divides change sets into groups that can be one statement each, and keeps their order. No record is named twice in
-/// a group.
+/// Divides change sets into groups that can be one statement each, and keeps their order. A record that a set of a group
+/// writes is neither written nor guarded by another set of it.
 pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     // The records that the last group writes.
@@ -80,6 +79,7 @@ pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
                 if form.is_some()
                     && group.form == form
                     && group.sets.len() < SETS_MAX
+                    && !guarded(&changes).any(|key| named.contains(key))
                     && !keys.clone().any(|it| named.contains(&it)) =>
             {
                 named.extend(keys);
@@ -110,11 +110,6 @@ fn is_step(changes: &ChangeSet) -> bool {
     written && guards.is_empty() && deletes.is_empty() && forget_events.is_none()
 }
 
-/// The subscription that a set of this form updates.
-pub(super) fn subscription(changes: &ChangeSet) -> Option<Key> {
-    changes.writes.iter().map(Record::key).find(|key| matches!(key, Key::Subscription(_)))
-}
-
 /// A group of change sets as one statement; `None` if it is a single set, or if the values of a column are of
 /// several types.
 pub(super) fn one_for_all(sets: &[ChangeSet]) -> Option<OneForAll> {
@@ -135,16 +130,18 @@ pub(super) fn one_for_all(sets: &[ChangeSet]) -> Option<OneForAll> {
     let mut building = Building::default();
     building.update(Subscription::TABLE, subscriptions);
     if !payments.is_empty() {
-        building.insert(Payment::TABLE, payments);
+        building.insert("paid", Payment::TABLE, payments, WRITTEN);
     }
     if !events.is_empty() {
-        building.record(events);
+        building.record(events, WRITTEN);
     }
     building.finish(
-        "SELECT set_number, FALSE FROM written \
-         UNION ALL SELECT set_number, TRUE FROM found WHERE moved",
+        "SELECT set_number FROM asked WHERE set_number NOT IN (SELECT set_number FROM written)",
     )
 }
+
+/// Accepts the rows of sets whose subscription was updated.
+const WRITTEN: &str = "JOIN written USING (set_number)";
 
 /// Adds a row to the arrays of its columns, the first of which has the number of its set.
 pub(super) fn push(arrays: &mut Vec<Vec<Value>>, number: u64, row: Vec<Value>) {
@@ -208,23 +205,28 @@ impl Building {
         ));
     }
 
-    /// Inserts the rows of the sets that were accepted, in the order of their unique values.
-    fn insert(&mut self, table: &Table, rows: Vec<Vec<Value>>) {
+    /// Inserts the rows that a condition accepts, in the order of their unique values.
+    pub(super) fn insert(
+        &mut self,
+        part: &str,
+        table: &Table,
+        rows: Vec<Vec<Value>>,
+        accepted: &str,
+    ) {
         let (name, columns, rows) = (table.name, table.columns().join(", "), self.unnest(rows));
-        let order = unique_columns(table).join(", ");
+        let order = [&unique_columns(table), table.key_columns()].concat().join(", ");
         self.parts.push(format!(
-            "paid AS (INSERT INTO {name} ({columns}) SELECT {columns} \
-             FROM {rows} AS asked (set_number, {columns}) JOIN written USING (set_number) ORDER BY {order})"
+            "{part} AS (INSERT INTO {name} ({columns}) SELECT {columns} \
+             FROM {rows} AS asked (set_number, {columns}) {accepted} ORDER BY {order} RETURNING 1)"
         ));
     }
 
-    /// Appends the events of the sets that were accepted to the feed, in their order.
-    fn record(&mut self, rows: Vec<Vec<Value>>) {
+    /// Appends the events that a condition accepts to the feed, in their order.
+    pub(super) fn record(&mut self, rows: Vec<Vec<Value>>, accepted: &str) {
         let (columns, rows) = (event_columns(), self.unnest(rows));
         self.parts.push(format!(
             "recorded AS (INSERT INTO events ({columns}) SELECT {columns} \
-             FROM {rows} WITH ORDINALITY AS asked (set_number, {columns}, place) \
-             JOIN written USING (set_number) ORDER BY place)"
+             FROM {rows} WITH ORDINALITY AS asked (set_number, {columns}, place) {accepted} ORDER BY place)"
         ));
     }
 

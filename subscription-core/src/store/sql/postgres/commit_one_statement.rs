@@ -55,15 +55,21 @@ pub(super) fn one_statement(changes: &ChangeSet) -> Option<OneStatement> {
     Some(building.finish())
 }
 
+/// True if a set writes a few records, at most one to a table, and deletes none.
+pub(super) fn is_small(changes: &ChangeSet) -> bool {
+    let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
+    let is_few = writes.len() + guards.len() <= PARTS_MAX && events.len() <= PARTS_MAX;
+    is_few
+        && !writes.is_empty()
+        && deletes.is_empty()
+        && forget_events.is_none()
+        && is_one_a_table(writes)
+}
+
 /// The records to lock, in the order of their keys, so that no two commits wait for each other. `None` if
 /// the change set cannot be one statement.
 fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
-    let parts = changes.writes.len() + changes.guards.len();
-    let few = parts <= PARTS_MAX && changes.events.len() <= PARTS_MAX;
-    if !few || changes.writes.is_empty() || !changes.deletes.is_empty() {
-        return None;
-    }
-    if changes.forget_events.is_some() || !is_one_a_table(&changes.writes) {
+    if !is_small(changes) {
         return None;
     }
     let mut locks = Vec::new();

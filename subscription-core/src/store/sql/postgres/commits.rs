@@ -3,7 +3,6 @@
 //! Sets of different callers that create records are put together ([`super::super::groups`]): one round trip, one lock of the plan
 //! that all of them buy, one flush of the database's log.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::super::page::Statement;
 use super::super::pool::{Pool, is_lost};
 use super::super::table::{Table, key_values};
 use super::super::value::Columns as _;
-use super::commit_each::{Form, Group, OneForAll, one_for_all, subscription};
+use super::commit_each::{Form, Group, OneForAll, one_for_all};
 use super::commit_one_statement::{OneStatement, one_statement};
 use super::row::rows_by_arrays;
 use super::{commit_creates, commit_transaction};
@@ -39,7 +38,8 @@ pub(super) struct Commits(pub(super) Arc<Pool<PgConnection>>);
 impl Handler for Commits {
     /// A set that creates records.
     type Request = ChangeSet;
-    type Answer = Result<(), StoreError>;
+    /// The outcome, or the set itself if its caller must commit it alone.
+    type Answer = Result<Result<(), StoreError>, ChangeSet>;
 
     const GROUPS_MAX: usize = 2;
 
@@ -48,7 +48,8 @@ impl Handler for Commits {
     }
 
     async fn handle(&self, sets: Vec<ChangeSet>) -> Vec<Self::Answer> {
-        self.commit_group(Group { form: Some(Form::Creates), sets }).await
+        let mut committed = self.commit_together(Some(Form::Creates), &sets).await.into_iter();
+        sets.into_iter().map(|changes| committed.next().flatten().ok_or(changes)).collect()
     }
 }
 
@@ -79,7 +80,7 @@ impl Commits {
 
     async fn fetch(&self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         let mut connection = self.0.get().await?;
-        let rows = connection.rows(statement).await;
+        let rows = self.0.answered(connection.rows(statement)).await;
         connection.finish(rows)
     }
 
@@ -103,26 +104,7 @@ impl Commits {
         &self,
         Group { form, sets }: Group,
     ) -> Vec<Result<(), StoreError>> {
-        let statement = match form {
-            Some(Form::Step) => one_for_all(&sets),
-            Some(Form::Creates) => commit_creates::one_for_all(&sets),
-            None => None,
-        };
-        let mut committed = Vec::new();
-        if let Some(statement) = statement {
-            let outcomes = match form {
-                Some(Form::Creates) => self.commit_creates(statement, sets.len()).await,
-                _ => self.commit_steps(statement, &sets).await,
-            };
-            match outcomes {
-                Ok(outcomes) => committed = outcomes,
-                Err(error) if is_of_one_set(&error) || is_transient(&error) => {
-                    tracing::debug!(%error, "committing change sets one by one");
-                }
-                Err(error) => return outages(error).take(sets.len()).collect(),
-            }
-        }
-        let mut committed = committed.into_iter();
+        let mut committed = self.commit_together(form, &sets).await.into_iter();
         let mut outcomes = Vec::with_capacity(sets.len());
         for changes in sets {
             outcomes.push(match committed.next().flatten() {
@@ -133,9 +115,29 @@ impl Commits {
         outcomes
     }
 
-    /// The outcomes of sets that create records. `None` for a set that was refused, and for all if none was written: to
-    /// be committed alone, which finds the reason.
-    async fn commit_creates(
+    /// Commits change sets by one statement. `None`, or nothing at all, for those that must be committed alone.
+    async fn commit_together(
+        &self,
+        form: Option<Form>,
+        sets: &[ChangeSet],
+    ) -> Vec<Option<Result<(), StoreError>>> {
+        let statement = match form {
+            Some(Form::Step) => one_for_all(sets),
+            Some(Form::Creates) => commit_creates::one_for_all(sets),
+            None => None,
+        };
+        let Some(statement) = statement else { return Vec::new() };
+        self.outcomes(statement, sets.len()).await.unwrap_or_else(|error| {
+            if is_of_one_set(&error) || is_transient(&error) {
+                tracing::debug!(%error, "committing change sets one by one");
+                return Vec::new();
+            }
+            outages(error).take(sets.len()).map(Some).collect()
+        })
+    }
+
+    /// The outcomes of sets. `None` for a set that was refused: committed alone, it finds the reason.
+    async fn outcomes(
         &self,
         statement: OneForAll,
         count: usize,
@@ -150,32 +152,13 @@ impl Commits {
         Ok(outcomes)
     }
 
-    /// The outcomes of steps of the billing clock; none if they must be committed one by one.
-    async fn commit_steps(
-        &self,
-        statement: OneForAll,
-        sets: &[ChangeSet],
-    ) -> Result<Vec<Option<Result<(), StoreError>>>, sqlx::Error> {
-        let mut taken = HashSet::new();
-        for row in &self.fetch_by_arrays(statement).await? {
-            if row.bool(1)? {
-                return Ok(Vec::new());
-            }
-            taken.insert(row.int(0)?);
-        }
-        let outcomes = (0..).zip(sets).map(|(number, changes)| match subscription(changes) {
-            Some(key) if !taken.contains(&number) => Some(Err(StoreError::Conflict(key))),
-            _ => Some(Ok(())),
-        });
-        Ok(outcomes.collect())
-    }
-
     async fn fetch_by_arrays(
         &self,
         OneForAll { text, arrays }: OneForAll,
     ) -> Result<Vec<PgRow>, sqlx::Error> {
         let mut connection = self.0.get().await?;
-        let rows = rows_by_arrays(&mut connection, AssertSqlSafe(text), arrays).await;
+        let rows = rows_by_arrays(&mut connection, AssertSqlSafe(text), arrays);
+        let rows = self.0.answered(rows).await;
         connection.finish(rows)
     }
 
@@ -218,10 +201,10 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     matches!(code.as_deref(), Some("40001" | "40P01" | "55P03"))
 }
 
-/// True if the values of a set failed the statement: one that is taken, or one that the database does not accept.
+/// True if one of the sets failed the statement: a value is taken or not accepted, or a lock was waited for too long.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+    code.is_some_and(|it| it.starts_with("22") || it.starts_with("23") || it == "57014")
 }
 
 /// The meaning of an error of a one-statement commit, by the index that the database names.

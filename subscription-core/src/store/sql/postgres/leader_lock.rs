@@ -23,9 +23,9 @@ const END_SILENT_SESSIONS: &str = "SELECT set_config(name, CASE WHEN name LIKE '
      FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout', \
      'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')";
 
-/// Gives the session a name, by which it is known again.
-const NAME_SESSION: &str =
-    "SELECT set_config('subscription.session', gen_random_uuid()::text, false)";
+/// Gives the session a name, by which it is known again. No row if it has one: then another instance has the session too.
+const NAME_SESSION: &str = "SELECT set_config('subscription.session', gen_random_uuid()::text, false) \
+     WHERE coalesce(current_setting('subscription.session', true), '') = ''";
 
 /// Takes the lock unless the session has it ($1), and reads the clock of the database in microseconds. NULL instead of
 /// the lock if the session is not the one of this name ($2): a pooler that gives each transaction another session lets
@@ -90,7 +90,8 @@ impl Session {
     async fn open(options: &PgConnectOptions) -> Result<Self, sqlx::Error> {
         let mut connection = options.connect().await?;
         sqlx::query(END_SILENT_SESSIONS).fetch_all(&mut connection).await?;
-        let (name,) = sqlx::query_as(NAME_SESSION).fetch_one(&mut connection).await?;
+        let name = sqlx::query_as(NAME_SESSION).fetch_optional(&mut connection).await?;
+        let (name,) = name.ok_or_else(is_shared)?;
         Ok(Self { connection, name, holds: false })
     }
 
@@ -98,14 +99,16 @@ impl Session {
     async fn try_lock(&mut self) -> Result<i64, sqlx::Error> {
         let statement = sqlx::query_as(TRY_LOCK).bind(self.holds).bind(&self.name);
         let (holds, now): (Option<bool>, _) = statement.fetch_one(&mut self.connection).await?;
-        let Some(holds) = holds else {
-            tracing::error!(
-                "the connection is shared with others: this instance does no background work. \
-                 Set pool_mode = session in PgBouncer, or connect to PostgreSQL itself"
-            );
-            return Err(sqlx::Error::Protocol("the session is another one".to_owned()));
-        };
-        self.holds = holds;
+        self.holds = holds.ok_or_else(is_shared)?;
         Ok(now)
     }
+}
+
+/// Logs that the session is another one than the one that was opened, or is another instance's too.
+fn is_shared() -> sqlx::Error {
+    tracing::error!(
+        "the connection is shared with others: this instance does no background work. \
+         Set pool_mode = session in PgBouncer, or connect to PostgreSQL itself"
+    );
+    sqlx::Error::Protocol("the session is shared".to_owned())
 }

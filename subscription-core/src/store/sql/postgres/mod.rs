@@ -84,10 +84,11 @@ impl Dialect for Postgres {
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.readiness.check()?;
         match Form::of(&changes) {
-            Some(Form::Creates) => {
-                let outcome = self.commits.answer(changes).await;
-                outcome.unwrap_or_else(|| Err(unavailable("the store closed meanwhile")))
-            }
+            Some(Form::Creates) => match self.commits.answer(changes).await {
+                Some(Ok(outcome)) => outcome,
+                Some(Err(changes)) => self.commits.handler.commit_alone(changes).await,
+                None => Err(unavailable("the store closed meanwhile")),
+            },
             Some(Form::Step) | None => self.commits.handler.commit_alone(changes).await,
         }
     }

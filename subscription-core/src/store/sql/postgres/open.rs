@@ -107,7 +107,12 @@ impl PostgresOptions {
             .statement_cache_capacity(256)
             .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
             .disable_statement_logging();
-        let pool = Pool::new(options.clone(), self.connections, self.patience);
+        let pool = Pool::new(
+            options.clone(),
+            self.connections,
+            self.patience,
+            self.statement_timeout.saturating_add(self.patience),
+        );
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
         let commits = Groups::new(Commits(Arc::clone(&pool)));
         SqlStore::new(Postgres { pool, reads, commits, options, readiness, stop })
@@ -132,7 +137,7 @@ async fn migrate(options: &PgConnectOptions, patience: Duration) -> Result<(), O
 }
 
 /// Whether the tables have been migrated.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Readiness(watch::Receiver<bool>);
 
 impl Readiness {

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::super::commit::{event_columns, event_values, takes_over};
+use super::super::commit::{event_columns, event_values, guarded, takes_over};
 use super::super::dialect::SqlConnection as _;
 use super::super::error::is_duplicate;
 use super::super::page::Statement;
@@ -45,7 +45,7 @@ pub(super) struct Several {
 }
 
 /// The first of some change sets, as many as can be one message and at most `max`; `None` if the first of all has
-/// another form. No record is named by two of them.
+/// another form. A record that one of them writes is neither written nor guarded by a later one.
 pub(super) fn several<'c>(
     sets: impl Iterator<Item = &'c ChangeSet>,
     max: usize,
@@ -89,12 +89,8 @@ impl Several {
 
 /// Adds the records that a set writes; false if a set before it names one of them, or writes one that this set guards.
 fn names(changes: &ChangeSet, named: &mut HashSet<Key>) -> bool {
-    let is_written =
-        |guard: &Guard| matches!(guard, Guard::Unchanged { key, .. } if named.contains(key));
-    if changes.guards.iter().any(is_written) {
-        return false;
-    }
-    changes.writes.iter().all(|write| named.insert(write.key()))
+    !guarded(changes).any(|key| named.contains(key))
+        && changes.writes.iter().all(|write| named.insert(write.key()))
 }
 
 /// The statements of one set; `None` if it has another form.

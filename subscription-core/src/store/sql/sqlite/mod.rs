@@ -86,7 +86,7 @@ impl SqliteOptions {
         match self.connect().await {
             Ok((options, connection)) => {
                 let read_only = options.clone().pragma("query_only", "on");
-                let readers = Pool::new(read_only, READERS, PATIENCE);
+                let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
                 let writer = Writer::start(options, connection, held);
                 let reads = SharedReads::new(Arc::clone(&readers), PATIENCE / 5);
                 Ok(SqlStore::new(Sqlite { readers, reads, writer }))
