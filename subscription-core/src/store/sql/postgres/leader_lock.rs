@@ -52,7 +52,7 @@ struct Session {
 impl PostgresStore {
     /// A lock that one of all processes over the database holds: the one that does the background work.
     pub fn leader_lock(&self) -> LeaderLock {
-        LeaderLock { options: PgConnectOptions::clone(&self.0.options), session: Mutex::default() }
+        LeaderLock { options: self.0.options.clone(), session: Mutex::default() }
     }
 }
 
