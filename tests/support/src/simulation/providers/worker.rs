@@ -18,7 +18,7 @@ use crate::rng::Rng;
 use crate::simulation::worker_store::WorkerStore;
 
 /// The polls after which a task must have ended by itself.
-const POLLS_MAX: usize = 200_000;
+pub(super) const POLLS_MAX: usize = 200_000;
 
 /// The result of a task.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use subscription_core::{
 use super::broken::Fault;
 use super::commits::Commits;
 use super::invariants::{AT_THE_END, COMMITS_SHOW_STATES_OF_THEIR_TIME, End, Records};
-use super::worker::{Common, Done, Task, Worker, finish, poll};
+use super::worker::{Common, Done, POLLS_MAX, Task, Worker, finish, poll};
 use crate::fake_provider::{
     Account, Courier, Event, History, ONE_TIME, PRICES, SECRET, hex, shared,
 };
@@ -268,15 +268,21 @@ impl ProviderSimulation {
         }
         let nth = self.rng.below(count);
         for _ in 0..=self.rng.below(12) {
-            let done = poll(&mut self.workers[worker].running[nth]);
-            self.check_commits()?;
-            if let Some(done) = done {
-                drop(self.workers[worker].running.swap_remove(nth));
-                self.ended(worker, done);
+            if self.poll_one(worker, nth)? {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Polls a task of a worker once; true if it has ended.
+    fn poll_one(&mut self, worker: usize, nth: usize) -> Result<bool, Broken> {
+        let done = poll(&mut self.workers[worker].running[nth]);
+        self.check_commits()?;
+        let Some(done) = done else { return Ok(false) };
+        drop(self.workers[worker].running.swap_remove(nth));
+        self.ended(worker, done);
+        Ok(true)
     }
 
     fn check_commits(&mut self) -> Result<(), Broken> {
@@ -323,15 +329,25 @@ impl ProviderSimulation {
         Ok(done)
     }
 
+    /// Runs all tasks to their end. Each is polled in turn: a task may wait for another of its worker.
+    fn finish_running(&mut self) -> Result<(), Broken> {
+        for _ in 0..POLLS_MAX {
+            for worker in 0..WORKERS {
+                for nth in (0..self.workers[worker].running.len()).rev() {
+                    self.poll_one(worker, nth)?;
+                }
+            }
+            if self.workers.iter().all(|worker| worker.running.is_empty()) {
+                return Ok(());
+            }
+        }
+        panic!("with seed {} a task does not end", self.seed)
+    }
+
     /// Delivers the rest, lets nothing fail any more, and applies all events. What was lost is made up for by a
     /// sync.
     fn rest(&mut self) -> Result<(), Broken> {
-        for worker in 0..WORKERS {
-            for task in std::mem::take(&mut self.workers[worker].running) {
-                let done = self.finish(task)?;
-                self.ended(worker, done);
-            }
-        }
+        self.finish_running()?;
         self.common.calm.store(true, Ordering::SeqCst);
         let losing = self.courier.lost > 0 || self.lags;
         if self.lags {
