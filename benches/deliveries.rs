@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench deliveries` sends events over real HTTP to receivers on loopback, which run on a thread of
 //! their own: from the memory, from a SQLite file and, if there is one to start, from a PostgreSQL server.
-//! `EVENTS=50000` wait for one endpoint, `LONG=1000000` for the run whose memory is watched. It checks that every event
+//! `EVENTS=50000` wait for one endpoint, `LONG=1000000` for the run whose memory is watched; `ROUNDS=25` compare endpoints
+//! beside one that is well and beside one that is dead. It checks that every event
 //! arrived.
 
 #![expect(
@@ -43,9 +44,6 @@ use tokio::sync::Notify;
 const PLANS: usize = 1_000;
 /// The deliveries of a run that measures how soon they come.
 const SOON: usize = 500;
-/// The rounds that compare endpoints beside one that is well or dead.
-const ROUNDS: usize = 25;
-
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     // `cargo test --benches` only checks that it builds.
@@ -75,7 +73,7 @@ async fn main() {
         }
         Err(missing) => println!("PostgreSQL is not measured: {missing}"),
     }
-    isolation().await;
+    isolation(number("ROUNDS", 25)).await;
     memory_of(long).await;
 }
 
@@ -114,23 +112,31 @@ async fn measure<S: Store + 'static>(
 }
 
 /// Compares two endpoints beside a third that accepts events, and beside one that is dead: rounds in turn.
-async fn isolation() {
+async fn isolation(rounds: usize) {
     let mut beside = [("well", Vec::new()), ("dead", Vec::new())];
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for (third, p99s) in &mut beside {
             p99s.push(p99_beside(third).await);
         }
     }
     println!(
-        "\n| third of three endpoints | p99 of the two others, ms, median of {ROUNDS} rounds | all rounds |"
+        "\n| third of three endpoints | p99 of the two others, ms, median of {rounds} rounds | all rounds |"
     );
     println!("| --- | ---: | --- |");
+    let [(_, well), (_, dead)] = &beside;
+    let mut ratios: Vec<_> =
+        dead.iter().zip(well).map(|(dead, well)| dead.as_secs_f64() / well.as_secs_f64()).collect();
     for (third, mut p99s) in beside {
         p99s.sort_unstable();
         let millis = |time: &Duration| format!("{:.2}", time.as_secs_f64() * 1_000.0);
         let all = p99s.iter().map(millis).collect::<Vec<_>>().join(", ");
-        println!("| {third} | {} | {all} |", millis(&p99s[ROUNDS / 2]));
+        println!("| {third} | {} | {all} |", millis(&p99s[rounds / 2]));
     }
+    ratios.sort_unstable_by(f64::total_cmp);
+    let [low, middle, high] = [1, 2, 3].map(|quarter| ratios[rounds * quarter / 4]);
+    println!(
+        "\ndead ÷ well, each round by the one before it: {low:.2}, {middle:.2}, {high:.2} (quartiles; goal 1.05)"
+    );
 }
 
 /// The time from commit to delivery at two endpoints that all but a hundredth of the deliveries stay below.
