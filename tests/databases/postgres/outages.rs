@@ -182,8 +182,8 @@ async fn a_database_that_falls_silent_fails_calls_in_time_and_no_later_ones() {
     };
 
     signal("-STOP");
-    let silent = tokio::time::timeout(Duration::from_secs(60), create()).await;
-    let later = tokio::time::timeout(Duration::from_secs(60), create()).await;
+    let silent = tokio::time::timeout(Duration::from_mins(1), create()).await;
+    let later = tokio::time::timeout(Duration::from_mins(1), create()).await;
     signal("-CONT");
 
     assert!(matches!(silent, Ok(Err(StoreError::Unavailable(_)))), "{silent:?}");

@@ -185,14 +185,21 @@ fn hostile() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The time that a reading takes: the shortest of some, because other tests run at the same time.
+/// The time that a reading takes. Other tests run at the same time, so a slow one is repeated: a body that is slow by
+/// itself is slow each time.
 fn time_of(body: &[u8]) -> Duration {
-    let time = |_| {
+    let time = || {
         let began = Instant::now();
         webhook(ProviderKind::Stripe, body);
         began.elapsed()
     };
-    (0..5).map(time).min().unwrap()
+    let mut took = time();
+    for _ in 0..20 {
+        if took >= FAST {
+            took = time();
+        }
+    }
+    took
 }
 
 /// 5 ms in an optimised build, which is many times as fast as another.
