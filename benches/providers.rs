@@ -74,7 +74,7 @@ async fn main() {
     println!("| taken in | {events} | {rate:.0} | 3000 | {:.1} | {:.1} | 50 |", at(50), at(99));
 
     let begun = Instant::now();
-    while providers.advance(200).await.unwrap().more {}
+    while providers.advance(1_000).await.unwrap().more {}
     let rate = events as f64 / begun.elapsed().as_secs_f64();
     println!("| applied | {events} | {rate:.0} | 1500 | | | |");
     let applied = providers.tallies().values().next().map_or(0, |tally| {

@@ -26,7 +26,7 @@ use crate::values::text::Slug;
 
 /// The number of observations of one source that run at once: a store that writes the sets of several callers
 /// together has many to write. The source's pace limits the reads.
-const AT_ONCE: usize = 128;
+const AT_ONCE: usize = 384;
 /// The largest number of events that one call reads, also those that are held back.
 const SCANNED_MAX: usize = 5_000;
 /// The largest number of events that one observation answers: a change set has room for them and the records.

@@ -13,6 +13,8 @@ use crate::program::jobs::{Job, Next, Stop};
 
 /// How often the events that wait are counted.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);
+/// The events of one round: so many that a round's begin and end, with little to write, matter little.
+const EVENTS: usize = 1_000;
 
 /// Applies the events that are due: at once if this process stored one, else every second.
 #[derive(Debug)]
@@ -65,8 +67,8 @@ impl Job for ProviderJob {
     }
 
     /// One round. A stop waits for at most its reads from providers, each of which has a time-out.
-    async fn run(&self, limit: usize, _: &Stop) -> Result<Next, Error> {
-        let applied = self.providers.advance(limit).await?;
+    async fn run(&self, _: usize, _: &Stop) -> Result<Next, Error> {
+        let applied = self.providers.advance(EVENTS).await?;
         self.metrics.lag(applied.lag);
         for source in &applied.key_refused {
             tracing::error!(%source, "the payment provider refuses the API key: check api_key");
