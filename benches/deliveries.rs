@@ -134,7 +134,8 @@ async fn isolation(rounds: usize) {
     }
     ratios.sort_unstable_by(f64::total_cmp);
     let [low, middle, high] = [1, 2, 3].map(|quarter| ratios[rounds * quarter / 4]);
-    // The true median is between these ranks in more than 95 of 100 cases, whatever the distribution.
+    // With 6 rounds and more, the true median is between these ranks in more than 95 of 100 cases, whatever the
+    // distribution.
     let reach = rounds.isqrt() + 1;
     let from = ratios[(rounds / 2).saturating_sub(reach)];
     let to = ratios[(rounds / 2 + reach).min(rounds - 1)];

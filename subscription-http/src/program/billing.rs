@@ -20,7 +20,7 @@ use super::billing_pause;
 use super::jobs::{Job, Next, Stop};
 use super::process_clock::DueWork;
 
-/// The steps of one round while a clock is turned.
+/// The steps of one round.
 const LIMIT: usize = 200;
 
 /// How often the payments to collect are counted.
@@ -75,9 +75,9 @@ impl BillingJob {
     }
 
     /// Takes steps that are due, for the metrics and the log too.
-    async fn round(&self, limit: usize) -> Result<Advanced, Error> {
+    async fn round(&self) -> Result<Advanced, Error> {
         // Steps that fail are tried first each time, and must not use up the limit for the others.
-        let limit = limit.saturating_add(self.state.failed.load(Ordering::Relaxed));
+        let limit = LIMIT.saturating_add(self.state.failed.load(Ordering::Relaxed));
         let begun = Instant::now();
         let advanced = self.billing.advance(limit).await?;
         self.metrics.billed(&advanced, begun.elapsed());
@@ -117,15 +117,15 @@ impl Job for BillingJob {
         "billing"
     }
 
-    /// One round. A stop waits for at most its commits, which take up to `limit` steps together.
-    async fn run(&self, limit: usize, _: &Stop) -> Result<Next, Error> {
+    /// One round. A stop waits for at most its commits, which take up to [`LIMIT`] steps together.
+    async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let Ok(_turn) = self.state.turn.try_lock() else {
             return Ok(Next::At(self.billing.service().now()));
         };
         if self.is_paused().await? {
             return Ok(Next::Idle);
         }
-        let advanced = self.round(limit).await?;
+        let advanced = self.round().await?;
         self.count_payments().await?;
         if advanced.more {
             return Ok(Next::Again);
@@ -164,7 +164,7 @@ impl DueWork for BillingJob {
     }
 
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error> {
-        let advanced = self.round(LIMIT).await?;
+        let advanced = self.round().await?;
         if let Some(failure) = advanced.failure {
             // The moment would never pass.
             return Err(Error::Store(StoreError::Damaged(failure.into())));

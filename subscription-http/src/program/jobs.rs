@@ -14,9 +14,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::leader::Leader;
 
-/// The records that a job takes on in one run.
-const LIMIT: usize = 200;
-
 /// The shortest and the longest pause between two runs of a job.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
@@ -39,8 +36,8 @@ pub(crate) trait Job: Send + Sync {
     /// The name of the job in the log.
     fn name(&self) -> &'static str;
 
-    /// Works on at most `limit` records, and returns early once `stop` is set, between two commits.
-    async fn run(&self, limit: usize, stop: &Stop) -> Result<Next, Error>;
+    /// Works on a limited number of records, and returns early once `stop` is set, between two commits.
+    async fn run(&self, stop: &Stop) -> Result<Next, Error>;
 
     /// The longest pause between two runs.
     fn longest_pause(&self) -> Duration {
@@ -175,7 +172,7 @@ async fn end(Running { stopping, mut tasks }: Running) {
 async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
     let mut failures = 0;
     while !stop.is_set() {
-        let ran = AssertUnwindSafe(job.run(LIMIT, stop)).catch_unwind().await;
+        let ran = AssertUnwindSafe(job.run(stop)).catch_unwind().await;
         let failure = match ran {
             Ok(Ok(next)) => Ok(next),
             Ok(Err(error)) => Err(error.to_string()),
@@ -265,7 +262,7 @@ mod tests {
             "steered"
         }
 
-        async fn run(&self, _: usize, stop: &Stop) -> Result<Next, Error> {
+        async fn run(&self, stop: &Stop) -> Result<Next, Error> {
             self.stops.lock().unwrap().push(stop.clone());
             self.begun.add_permits(1);
             self.permits.acquire().await.unwrap().forget();

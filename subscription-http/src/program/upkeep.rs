@@ -35,7 +35,7 @@ impl Job for Upkeep {
     }
 
     /// Each part finds what is due by itself, so that the limit does not matter.
-    async fn run(&self, _: usize, stop: &Stop) -> Result<Next, Error> {
+    async fn run(&self, stop: &Stop) -> Result<Next, Error> {
         // One part that fails must not keep the others from their work.
         let accounts = self.auth.finish_deletions().await;
         let sessions = self.auth.forget_ended_sessions().await;

@@ -13,7 +13,7 @@ use crate::program::jobs::{Job, Next, Stop};
 
 /// How often the events that wait are counted.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);
-/// The events of one round: so many that a round's begin and end, with little to write, matter little.
+/// The events of one round. The store has little to write when a round begins and ends, so short rounds are slow.
 const EVENTS: usize = 1_000;
 
 /// Applies the events that are due: at once if this process stored one, else every second.
@@ -67,7 +67,7 @@ impl Job for ProviderJob {
     }
 
     /// One round. A stop waits for at most its reads from providers, each of which has a time-out.
-    async fn run(&self, _: usize, _: &Stop) -> Result<Next, Error> {
+    async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let applied = self.providers.advance(EVENTS).await?;
         self.metrics.lag(applied.lag);
         for source in &applied.key_refused {
@@ -102,7 +102,7 @@ impl Job for ProviderSyncJob {
     }
 
     /// One page, so that a stop does not wait for more.
-    async fn run(&self, _: usize, _: &Stop) -> Result<Next, Error> {
+    async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let mut running = self.running.lock().await;
         if running.is_none() {
             let (due, next_at) = self.providers.due_sync().await?;

@@ -71,7 +71,7 @@ impl Job for WebhookJob {
     }
 
     /// Sends until it is to stop. The sender is taken out meanwhile: one that is cut off or panics is not used again.
-    async fn run(&self, _: usize, stop: &Stop) -> Result<Next, Error> {
+    async fn run(&self, stop: &Stop) -> Result<Next, Error> {
         let kept = self.sender.lock().await.take();
         let mut sender = kept.unwrap_or_else(|| self.webhooks.sender());
         let sent = sender.run(&Waker { signals: &self.signals, stop }).await;
