@@ -29,6 +29,7 @@ macro_rules! migrations {
             migrations!($database, 6, "metadata and feed", "0006_metadata_and_feed"),
             migrations!($database, 7, "billing", "0007_billing"),
             migrations!($database, 8, "scheduled plans", "0008_scheduled_plans"),
+            migrations!($database, 9, "cheaper classes", "0009_cheaper_classes"),
         ])
     };
     ($database:literal, $version:literal, $name:literal, $file:literal) => {
