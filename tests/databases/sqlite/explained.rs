@@ -41,6 +41,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         payments_of_all_subscriptions_are_read_along_their_key,
         the_use_of_a_plan_is_found_by_two_indexes,
         documents_are_found_by_an_index,
+        writes_of_subscriptions_build_no_tables_in_memory,
+        each_connection_has_a_page_cache_of_its_own,
     ]
 }
 
@@ -437,4 +439,37 @@ async fn documents_are_found_by_an_index() {
             assert!(plan.iter().all(|line| line.contains(&format!("{index}{end}"))), "{plan:?}");
         }
     }
+}
+
+/// SQLite builds one for `IN` with more than two values in a generated column, each time that it computes the column.
+async fn writes_of_subscriptions_build_no_tables_in_memory() {
+    let file = folder().join("store.db");
+    SqliteOptions::file(&file).open().await.unwrap().close().await;
+    let mut connection: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+
+    for statement in [
+        "INSERT INTO subscriptions (id, status, updated_at) VALUES (x'01', 'active', 1)",
+        "UPDATE subscriptions SET status = 'active', updated_at = 1, access_phase = 0 WHERE id = x'01'",
+    ] {
+        let explained = AssertSqlSafe(format!("EXPLAIN {statement}"));
+        let steps = sqlx::query(explained).fetch_all(&mut connection).await.unwrap();
+        let steps: Vec<String> = steps.iter().map(|step| step.get("opcode")).collect();
+
+        assert!(steps.iter().any(|step| step == "IdxInsert"), "{steps:?}");
+        assert!(!steps.iter().any(|step| step == "OpenEphemeral"), "{statement}: {steps:?}");
+    }
+}
+
+/// `.cargo/config.toml` says how SQLite is compiled.
+async fn each_connection_has_a_page_cache_of_its_own() {
+    let mut connection: SqliteConnection =
+        SqliteConnectOptions::new().in_memory(true).connect().await.unwrap();
+
+    let options: Vec<String> =
+        sqlx::query_scalar("PRAGMA compile_options").fetch_all(&mut connection).await.unwrap();
+
+    assert!(options.iter().any(|option| option == "THREADSAFE=1"), "{options:?}");
+    assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+    assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
 }

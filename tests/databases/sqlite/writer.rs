@@ -29,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_set_of_a_few_records_is_written_whole_or_not_at_all,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         others_are_served_between_the_sets_of_one_call,
+        calls_that_wait_for_each_other_have_their_own_outcomes,
         a_stop_waits_for_the_sets_of_a_call,
         while_another_holds_the_file_nothing_is_written_and_all_is_read,
     ]
@@ -138,6 +139,36 @@ async fn others_are_served_between_the_sets_of_one_call() {
     assert!(batch.await.unwrap().iter().all(Result::is_ok));
     let told: Vec<_> = feed(&store).await.into_iter().map(|(_, subject)| subject).collect();
     assert_eq!(told, plans.iter().map(|plan| Subject::Plan(plan.id)).collect::<Vec<_>>());
+}
+
+/// The third set of each has the slug of the first.
+async fn calls_that_wait_for_each_other_have_their_own_outcomes() {
+    let store = Arc::new(fresh().await);
+    let mut calls = Vec::new();
+    for call in 0..8 {
+        let plans = (0..100).map(|nth| plan(&format!("{call}-{}", if nth == 2 { 0 } else { nth })));
+        let (plans, store) = (plans.collect::<Vec<_>>(), Arc::clone(&store));
+        calls.push(tokio::spawn(async move {
+            let outcomes = store.commit_each(plans.iter().map(told).collect()).await;
+            (plans, outcomes)
+        }));
+    }
+
+    let mut taken = Vec::new();
+    for call in calls {
+        let (plans, outcomes) = call.await.unwrap();
+        assert_eq!(outcomes.len(), plans.len());
+        for (nth, (plan, outcome)) in plans.iter().zip(outcomes).enumerate() {
+            let stored = store.get_as::<Plan>(&plan.id).await.unwrap().is_some();
+            assert_eq!((outcome.is_ok(), stored), (nth != 2, nth != 2), "{}", plan.slug);
+            taken.extend(stored.then_some(Subject::Plan(plan.id)));
+        }
+    }
+
+    let mut told: Vec<_> = feed(&store).await.into_iter().map(|(_, subject)| subject).collect();
+    told.sort();
+    taken.sort();
+    assert_eq!(told, taken);
 }
 
 async fn a_stop_waits_for_the_sets_of_a_call() {

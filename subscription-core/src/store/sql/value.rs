@@ -62,7 +62,10 @@ pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 
 /// A row: the values of its columns by their index.
 pub(in crate::store) trait Columns: Send + Sync {
-    fn id(&self, at: usize) -> Result<Uuid, sqlx::Error>;
+    fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
+        self.id_or_null(at)?.ok_or_else(|| sqlx::Error::Decode("an id is NULL".into()))
+    }
+
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error>;
     fn int(&self, at: usize) -> Result<i64, sqlx::Error>;

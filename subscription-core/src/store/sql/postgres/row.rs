@@ -87,10 +87,6 @@ bound! {
 }
 
 impl Columns for PgRow {
-    fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
-        self.try_get(at)
-    }
-
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }

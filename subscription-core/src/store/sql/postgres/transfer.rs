@@ -48,19 +48,15 @@ impl Transfer for Postgres {
         let tables = KINDS.map(|(_, table)| table.name).join(", ");
         let lock = format!("LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE");
         transaction.execute(Statement::new(lock, Vec::new())).await.map_err(failed)?;
-        let imported = match import(&mut *transaction, from, options, report).await {
-            Ok((counts, feed)) => {
-                finish(&mut transaction, &tables, feed).await.map_err(failed)?;
-                transaction.commit().await.map_err(failed)?;
-                Ok(counts)
-            }
-            Err(error) => {
-                transaction.rollback().await.map_err(failed)?;
-                Err(error)
-            }
-        };
+        let imported = import(&mut *transaction, from, options, report).await;
+        if let Ok((_, feed)) = imported {
+            finish(&mut transaction, &tables, feed).await.map_err(failed)?;
+            transaction.commit().await.map_err(failed)?;
+        } else {
+            transaction.rollback().await.map_err(failed)?;
+        }
         connection.close().await.ok();
-        imported
+        imported.map(|(counts, _)| counts)
     }
 }
 

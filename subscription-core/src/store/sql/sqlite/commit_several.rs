@@ -2,36 +2,40 @@
 //!
 //! ```text
 //! SAVEPOINT several;
-//! INSERT INTO subscriptions (…) SELECT … WHERE EXISTS (SELECT 1 FROM plans WHERE … AND version = …);
-//! INSERT INTO events (…) SELECT … WHERE changes() > 0;
-//! SELECT changes() > 0;
+//! INSERT OR FAIL INTO subscriptions (…) SELECT … WHERE EXISTS (SELECT 1 FROM plans WHERE … AND version = …);
+//! INSERT OR IGNORE INTO events (id, …) VALUES (iif(changes() > 0, …, NULL), …);
 //! … the same for each of the other sets …
 //! RELEASE several
 //! ```
 //!
 //! The first statement of a set checks all versions, and each of the others writes only if the one before it has written:
 //! a set that is refused by a version writes nothing. A key or a unique value that is taken is an error, and undoes
-//! all sets of the message. Either way `commit.rs` finds the reason, one set after the other.
+//! all sets of the message; so does a version, if the set inserts a second record. Either way `commit.rs` finds the
+//! reason, one set after the other.
+//!
+//! SQLite copies the pages that a statement changes if the statement may have to be undone alone. `OR FAIL`, and
+//! `VALUES` instead of `SELECT` where a function is called, tell it that none has to.
 //!
 //! The sets of a message have the same text, and their number is a power of two, so that few texts are prepared.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use sqlx::error::ErrorKind;
 use sqlx::sqlite::SqliteConnection;
 
 use super::super::commit::{event_columns, event_values, guarded, takes_over};
 use super::super::dialect::SqlConnection as _;
-use super::super::error::is_duplicate;
 use super::super::page::Statement;
 use super::super::records::EVENTS;
 use super::super::table::{Table, key_values, values};
-use super::super::value::{Columns as _, Value};
+use super::super::value::Value;
+use super::row::rows_changed;
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;
 
 /// The largest number of change sets in one message.
-const SETS_MAX: usize = 16;
+const SETS_MAX: usize = 32;
 
 /// The largest number of records, of guards and of events of a set: sets of these sizes have few different texts.
 const FEW: usize = 8;
@@ -69,15 +73,19 @@ pub(super) fn several<'c>(
 }
 
 impl Several {
-    /// Commits the sets. Returns for each whether it was written; `None` if a key or a unique value is taken, and
-    /// nothing was written.
+    /// Commits the sets. Returns for each whether it was written; `None` if none was, because of one of them.
     pub(super) async fn commit(
         self,
         to: &mut SqliteConnection,
     ) -> Result<Option<Vec<bool>>, sqlx::Error> {
-        match to.rows(self.statement).await {
-            Ok(rows) => rows.iter().map(|row| row.bool(0)).collect::<Result<_, _>>().map(Some),
-            Err(error) if is_duplicate(&error) => {
+        match rows_changed(to, self.statement).await {
+            // Between the first and the last statement; a set is written if the last of its statements wrote.
+            Ok(rows) => {
+                let each = rows.len().saturating_sub(2) / self.count;
+                let last = rows.iter().skip(each).step_by(each.max(1)).take(self.count);
+                Ok(Some(last.map(|rows| *rows > 0).collect()))
+            }
+            Err(error) if is_refusal(&error) => {
                 let undo = "ROLLBACK TO several; RELEASE several";
                 to.execute(Statement::new(undo, Vec::new())).await?;
                 Ok(None)
@@ -85,6 +93,12 @@ impl Several {
             Err(error) => Err(error),
         }
     }
+}
+
+/// True if a key or a unique value is taken, or a row has no first column because nothing was written before it.
+fn is_refusal(error: &sqlx::Error) -> bool {
+    let kind = error.as_database_error().map(sqlx::error::DatabaseError::kind);
+    matches!(kind, Some(ErrorKind::UniqueViolation | ErrorKind::NotNullViolation))
 }
 
 /// Adds the records that a set writes; false if a set before it names one of them, or writes one that this set guards.
@@ -97,46 +111,44 @@ fn names(changes: &ChangeSet, named: &mut HashSet<Key>) -> bool {
 fn part(changes: &ChangeSet) -> Option<Statement> {
     let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
     let is_few = writes.len() <= FEW && guards.len() <= FEW && events.len() <= FEW;
-    if !is_few || writes.is_empty() || !deletes.is_empty() || forget_events.is_some() {
+    if !is_few || !deletes.is_empty() || forget_events.is_some() {
         return None;
     }
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_key(|write| takes_over(write));
     let mut part = Part::default();
-    for (nth, write) in writes.iter().enumerate() {
-        part.write(write);
-        if nth > 0 {
-            part.text.push_str(WRITTEN);
-            continue;
-        }
-        part.text.push('1');
-        for guard in guards {
-            let Guard::Unchanged { key, version } = guard else { return None };
-            part.check(key, *version);
-        }
-        // A new record whose key exists is an error, and the update that comes first checks its own version.
-        for other in writes.iter().skip(1).filter(|other| other.version() != Version::FIRST) {
-            part.check(&other.key(), other.version().previous());
-        }
-        part.text.push_str("; ");
+    let (first, others) = writes.split_first()?;
+    part.write(first, false);
+    for guard in guards {
+        let Guard::Unchanged { key, version } = guard else { return None };
+        part.check(key, *version);
+    }
+    // A new record whose key exists is an error, and the update that comes first checks its own version.
+    for other in others.iter().filter(|other| other.version() != Version::FIRST) {
+        part.check(&other.key(), other.version().previous());
+    }
+    part.text.push_str("; ");
+    for other in others {
+        part.write(other, true);
     }
     for event in events {
         part.text.push_str(&EVENT);
-        part.text.push_str(WRITTEN);
         part.values.extend(event_values(event));
     }
-    part.text.push_str("SELECT changes() > 0; ");
     Some(Statement::new(part.text, part.values))
 }
 
-/// Ends a statement that writes only if the one before it has written.
-const WRITTEN: &str = "changes() > 0; ";
+/// Inserts an event, if the statement before has written.
+static EVENT: LazyLock<String> =
+    LazyLock::new(|| insert_next("IGNORE", "events", &event_columns(), EVENTS.columns().len() - 1));
 
-/// Inserts an event, up to its condition.
-static EVENT: LazyLock<String> = LazyLock::new(|| {
-    let places = placeholders(EVENTS.columns().len() - 1);
-    format!("INSERT INTO events ({}) SELECT {places} WHERE ", event_columns())
-});
+/// Inserts a row if the statement before has written: else its first column is NULL, which no table allows.
+fn insert_next(or: &str, table: &str, columns: &str, count: usize) -> String {
+    let others = ", ?".repeat(count - 1);
+    format!(
+        "INSERT OR {or} INTO {table} ({columns}) VALUES (iif(changes() > 0, ?, NULL){others}); "
+    )
+}
 
 /// The text of a set. Placeholders have no numbers, so that the text of several sets is a repetition.
 #[derive(Default)]
@@ -146,26 +158,30 @@ struct Part {
 }
 
 impl Part {
-    /// Writes a record, up to the condition.
-    fn write(&mut self, write: &Record) {
+    /// Writes a record: the first up to its condition, each of the `others` if the statement before has written.
+    fn write(&mut self, write: &Record, other: bool) {
         let table = Table::of(&write.key());
-        let mut values = values(write);
-        if write.version() == Version::FIRST {
-            let (columns, places) = (table.columns().join(", "), placeholders(values.len()));
-            let text = format!("INSERT INTO {} ({columns}) SELECT {places} WHERE ", table.name);
-            self.text.push_str(&text);
+        let (name, reset, mut values) = (table.name, table.reset, values(write));
+        let text = if write.version() == Version::FIRST {
+            let columns = table.columns().join(", ");
+            if other {
+                insert_next("FAIL", name, &columns, values.len())
+            } else {
+                let places = vec!["?"; values.len()].join(", ");
+                format!("INSERT OR FAIL INTO {name} ({columns}) SELECT {places} WHERE 1")
+            }
         } else {
             let (key, others) = table.columns().split_at_checked(table.key).unwrap_or_default();
             let (others, key) = (others.join(" = ?, "), key.join(" = ? AND "));
-            let (name, reset) = (table.name, table.reset);
-            let text = format!(
-                "UPDATE {name} SET {others} = ?{reset} WHERE {key} = ? AND version = ? AND "
-            );
-            self.text.push_str(&text);
             // In the order of the text: the key comes last.
             values.rotate_left(table.key);
             values.push(Value::version(write.version().previous()));
-        }
+            let end = if other { " AND changes() > 0; " } else { "" };
+            format!(
+                "UPDATE OR FAIL {name} SET {others} = ?{reset} WHERE {key} = ? AND version = ?{end}"
+            )
+        };
+        self.text.push_str(&text);
         self.values.extend(values);
     }
 
@@ -184,9 +200,4 @@ impl Part {
             self.values.push(Value::version(version));
         }
     }
-}
-
-/// `?, ?, ?`
-fn placeholders(count: usize) -> String {
-    vec!["?"; count].join(", ")
 }

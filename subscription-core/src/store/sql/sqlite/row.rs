@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use futures_util::TryStreamExt as _;
+use futures_util::future::ready;
 use rust_decimal::Decimal;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
@@ -23,6 +25,18 @@ impl SqlConnection for SqliteConnection {
     async fn execute(&mut self, statement: Statement) -> Result<u64, sqlx::Error> {
         query(statement).execute(self).await.map(|done| done.rows_affected())
     }
+}
+
+/// How many rows each statement of a text changed.
+pub(super) async fn rows_changed(
+    to: &mut SqliteConnection,
+    statement: Statement,
+) -> Result<Vec<u64>, sqlx::Error> {
+    #[expect(deprecated, reason = "there is no other way to run several statements with values")]
+    let done = query(statement).fetch_many(to);
+    done.try_filter_map(|done| ready(Ok(done.left().map(|done| done.rows_affected()))))
+        .try_collect()
+        .await
 }
 
 type BoundQuery = Query<'static, Sqlite, SqliteArguments>;
@@ -56,10 +70,6 @@ fn price_order(price: Decimal) -> String {
 }
 
 impl Columns for SqliteRow {
-    fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
-        self.try_get(at)
-    }
-
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.try_get(at)
     }

@@ -39,19 +39,15 @@ impl Transfer for Sqlite {
         let mut loan = self.writer.lend().await?;
         let mut transaction =
             loan.connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-        let imported = match import(&mut *transaction, from, options, report).await {
-            Ok((counts, feed)) => {
-                finish(&mut transaction, feed).await.map_err(failed)?;
-                transaction.commit().await.map_err(failed)?;
-                Ok(counts)
-            }
-            Err(error) => {
-                transaction.rollback().await.map_err(failed)?;
-                Err(error)
-            }
-        };
+        let imported = import(&mut *transaction, from, options, report).await;
+        if let Ok((_, feed)) = imported {
+            finish(&mut transaction, feed).await.map_err(failed)?;
+            transaction.commit().await.map_err(failed)?;
+        } else {
+            transaction.rollback().await.map_err(failed)?;
+        }
         loan.give_back();
-        imported
+        imported.map(|(counts, _)| counts)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The writer task: change sets that wait for it share a transaction, and so a flush of the disk.
 //!
-//! Many sets of one caller are a batch. Its transaction ends early if other callers wait, so that a request waits
-//! for a few sets of the billing clock and not for all of them.
+//! Many sets of one caller are a batch. Batches that wait share a transaction too; it ends early if other callers wait,
+//! so that a request waits for a few sets of the billing clock and not for all of them.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, outages, unavailable};
 use super::super::page::Statement;
 use super::commit;
-use super::commit_several::several;
+use super::commit_several::{Several, several};
 use super::file::HeldFile;
 use super::traces::Traces;
 use crate::store::{ChangeSet, Source, StoreError};
@@ -33,11 +33,19 @@ pub(super) struct Writer(mpsc::Sender<Job>);
 
 #[derive(Debug)]
 enum Job {
-    Commit(Box<ChangeSet>, oneshot::Sender<Result<(), StoreError>>),
+    Work(Work, Answer),
     CommitEach(Batch),
-    MoveDue(Timestamp, oneshot::Sender<Result<(), StoreError>>),
     Lend(oneshot::Sender<Loan>),
     Close(oneshot::Sender<()>),
+}
+
+/// Sends the outcome; the caller may have been cancelled.
+type Answer = oneshot::Sender<Result<(), StoreError>>;
+
+#[derive(Debug)]
+enum Work {
+    Commit(Box<ChangeSet>),
+    MoveDue(Timestamp),
 }
 
 /// The writer's connection, lent to an import while commits wait. A connection that is not given back is
@@ -85,7 +93,7 @@ impl Writer {
     }
 
     pub(super) async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        self.ask(|answer| Job::Commit(Box::new(changes), answer)).await?
+        self.ask(|answer| Job::Work(Work::Commit(Box::new(changes)), answer)).await?
     }
 
     /// Commits each set alone, many of them in one transaction.
@@ -100,7 +108,7 @@ impl Writer {
     }
 
     pub(super) async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.ask(|answer| Job::MoveDue(now, answer)).await?
+        self.ask(|answer| Job::Work(Work::MoveDue(now), answer)).await?
     }
 
     /// Lends the connection to the caller for a transaction.
@@ -135,7 +143,7 @@ async fn run(
         let mut work = Vec::new();
         for job in group.drain(..) {
             match job {
-                Job::Commit(..) | Job::MoveDue(..) => work.push(job),
+                Job::Work(job, answer) => work.push((job, answer)),
                 Job::CommitEach(batch) => batches.push_back(batch),
                 Job::Lend(to) => lending.push(to),
                 Job::Close(done) => closing.push(done),
@@ -144,24 +152,17 @@ async fn run(
         if connection.is_none() {
             connection = options.connect().await.ok();
         }
-        let batch = batches.pop_front();
-        let has_work = !work.is_empty() || batch.is_some();
+        let has_work = !work.is_empty() || !batches.is_empty();
         let sound = match &mut connection {
             Some(_) if has_work && !held.is_in_place() => {
                 tracing::error!("the database file was removed or replaced while it was open");
-                refuse(work, batch, "the file was removed or replaced");
+                refuse(work, batches.drain(..), "the file was removed or replaced");
                 true
             }
-            Some(open) if has_work => {
-                let (sound, unfinished) = serve(open, work, batch, &jobs, &mut traces).await;
-                if let Some(batch) = unfinished {
-                    batches.push_front(batch);
-                }
-                sound
-            }
+            Some(open) if has_work => serve(open, work, &mut batches, &jobs, &mut traces).await,
             Some(_) => true,
             None => {
-                refuse(work, batch, "the file cannot be opened");
+                refuse(work, batches.drain(..), "the file cannot be opened");
                 true
             }
         };
@@ -234,48 +235,46 @@ async fn lend(
     }
 }
 
-fn refuse(work: Vec<Job>, batch: Option<Batch>, why: impl Into<Source>) {
+fn refuse(work: Vec<(Work, Answer)>, batches: impl Iterator<Item = Batch>, why: impl Into<Source>) {
     let mut outcomes = outages(why);
-    for (job, outcome) in work.into_iter().zip(outcomes.by_ref()) {
-        answer(job, outcome);
+    for ((_, to), outcome) in work.into_iter().zip(outcomes.by_ref()) {
+        to.send(outcome).ok();
     }
-    if let Some(mut batch) = batch {
+    for mut batch in batches {
         // Those of its sets that were committed before stay.
         let refused = batch.count - batch.outcomes.len();
-        batch.outcomes.extend(outcomes.take(refused));
+        batch.outcomes.extend(outcomes.by_ref().take(refused));
         batch.answer();
     }
 }
 
-/// Sends a job its outcome; the caller may have been cancelled.
-fn answer(job: Job, outcome: Result<(), StoreError>) {
-    match job {
-        Job::Commit(_, to) | Job::MoveDue(_, to) => drop(to.send(outcome)),
-        // These have another outcome.
-        Job::CommitEach(_) | Job::Lend(_) | Job::Close(_) => {}
-    }
-}
-
-/// Runs one group of jobs and a part of a batch, and sends each its outcome. False if the connection cannot be used
-/// any more. Returns the batch if it is not finished.
+/// Runs one group of jobs and some of the batches, and sends each its outcome. False if the connection cannot be used
+/// any more. A batch that is not finished stays the first.
 async fn serve(
     connection: &mut SqliteConnection,
-    work: Vec<Job>,
-    mut batch: Option<Batch>,
+    work: Vec<(Work, Answer)>,
+    batches: &mut VecDeque<Batch>,
     jobs: &mpsc::Receiver<Job>,
     traces: &mut Traces,
-) -> (bool, Option<Batch>) {
+) -> bool {
     let mut outcomes = Vec::with_capacity(work.len());
-    let committed = batch.as_ref().map_or(0, |batch| batch.outcomes.len());
+    // The first has begun in an earlier transaction, maybe.
+    let committed = batches.front().map_or(0, |batch| batch.outcomes.len());
+    let mut begun = 0;
     let done = async {
         step(connection, "BEGIN IMMEDIATE").await?;
+        let mut prepared = None;
         while outcomes.len() < work.len() {
             let next = work.get(outcomes.len()..).unwrap_or_default();
-            outcomes.extend(run_next(connection, next, traces).await?);
+            outcomes.extend(run_next(connection, next, &mut prepared, traces).await?);
         }
-        if let Some(batch) = &mut batch {
-            let is_waited_for = || !work.is_empty() || !jobs.is_empty();
+        let is_waited_for = || !work.is_empty() || !jobs.is_empty();
+        for batch in &mut *batches {
+            begun += 1;
             commit_part(connection, batch, is_waited_for, traces).await?;
+            if is_waited_for() {
+                break;
+            }
         }
         step(connection, "COMMIT").await
     };
@@ -283,46 +282,39 @@ async fn serve(
         // The whole group is rolled back.
         let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
         tracing::error!(%error, "a group of commits could not be written");
-        if let Some(batch) = &mut batch {
-            batch.outcomes.truncate(committed);
+        for (nth, batch) in batches.iter_mut().take(begun).enumerate() {
+            batch.outcomes.truncate(if nth == 0 { committed } else { 0 });
         }
-        refuse(work, batch, error);
+        refuse(work, batches.drain(..begun), error);
         // ROLLBACK fails where SQLite has rolled back by itself.
-        return (undone.is_ok() || connection.ping().await.is_ok(), None);
+        return undone.is_ok() || connection.ping().await.is_ok();
     }
-    for (job, outcome) in work.into_iter().zip(outcomes) {
-        answer(job, outcome);
+    for ((_, to), outcome) in work.into_iter().zip(outcomes) {
+        to.send(outcome).ok();
     }
-    match batch {
-        Some(batch) if batch.outcomes.len() == batch.count => {
-            batch.answer();
-            (true, None)
-        }
-        batch => (true, batch),
+    while let Some(batch) = batches.pop_front_if(|batch| batch.outcomes.len() == batch.count) {
+        batch.answer();
     }
+    true
 }
 
 /// Runs the first of some jobs inside a transaction, or several if they go into one message. Returns their outcomes. A
 /// refused change set does not affect others; an error of the file is the outer one, and fails all.
 async fn run_next(
     connection: &mut SqliteConnection,
-    jobs: &[Job],
+    jobs: &[(Work, Answer)],
+    prepared: &mut Option<Several>,
     traces: &mut Traces,
 ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-    match jobs.first() {
-        Some(Job::MoveDue(now, _)) => {
-            move_due(connection, *now).await?;
-            Ok(vec![Ok(())])
-        }
-        Some(Job::Commit(..)) => {
-            let sets = jobs.iter().map_while(|job| match job {
-                Job::Commit(changes, _) => Some(&**changes),
-                Job::MoveDue(..) | Job::CommitEach(_) | Job::Lend(_) | Job::Close(_) => None,
-            });
-            commit_next(connection, sets, jobs.len(), traces).await
-        }
-        Some(Job::CommitEach(_) | Job::Lend(_) | Job::Close(_)) | None => Ok(vec![Ok(())]),
+    if let Some((Work::MoveDue(now), _)) = jobs.first() {
+        connection.execute(access::move_due(*now, "")).await.map_err(failed)?;
+        return Ok(vec![Ok(())]);
     }
+    let sets = jobs.iter().map_while(|(work, _)| match work {
+        Work::Commit(changes) => Some(&**changes),
+        Work::MoveDue(_) => None,
+    });
+    commit_next(connection, sets, jobs.len(), prepared, traces).await
 }
 
 /// Commits the next sets of a batch inside a transaction: all that are left, or few if others wait for its end.
@@ -332,7 +324,7 @@ async fn commit_part(
     is_waited_for: impl Fn() -> bool,
     traces: &mut Traces,
 ) -> Result<(), StoreError> {
-    let before = batch.outcomes.len();
+    let (before, mut prepared) = (batch.outcomes.len(), None);
     while !batch.sets.as_slice().is_empty() {
         let is_waited_for = is_waited_for();
         let done = batch.outcomes.len() - before;
@@ -340,7 +332,8 @@ async fn commit_part(
             break;
         }
         let max = if is_waited_for { BATCH_MIN - done } else { usize::MAX };
-        let outcomes = commit_next(connection, batch.sets.as_slice().iter(), max, traces).await?;
+        let sets = batch.sets.as_slice().iter();
+        let outcomes = commit_next(connection, sets, max, &mut prepared, traces).await?;
         batch.sets.by_ref().take(outcomes.len()).for_each(drop);
         batch.outcomes.extend(outcomes);
     }
@@ -348,17 +341,25 @@ async fn commit_part(
 }
 
 /// Commits the first of some change sets, or several if they go into one message, and at most `max`. Returns their
-/// outcomes.
+/// outcomes. While SQLite's thread runs the message, the one after it is `prepared`.
 async fn commit_next<'c>(
     connection: &mut SqliteConnection,
     sets: impl Iterator<Item = &'c ChangeSet> + Clone,
     max: usize,
+    prepared: &mut Option<Several>,
     traces: &mut Traces,
 ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
     let (mut count, mut written) = (1, None);
-    if let Some(several) = several(sets.clone(), max) {
-        count = several.count;
-        written = several.commit(connection).await.map_err(failed)?;
+    let message = prepared.take().filter(|message| message.count <= max);
+    if let Some(message) = message.or_else(|| several(sets.clone(), max)) {
+        count = message.count;
+        let following = sets.clone().skip(count);
+        let (done, next) = tokio::join!(
+            biased;
+            message.commit(connection),
+            async { several(following, usize::MAX) },
+        );
+        (written, *prepared) = (done.map_err(failed)?, next);
     }
     let mut outcomes = Vec::with_capacity(count);
     for (nth, changes) in sets.take(count).enumerate() {
@@ -395,8 +396,4 @@ async fn commit_alone(
 
 async fn step(connection: &mut SqliteConnection, text: &'static str) -> Result<(), StoreError> {
     connection.execute(Statement::new(text, Vec::new())).await.map(drop).map_err(failed)
-}
-
-async fn move_due(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
-    connection.execute(access::move_due(now, "")).await.map(drop).map_err(failed)
 }
