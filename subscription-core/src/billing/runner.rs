@@ -271,9 +271,7 @@ impl Advanced {
             self.periods_skipped += u64::from(*count);
         }
     }
-}
 
-impl Advanced {
     /// Counts a step that was not taken; an error if the store is out of reach.
     pub(super) fn lost(&mut self, error: Error) -> Result<(), Error> {
         if matches!(error, Error::Store(StoreError::Unavailable(_))) {

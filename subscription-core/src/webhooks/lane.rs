@@ -440,7 +440,9 @@ impl Lane {
                 _ => Some(self.cursor_written_at.saturating_add(PASSED_FOR)),
             };
         };
-        if self.outcomes.0 >= OUTCOMES_MAX || self.endpoint_changed {
+        // Events wait for room in the window, which only a commit makes.
+        let is_full = busy == 0 && !self.pending.is_empty() && !self.window.is_ready();
+        if self.outcomes.0 >= OUTCOMES_MAX || self.endpoint_changed || is_full {
             return Some(Timestamp::MIN);
         }
         let since = if busy > 0 { Some(changed_at) } else { self.committed_at };

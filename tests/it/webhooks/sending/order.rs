@@ -59,6 +59,28 @@ async fn eight_tries_are_in_flight_to_an_endpoint_and_a_slow_one_delays_no_other
     assert_eq!(world.webhooks.tallies().in_flight, 0);
 }
 
+/// The window is full until the slow one is committed, which is one of few outcomes since the last commit.
+#[tokio::test]
+async fn events_behind_a_slow_one_are_sent_as_soon_as_it_has_ended() {
+    let mut world = SendingWorld::new();
+    world.endpoint("https://a.example/").await;
+    world.plans(300).await;
+    world.receivers.hold("#50;");
+    let (receivers, wake) = (world.receivers.clone(), Standing::default());
+
+    let story = async {
+        settle().await;
+        assert_eq!(receivers.take().len(), 249);
+        receivers.release(1);
+        settle().await;
+        assert_eq!(receivers.take().len(), 51);
+        wake.stop();
+    };
+    let (ran, ()) = tokio::join!(world.sender.run(&wake), story);
+
+    ran.unwrap();
+}
+
 #[tokio::test]
 async fn many_events_are_sent_once_and_the_cursor_passes_them() {
     let mut world = SendingWorld::new();

@@ -78,7 +78,7 @@ impl Receivers {
         self.script().answers.insert(sequence, outcome);
     }
 
-    /// Holds back the answers of the URLs with this part.
+    /// Holds back the answers of the URLs with this part, or to an event (`#50;`).
     pub(crate) fn hold(&self, part: &str) {
         self.script().held = Some(part.to_owned());
     }
@@ -113,7 +113,8 @@ impl Deliver for Receivers {
             let received = Received { request, body, sequence, at: self.clock.now() };
             script.received.push(received);
             *script.in_flight.entry(url.clone()).or_default() += 1;
-            script.held.as_ref().is_some_and(|part| url.contains(part))
+            let place = format!("{url}#{sequence};");
+            script.held.as_ref().is_some_and(|part| place.contains(part))
         };
         if is_held {
             self.permits.acquire().await.unwrap().forget();
