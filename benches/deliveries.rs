@@ -3,8 +3,7 @@
 //! `cargo bench --bench deliveries` sends events over real HTTP to receivers on loopback, which run on a thread of
 //! their own: from the memory, from a SQLite file and, if there is one to start, from a PostgreSQL server.
 //! `EVENTS=50000` wait for one endpoint, `LONG=1000000` for the run whose memory is watched; `ROUNDS=25` compare endpoints
-//! beside one that is well and beside one that is dead. It checks that every event
-//! arrived.
+//! alone, beside one that is well and beside one that is dead. It checks that every event arrived.
 
 #![expect(
     clippy::unwrap_used,
@@ -111,38 +110,42 @@ async fn measure<S: Store + 'static>(
     rate
 }
 
-/// Compares two endpoints beside a third that accepts events, and beside one that is dead: rounds in turn.
+/// Compares two endpoints alone, beside a third that accepts events, and beside one that is dead: rounds in turn.
 async fn isolation(rounds: usize) {
-    let mut beside = [("well", Vec::new()), ("dead", Vec::new())];
+    let mut beside = [("none", Vec::new()), ("well", Vec::new()), ("dead", Vec::new())];
     for _ in 0..rounds {
         for (third, p99s) in &mut beside {
             p99s.push(p99_beside(third).await);
         }
     }
     println!(
-        "\n| third of three endpoints | p99 of the two others, ms, median of {rounds} rounds | all rounds |"
+        "\n| third endpoint | p99 of the two others, ms, median of {rounds} rounds | all rounds |"
     );
     println!("| --- | ---: | --- |");
-    let [(_, well), (_, dead)] = &beside;
-    let mut ratios: Vec<_> =
-        dead.iter().zip(well).map(|(dead, well)| dead.as_secs_f64() / well.as_secs_f64()).collect();
-    for (third, mut p99s) in beside {
+    for (third, p99s) in &beside {
+        let mut p99s = p99s.clone();
         p99s.sort_unstable();
         let millis = |time: &Duration| format!("{:.2}", time.as_secs_f64() * 1_000.0);
         let all = p99s.iter().map(millis).collect::<Vec<_>>().join(", ");
         println!("| {third} | {} | {all} |", millis(&p99s[rounds / 2]));
     }
-    ratios.sort_unstable_by(f64::total_cmp);
-    let [low, middle, high] = [1, 2, 3].map(|quarter| ratios[rounds * quarter / 4]);
-    // With 6 rounds and more, the true median is between these ranks in more than 95 of 100 cases, whatever the
-    // distribution.
-    let reach = rounds.isqrt() + 1;
-    let from = ratios[(rounds / 2).saturating_sub(reach)];
-    let to = ratios[(rounds / 2 + reach).min(rounds - 1)];
-    println!(
-        "\ndead ÷ well, each round by the one before it: {low:.2}, {middle:.2}, {high:.2} (quartiles); the median is \
-         between {from:.2} and {to:.2} with a confidence of 95 % (goal 1.05)"
-    );
+    let [none, well, (_, dead)] = &beside;
+    for (third, others) in [none, well] {
+        let pairs = dead.iter().zip(others);
+        let mut ratios: Vec<_> =
+            pairs.map(|(dead, other)| dead.as_secs_f64() / other.as_secs_f64()).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let [low, middle, high] = [1, 2, 3].map(|quarter| ratios[rounds * quarter / 4]);
+        // With 6 rounds and more, the true median is between these ranks in more than 95 of 100 cases, whatever the
+        // distribution.
+        let reach = rounds.isqrt() + 1;
+        let from = ratios[(rounds / 2).saturating_sub(reach)];
+        let to = ratios[(rounds / 2 + reach).min(rounds - 1)];
+        println!(
+            "\ndead ÷ {third}, round by round: {low:.2}, {middle:.2}, {high:.2} (quartiles); the median is \
+             between {from:.2} and {to:.2} with a confidence of 95 % (goal 1.05)"
+        );
+    }
 }
 
 /// The time from commit to delivery at two endpoints that all but a hundredth of the deliveries stay below.
@@ -155,7 +158,11 @@ async fn p99_beside(third: &str) -> Duration {
     // Nobody answers there, so that each try takes its whole time.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dead = format!("http://{}/", silent.local_addr().unwrap());
-    world.endpoint(&if third == "dead" { dead } else { receiver.url("/three") }).await;
+    match third {
+        "dead" => world.endpoint(&dead).await,
+        "well" => world.endpoint(&receiver.url("/three")).await,
+        _ => {}
+    }
     receiver.watch();
     let sending = world.start();
     for _ in 0..1_000 {
