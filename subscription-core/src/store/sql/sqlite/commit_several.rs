@@ -158,7 +158,7 @@ struct Part {
 }
 
 impl Part {
-    /// Writes a record: the first up to its condition, each of the `others` if the statement before has written.
+    /// Writes a record: the first of a set up to its condition, any `other` only if the statement before has written.
     fn write(&mut self, write: &Record, other: bool) {
         let table = Table::of(&write.key());
         let (name, reset, mut values) = (table.name, table.reset, values(write));
