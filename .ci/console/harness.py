@@ -171,12 +171,12 @@ class View:
 
     def step(self, address):
         """Goes to an address as a link does, without loading the page anew."""
-        self.page.evaluate(LEAVE, address)
+        self.page.evaluate("address => { location.hash = address; }", address)
         self.ready()
         return self.page
 
     def ready(self):
-        self.until("document.querySelector('h1') && !document.querySelector('[aria-busy=true], [data-left]')")
+        self.until("arrivedAt === location.hash && document.querySelector('h1') && !document.querySelector('[aria-busy=true]')")
 
     def until(self, expression, arg=None):
         """Waits until an expression holds. Playwright's own wait needs `eval`, which the console's policy forbids."""
@@ -262,12 +262,11 @@ FEW = """() => {
     for (const list of document.querySelectorAll("tbody, ol, ul")) for (const row of [...list.children].slice(6)) row.remove();
 }"""
 
-# Marks the page that is left, and goes.
-LEAVE = """(address) => {
-    const before = location.hash;
-    location.hash = address;
-    if (location.hash !== before) for (const node of document.querySelector("main").children) node.dataset.left = "";
-}"""
+# The address that the console was told of: it hears of a new one a moment after `location` has changed.
+ARRIVED = """
+    globalThis.arrivedAt = location.hash;
+    addEventListener("hashchange", () => { arrivedAt = location.hash; });
+"""
 
 # The element with the focus: where it is in the document, and whether its outline is seen.
 FOCUS = """() => {
@@ -286,5 +285,6 @@ def opened(browser, server, scheme="light", width=1280, **settings):
     """A page of the console in a browser of its own: no storage is shared."""
     context = browser.new_context(locale="en-GB", timezone_id="America/New_York", color_scheme=scheme, reduced_motion="reduce",
                                   viewport={"width": width, "height": 800}, **settings)
+    context.add_init_script(ARRIVED)
     yield View(context, server)
     context.close()
