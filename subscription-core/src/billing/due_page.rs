@@ -1,10 +1,9 @@
 //! Pages of due subscriptions: the step of each, and their commits. While a page is committed, the next one is read
 //! and committed too.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+
+use futures_util::future::join;
 
 use super::runner::Advanced;
 use crate::error::Error;
@@ -74,9 +73,9 @@ impl DuePage {
             let Some(page) = following.await? else { return Ok::<_, Error>(None) };
             let (last, left) = page.end(left);
             let next = Box::pin(Self::read(clock, Some(last.clone()), left));
-            Ok(Some((last, both(page.commit(clock), next).await)))
+            Ok(Some((last, join(page.commit(clock), next).await)))
         });
-        let (first, second) = both(self.commit(clock), second).await;
+        let (first, second) = join(self.commit(clock), second).await;
         first.count(clock, advanced).await?;
         let Some((last, (second, next))) = second? else { return Ok((last, None)) };
         second.count(clock, advanced).await?;
@@ -124,30 +123,4 @@ impl Committed {
         }
         Ok(())
     }
-}
-
-/// The results of two futures that run at the same time.
-async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let mut done = (None, None);
-    poll_fn(|context| {
-        if done.0.is_none()
-            && let Poll::Ready(result) = first.as_mut().poll(context)
-        {
-            done.0 = Some(result);
-        }
-        if done.1.is_none()
-            && let Poll::Ready(result) = second.as_mut().poll(context)
-        {
-            done.1 = Some(result);
-        }
-        match std::mem::take(&mut done) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            unfinished => {
-                done = unfinished;
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }

@@ -67,13 +67,22 @@ pub struct MonthPayments {
 /// The bit of all months before the first that is remembered.
 const EARLIER: u64 = 1 << 63;
 
-/// A subscription, and the monthly amounts that were paid for it.
+/// The user of each subscription, and when it ends.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions(HashMap<Uuid, (Uuid, i64), RandomState>);
+
+impl Subscriptions {
+    pub(super) fn add(&mut self, held: &Subscription) {
+        let ends_at = held.ends_at.map_or(i64::MAX, Timestamp::micros);
+        self.0.insert(held.id.uuid(), (held.user_id.uuid(), ends_at));
+    }
+}
+
+/// The monthly amounts that were paid for a subscription.
 #[derive(Debug)]
-struct Held {
-    user: Uuid,
-    ends_at: i64,
-    /// [`EARLIER`] if it was paid for then.
-    earlier: u64,
+struct Paid {
+    /// The first end of a month that was paid for, if it is an [`EARLIER`] one.
+    earliest: i64,
     shares: Vec<Share>,
 }
 
@@ -86,7 +95,7 @@ struct Share {
     months: u64,
 }
 
-/// Adds subscriptions up, and then payments in the order of their ids.
+/// Adds payments up, in the order of their ids.
 #[derive(Debug)]
 pub(super) struct HistoryFold {
     /// With one month more than can be shown, at the start.
@@ -95,7 +104,8 @@ pub(super) struct HistoryFold {
     first: i32,
     /// The moments of the figures, a bit for each: the ends of the months, and `as_of`.
     moments: Vec<i64>,
-    held: HashMap<Uuid, Held, RandomState>,
+    /// By the subscription.
+    paid: HashMap<Uuid, Paid, RandomState>,
 }
 
 /// True if the period of a payment counts: it was paid, or it is for a later period and was not given up.
@@ -123,13 +133,7 @@ impl HistoryFold {
         });
         let months = Months { as_of, without_period: 0, data: data.collect() };
         let moments = numbers.map(|number| month_end(number).min(as_of.micros())).collect();
-        Self { months, first: running - 60, moments, held: HashMap::default() }
-    }
-
-    pub(super) fn subscription(&mut self, held: &Subscription) {
-        let ends_at = held.ends_at.map_or(i64::MAX, Timestamp::micros);
-        let (user, earlier, shares) = (held.user_id.uuid(), 0, Vec::new());
-        self.held.insert(held.id.uuid(), Held { user, ends_at, earlier, shares });
+        Self { months, first: running - 60, moments, paid: HashMap::default() }
     }
 
     pub(super) fn payment(&mut self, payment: &Payment) {
@@ -151,35 +155,41 @@ impl HistoryFold {
             return;
         }
         let (id, month) = (payment.subscription_id.uuid(), worth.millionths());
-        // A subscription that was deleted is a user of its own.
-        let deleted = || Held { user: id, ends_at: i64::MAX, earlier: 0, shares: Vec::new() };
-        let held = self.held.entry(id).or_insert_with(deleted);
-        let months = covered(&self.moments, begun.micros(), end.micros().min(held.ends_at));
-        held.earlier |= if month > 0 { months & EARLIER } else { 0 };
-        let (months, at_risk) = (months & !EARLIER, status == PaymentStatus::Failed);
+        let (begun, end) = (begun.micros(), end.micros());
+        let none = || Paid { earliest: i64::MAX, shares: Vec::new() };
+        let paid = self.paid.entry(id).or_insert_with(none);
+        let first = month_end(month_number(begun));
+        if month > 0 && first < end && self.moments.first().is_some_and(|moment| first < *moment) {
+            paid.earliest = paid.earliest.min(first);
+        }
+        let months = bits_before(&self.moments, end) & !bits_before(&self.moments, begun);
+        let at_risk = status == PaymentStatus::Failed;
         if months == 0 {
             return;
         }
-        held.shares.iter_mut().for_each(|share| share.months &= !months);
-        held.shares.retain(|share| share.months != 0);
+        paid.shares.iter_mut().for_each(|share| share.months &= !months);
+        paid.shares.retain(|share| share.months != 0);
         let is = |share: &Share| {
             (share.month, share.currency, share.at_risk) == (month, currency, at_risk)
         };
         let new = || Share { month, currency, at_risk, months: 0 };
-        change(&mut held.shares, is, new, |share| share.months |= months);
+        change(&mut paid.shares, is, new, |share| share.months |= months);
     }
 
-    pub(super) fn finish(self) -> Months {
+    pub(super) fn finish(self, subscriptions: &Subscriptions) -> Months {
         let (mut months, mut users) = (self.months, HashMap::<_, u64, RandomState>::default());
         let data = &mut months.data;
-        for held in self.held.values() {
-            let paying = users.entry(held.user).or_default();
-            *paying |= held.earlier;
-            for share in held.shares.iter().filter(|share| share.month > 0) {
-                *paying |= share.months;
+        for (id, paid) in &self.paid {
+            // A subscription that was deleted is a user of its own.
+            let (user, ends_at) = subscriptions.0.get(id).copied().unwrap_or((*id, i64::MAX));
+            let paying = users.entry(user).or_default();
+            *paying |= if paid.earliest < ends_at { EARLIER } else { 0 };
+            for share in paid.shares.iter().filter(|share| share.month > 0) {
+                let months = share.months & bits_before(&self.moments, ends_at);
+                *paying |= months;
                 let (currency, zero) = (share.currency, Total::new(0, Some(share.currency)));
                 let new = || MonthMoney { currency, mrr: zero, at_risk: zero };
-                each(data, share.months, |_, month| {
+                each(data, months, |_, month| {
                     change(
                         &mut month.money,
                         |money| money.currency == currency,
@@ -217,12 +227,9 @@ impl HistoryFold {
     }
 }
 
-/// The bits of the moments from `start` on and before `end`.
-fn covered(moments: &[i64], start: i64, end: i64) -> u64 {
-    let before = |at: i64| (1_u64 << moments.partition_point(|moment| *moment < at)) - 1;
-    let first = month_end(month_number(start));
-    let is_earlier = first < end && moments.first().is_some_and(|moment| first < *moment);
-    before(end) & !before(start) | if is_earlier { EARLIER } else { 0 }
+/// The bits of the moments before another one.
+fn bits_before(moments: &[i64], at: i64) -> u64 {
+    (1 << moments.partition_point(|moment| *moment < at)) - 1
 }
 
 /// Calls `change` with each month whose bit is set, and its number.

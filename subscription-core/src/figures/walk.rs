@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::history::{HistoryFold, Months};
+use futures_util::future::try_join;
+
+use super::history::{HistoryFold, Months, Subscriptions};
 use super::now::{Now, NowFold};
 use crate::error::Error;
 use crate::payments::Payment;
@@ -127,11 +129,13 @@ impl Figures {
     }
 
     async fn read_months(&self, as_of: Timestamp) -> Result<Months, Error> {
-        let mut fold = HistoryFold::new(as_of);
-        self.each_subscription(|held| fold.subscription(held)).await?;
+        let (mut subscriptions, mut fold) = (Subscriptions::default(), HistoryFold::new(as_of));
         let page = |after| PaymentQuery::all().with_limit(PageLimit::MAX).with_after(after);
-        self.each::<Payment>(page, |payment| fold.payment(payment)).await?;
-        Ok(fold.finish())
+        let held = self.each_subscription(|held| subscriptions.add(held));
+        let paid = self.each::<Payment>(page, |payment| fold.payment(payment));
+        // At the same time: a database reads one list while records are made of the other.
+        try_join(held, paid).await?;
+        Ok(fold.finish(&subscriptions))
     }
 
     async fn each_subscription(&self, add: impl FnMut(&Subscription) + Send) -> Result<(), Error> {

@@ -30,10 +30,10 @@ pub mod transfer;
 mod user_query;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
 use crate::payments::Payment;
 use crate::subscriptions::Subscription;
@@ -226,67 +226,31 @@ fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> 
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// The future that a method of [`Store`] returns.
-type Pending<'a, T> = Outcome<'a, Result<T, StoreError>>;
-type Outcome<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// Methods that return the future of the store that a pointer leads to, not one around it.
+macro_rules! passed_on {
+    ($($method:ident $(<$life:lifetime>)? ($argument:ident: $type:ty) -> $answer:ty;)+) => {$(
+        fn $method<'a, $($life,)? 'f>(&'a self, $argument: $type) -> BoxFuture<'f, $answer>
+        where
+            'a: 'f,
+            $($life: 'f,)?
+            Self: 'f,
+        {
+            (**self).$method($argument)
+        }
+    )+};
+}
 
-/// A pointer to a store is a store. A call returns the future of the store itself, not one around it.
+/// A pointer to a store is a store.
 macro_rules! pointers_to_stores {
     ($($pointer:ident)+) => {$(
         impl<S: Store + ?Sized> Store for $pointer<S> {
-            fn get<'a, 'b, 'f>(&'a self, key: &'b Key) -> Pending<'f, Option<Record>>
-            where
-                'a: 'f,
-                'b: 'f,
-                Self: 'f,
-            {
-                (**self).get(key)
-            }
-
-            fn find<'a, 'b, 'f>(&'a self, value: UniqueValue<'b>) -> Pending<'f, Option<Record>>
-            where
-                'a: 'f,
-                'b: 'f,
-                Self: 'f,
-            {
-                (**self).find(value)
-            }
-
-            fn list<'a, 'b, 'f>(&'a self, query: &'b Query) -> Pending<'f, Page<Record>>
-            where
-                'a: 'f,
-                'b: 'f,
-                Self: 'f,
-            {
-                (**self).list(query)
-            }
-
-            fn events<'a, 'b, 'f>(&'a self, query: &'b EventQuery) -> Pending<'f, EventPage>
-            where
-                'a: 'f,
-                'b: 'f,
-                Self: 'f,
-            {
-                (**self).events(query)
-            }
-
-            fn commit<'a, 'f>(&'a self, changes: ChangeSet) -> Pending<'f, ()>
-            where
-                'a: 'f,
-                Self: 'f,
-            {
-                (**self).commit(changes)
-            }
-
-            fn commit_each<'a, 'f>(
-                &'a self,
-                sets: Vec<ChangeSet>,
-            ) -> Outcome<'f, Vec<Result<(), StoreError>>>
-            where
-                'a: 'f,
-                Self: 'f,
-            {
-                (**self).commit_each(sets)
+            passed_on! {
+                get<'b>(key: &'b Key) -> Result<Option<Record>, StoreError>;
+                find<'b>(value: UniqueValue<'b>) -> Result<Option<Record>, StoreError>;
+                list<'b>(query: &'b Query) -> Result<Page<Record>, StoreError>;
+                events<'b>(query: &'b EventQuery) -> Result<EventPage, StoreError>;
+                commit(changes: ChangeSet) -> Result<(), StoreError>;
+                commit_each(sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>>;
             }
         }
     )+};

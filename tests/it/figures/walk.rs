@@ -56,7 +56,9 @@ async fn figures_of_both_kinds_are_not_read_at_once_and_those_in_the_cache_do_no
         let figures = figures.clone();
         async move { figures.months(1).await.unwrap().data[0].paying_users }
     });
-    while store.lists() == 0 {
+    let mut begun = 0;
+    while begun < 2 {
+        begun += store.lists();
         tokio::task::yield_now().await;
     }
 
@@ -65,7 +67,7 @@ async fn figures_of_both_kinds_are_not_read_at_once_and_those_in_the_cache_do_no
     assert_eq!(now.paying_users, 1);
     store.open();
     assert_eq!(months.await.unwrap(), 1);
-    assert_eq!(store.lists(), 1);
+    assert_eq!(store.lists(), 0);
 }
 
 /// A hundred times as long as reading took, within bounds.

@@ -9,18 +9,32 @@ use super::records::{
 use super::steps::{assert_absent, assert_stored, found, put};
 use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::{BillingCycle, CycleUnit, NodeQuota, Plan, Tier};
-use crate::store::{IdempotencyRecord, IdempotencyResult, Operation, Record, Store, UniqueValue};
+use crate::store::{
+    IdempotencyRecord, IdempotencyResult, Operation, PageLimit, PaymentQuery, PlanQuery, Query,
+    Record, Store, SubscriptionQuery, UniqueValue,
+};
 use crate::subscriptions::{
     BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus,
 };
 use crate::values::clock::Timestamp;
 use crate::values::metadata::Metadata;
 
-/// Writes records in one set and reads each of them.
+/// Writes records in one set and reads each of them, by its key and in the list of all of its kind.
 async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
     put(store, records.clone()).await;
 
-    assert_stored(store, records).await;
+    assert_stored(store, records.clone()).await;
+    let mut listed = Vec::new();
+    for query in [
+        Query::Plan(PlanQuery::default().with_limit(PageLimit::MAX)),
+        Query::Subscription(SubscriptionQuery::default().with_limit(PageLimit::MAX)),
+        Query::Payment(PaymentQuery::all().with_limit(PageLimit::MAX)),
+    ] {
+        listed.extend(store.list(&query).await.unwrap().items);
+    }
+    for record in records.iter().filter(|it| !matches!(it, Record::Idempotency(_))) {
+        assert!(listed.contains(record), "{record:?}");
+    }
 }
 
 /// Not by its key, and not by a unique value.

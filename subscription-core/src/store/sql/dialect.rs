@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::page::{Branch, Statement};
+use super::table::{Reader, Table};
 use super::value::Columns;
 use crate::store::{ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
@@ -17,6 +18,16 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         &self,
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
+
+    /// Reads a page of a list, or a part of the feed.
+    fn list<T: Send>(
+        &self,
+        _table: &'static Table,
+        statement: Statement,
+        read: Reader<T>,
+    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
+        async move { self.rows(statement).await?.iter().map(|row| read(row)).collect() }
+    }
 
     /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
     /// short, so that a database may answer several at once.

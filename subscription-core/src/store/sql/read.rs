@@ -44,11 +44,14 @@ impl<D: Dialect> Store for SqlStore<D> {
             return Ok(Page { items: Vec::new(), next: None });
         };
         if is_of_one(query) {
-            return page(query, table, limit, &self.0.few_rows(statement).await?);
+            let rows = self.0.few_rows(statement).await?;
+            let items = rows.iter().map(|row| (table.read)(row)).collect::<Result<_, _>>()?;
+            return Ok(page(query, limit, items));
         }
         self.1
             .read(&statement, || async {
-                page(query, table, limit, &self.0.rows(statement.clone()).await?)
+                let items = self.0.list(table, statement.clone(), table.read).await?;
+                Ok(page(query, limit, items))
             })
             .await
     }
@@ -61,16 +64,18 @@ impl<D: Dialect> Store for SqlStore<D> {
         let (mut after, mut admitted) = (query.after, 0);
         // At the end of the feed this is the only statement, which a reader that waits repeats.
         while after < *kept.end() {
-            let rows = self.0.rows(events_after(query, after, batch)).await?;
-            for row in &rows {
-                let event = RecordedEvent::read(&mut Cells::new(row))?;
+            let (table, statement) = (RecordedEvent::TABLE, events_after(query, after, batch));
+            let read = |row: &dyn Columns| RecordedEvent::read(&mut Cells::new(row));
+            let events = self.0.list(table, statement, read).await?;
+            let found = events.len();
+            for event in events {
                 after = event.sequence;
                 admitted += usize::from(query.admits(&event.event));
                 following.push(event);
             }
             let is_enough =
                 admitted >= query.limit.get() || following.len() >= EventQuery::SCANNED_MAX;
-            if is_enough || rows.len() < batch {
+            if is_enough || found < batch {
                 break;
             }
         }
@@ -103,19 +108,13 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 }
 
-/// The page that rows make.
-fn page(
-    query: &Query,
-    table: &Table,
-    limit: Option<PageLimit>,
-    rows: &[impl Columns],
-) -> Result<Page<Record>, StoreError> {
-    let limit = limit.map_or(rows.len(), PageLimit::get);
-    let items = rows.iter().take(limit).map(|row| (table.read)(row));
-    let items = items.collect::<Result<Vec<_>, _>>()?;
-    let last = items.last().filter(|_| rows.len() > limit);
-    let next = last.and_then(|last| position(query, last));
-    Ok(Page { items, next })
+/// The page that records make; one beyond the limit says that more follow.
+fn page(query: &Query, limit: Option<PageLimit>, mut items: Vec<Record>) -> Page<Record> {
+    let limit = limit.map_or(items.len(), PageLimit::get);
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).and_then(|last| position(query, last));
+    Page { items, next }
 }
 
 /// Selects the next events, by the index of their record if the query names one.

@@ -36,12 +36,12 @@ pub(in crate::store) struct Table {
     pub(in crate::store) reset: &'static str,
     /// The unique indexes, and a column of each.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
-    /// Reads a row of the table's columns.
-    pub(in crate::store) read: Reader,
+    pub(in crate::store) read: Reader<Record>,
     pub(in crate::store) texts: LazyLock<Texts>,
 }
 
-type Reader = fn(&dyn Columns) -> Result<Record, StoreError>;
+/// Reads a row of a table's columns.
+pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
 
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Table {
         derived: usize,
         texts: LazyLock<Texts>,
     ) -> Self {
-        let read: Reader = |_| Err(damaged("the rows of this table are no records"));
+        let read: Reader<Record> = |_| Err(damaged("the rows of this table are no records"));
         Self { name, key, fields, derived, defaults: &[], reset: "", unique: &[], read, texts }
     }
 

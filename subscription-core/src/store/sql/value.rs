@@ -69,11 +69,22 @@ pub(in crate::store) trait Columns: Send + Sync {
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error>;
     fn int(&self, at: usize) -> Result<i64, sqlx::Error>;
-    fn bool(&self, at: usize) -> Result<bool, sqlx::Error>;
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error>;
-    fn decimal(&self, at: usize) -> Result<Decimal, sqlx::Error>;
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error>;
-    fn json(&self, at: usize) -> Result<String, sqlx::Error>;
+
+    // A database with types for these returns them otherwise.
+    fn bool(&self, at: usize) -> Result<bool, sqlx::Error> {
+        self.int(at).map(|number| number != 0)
+    }
+
+    fn decimal(&self, at: usize) -> Result<Decimal, sqlx::Error> {
+        let text = self.text(at)?.unwrap_or_default();
+        Decimal::from_str_exact(&text).map_err(|error| sqlx::Error::Decode(error.into()))
+    }
+
+    fn json(&self, at: usize) -> Result<String, sqlx::Error> {
+        Ok(self.text(at)?.unwrap_or_default().into_owned())
+    }
 }
 
 /// The columns of a row, one after the other.

@@ -3,6 +3,7 @@
 mod commit;
 mod commit_several;
 mod file;
+mod page_text;
 mod read_for_many;
 mod row;
 mod traces;
@@ -24,6 +25,7 @@ use super::error::OpenError;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
 use super::shared_reads::SharedReads;
+use super::table::{Reader, Table};
 use super::value::Cells;
 use super::{SqlStore, migrations};
 use file::HeldFile;
@@ -36,8 +38,6 @@ use crate::values::clock::Timestamp;
 const READERS: usize = 8;
 /// The statements that each connection keeps prepared.
 const STATEMENTS_KEPT: usize = 256;
-/// The rows that SQLite's thread reads before it waits for them to be taken: more than a page has.
-const ROWS_BUFFERED: usize = 512;
 /// How long a read waits for a connection, and a write for another program that has locked the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -111,7 +111,6 @@ impl SqliteOptions {
             // The pages that a savepoint may have to restore stay in memory, and reach no file beside this one.
             .pragma("temp_store", "memory")
             .statement_cache_capacity(STATEMENTS_KEPT)
-            .row_buffer_size(ROWS_BUFFERED)
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;
@@ -139,6 +138,17 @@ impl Dialect for Sqlite {
         // The text alone: bound values may be personal data.
         tracing::trace!(statement = %statement.text, "reads");
         self.reads.alone(statement).await
+    }
+
+    async fn list<T>(
+        &self,
+        table: &'static Table,
+        statement: Statement,
+        read: Reader<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.rows(page_text::in_one_text(table, statement)).await?;
+        let Some(row) = rows.first() else { return Ok(Vec::new()) };
+        page_text::read(&Cells::new(row).text()?, read)
     }
 
     async fn few_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {

@@ -82,25 +82,11 @@ impl Columns for SqliteRow {
         self.try_get(at)
     }
 
-    fn bool(&self, at: usize) -> Result<bool, sqlx::Error> {
-        // The result of an expression is a number in SQLite.
-        self.try_get::<i64, _>(at).map(|number| number != 0)
-    }
-
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error> {
         self.try_get(at)
     }
 
-    fn decimal(&self, at: usize) -> Result<Decimal, sqlx::Error> {
-        let text: &str = self.try_get(at)?;
-        Decimal::from_str_exact(text).map_err(|error| sqlx::Error::Decode(error.into()))
-    }
-
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error> {
         self.try_get(at).map(|bytes: &[u8]| Cow::Borrowed(bytes))
-    }
-
-    fn json(&self, at: usize) -> Result<String, sqlx::Error> {
-        self.try_get(at)
     }
 }
