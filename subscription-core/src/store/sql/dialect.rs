@@ -19,16 +19,6 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
 
-    /// Reads a page of a list, or a part of the feed.
-    fn list<T: Send>(
-        &self,
-        _table: &'static Table,
-        statement: Statement,
-        read: Reader<T>,
-    ) -> impl Future<Output = Result<Vec<T>, StoreError>> + Send {
-        async move { self.rows(statement).await?.iter().map(|row| read(row)).collect() }
-    }
-
     /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
     /// short, so that a database may answer several at once.
     fn few_rows(
@@ -36,6 +26,16 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send {
         self.rows(statement)
+    }
+
+    /// Fits a statement that selects the columns of a table, whose rows [`records`](Self::records) reads.
+    fn of_records(_table: &Table, statement: Statement) -> Statement {
+        statement
+    }
+
+    /// Reads each row of such a statement.
+    fn records<T>(rows: &[Self::Row], read: Reader<T>) -> Result<Vec<T>, StoreError> {
+        rows.iter().map(|row| read(row)).collect()
     }
 
     /// Commits a change set that was [checked](ChangeSet::check).

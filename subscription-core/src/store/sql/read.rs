@@ -8,7 +8,7 @@ use super::error::failed;
 use super::lists::{self, List};
 use super::page::Statement;
 use super::table::{SqlRecord as _, Table};
-use super::value::{Cells, Columns, Value};
+use super::value::{Cells, Columns as _, Value};
 use super::{Dialect, SqlStore, access};
 use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
@@ -24,8 +24,9 @@ const EVENTS_A_BATCH: usize = 500;
 #[async_trait]
 impl<D: Dialect> Store for SqlStore<D> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        let rows = self.0.few_rows(Statement::one(key)).await?;
-        rows.first().map(|row| (Table::of(key).read)(row)).transpose()
+        let table = Table::of(key);
+        let rows = self.0.few_rows(D::of_records(table, Statement::one(key))).await?;
+        Ok(D::records(&rows, table.read)?.pop())
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
@@ -43,17 +44,12 @@ impl<D: Dialect> Store for SqlStore<D> {
         let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
+        let statement = D::of_records(table, statement);
+        let page = |rows: &[_]| Ok(page(query, limit, D::records(rows, table.read)?));
         if is_of_one(query) {
-            let rows = self.0.few_rows(statement).await?;
-            let items = rows.iter().map(|row| (table.read)(row)).collect::<Result<_, _>>()?;
-            return Ok(page(query, limit, items));
+            return page(&self.0.few_rows(statement).await?);
         }
-        self.1
-            .read(&statement, || async {
-                let items = self.0.list(table, statement.clone(), table.read).await?;
-                Ok(page(query, limit, items))
-            })
-            .await
+        self.1.read(&statement, || async { page(&self.0.rows(statement.clone()).await?) }).await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
@@ -64,9 +60,9 @@ impl<D: Dialect> Store for SqlStore<D> {
         let (mut after, mut admitted) = (query.after, 0);
         // At the end of the feed this is the only statement, which a reader that waits repeats.
         while after < *kept.end() {
-            let (table, statement) = (RecordedEvent::TABLE, events_after(query, after, batch));
-            let read = |row: &dyn Columns| RecordedEvent::read(&mut Cells::new(row));
-            let events = self.0.list(table, statement, read).await?;
+            let statement = events_after(query, after, batch);
+            let rows = self.0.rows(D::of_records(RecordedEvent::TABLE, statement)).await?;
+            let events = D::records(&rows, |row| RecordedEvent::read(&mut Cells::new(row)))?;
             let found = events.len();
             for event in events {
                 after = event.sequence;

@@ -49,6 +49,9 @@ pub(in crate::store) struct Texts {
     columns: Vec<&'static str>,
     /// The columns that are read: `id, name, …`
     pub(in crate::store) read: String,
+    /// The same as one text: `json_array(hex(id), name, …)`
+    #[cfg(feature = "sqlite")]
+    pub(in crate::store) json: String,
     /// `SELECT id, name, … FROM plans`
     pub(in crate::store) select: String,
     pub(in crate::store) select_one: String,
@@ -65,15 +68,17 @@ impl Texts {
         let named = assignments(columns.iter().take(key), 1).join(" AND ");
         let (list, values) = (columns.join(", "), placeholders(1, columns.len()));
         let read = columns.len().saturating_sub(table.derived);
-        let read = columns.get(..read).unwrap_or_default().join(", ");
-        let select = format!("SELECT {read} FROM {name}");
+        let read = columns.get(..read).unwrap_or_default();
+        let select = format!("SELECT {} FROM {name}", read.join(", "));
         Self {
             select_one: format!("{select} WHERE {named}"),
             select_version: format!("SELECT version FROM {name} WHERE {named}"),
             insert: format!("INSERT INTO {name} ({list}) VALUES ({values})"),
             update: update(table, &columns, 1),
             delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", key + 1),
-            read,
+            read: read.join(", "),
+            #[cfg(feature = "sqlite")]
+            json: json_array(read),
             select,
             columns,
         }
@@ -152,6 +157,21 @@ impl Table {
     pub(super) fn update(&self, from: usize) -> String {
         update(self, self.columns(), from)
     }
+}
+
+/// Columns of SQLite as one text of JSON. Those named here hold bytes in some table, which become hexadecimal.
+#[cfg(feature = "sqlite")]
+fn json_array(columns: &[&str]) -> String {
+    let bytes =
+        "id user_id subscription_id subscription_plan_id owner opened_with salt fingerprint";
+    let value = |column: &&str| {
+        if bytes.split(' ').any(|name| name == *column) {
+            format!("iif(typeof({column}) = 'blob', hex({column}), {column})")
+        } else {
+            (*column).to_owned()
+        }
+    };
+    format!("json_array({})", columns.iter().map(value).collect::<Vec<_>>().join(", "))
 }
 
 fn update(table: &Table, columns: &[&str], from: usize) -> String {

@@ -140,20 +140,18 @@ impl Dialect for Sqlite {
         self.reads.alone(statement).await
     }
 
-    async fn list<T>(
-        &self,
-        table: &'static Table,
-        statement: Statement,
-        read: Reader<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let rows = self.rows(page_text::in_one_text(table, statement)).await?;
-        let Some(row) = rows.first() else { return Ok(Vec::new()) };
-        page_text::read(&Cells::new(row).text()?, read)
-    }
-
     async fn few_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
         tracing::trace!(statement = %statement.text, "reads");
         self.reads.rows(statement).await
+    }
+
+    fn of_records(table: &Table, statement: Statement) -> Statement {
+        page_text::in_one_text(table, statement)
+    }
+
+    fn records<T>(rows: &[SqliteRow], read: Reader<T>) -> Result<Vec<T>, StoreError> {
+        let text = rows.first().map(|row| Cells::new(row).text()).transpose()?;
+        page_text::read(text.as_deref().unwrap_or("[]"), read)
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

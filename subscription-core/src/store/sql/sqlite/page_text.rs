@@ -1,4 +1,4 @@
-//! The rows of a list as one text of JSON: SQLite's thread hands rows over one by one, and each value in memory of its
+//! Records and pages as one text of JSON: SQLite's thread hands rows over one by one, and each value in memory of its
 //! own, which takes longer than to read them.
 
 use std::borrow::Cow;
@@ -15,22 +15,7 @@ use crate::store::{Source, StoreError};
 /// A statement that returns the rows of another one, which selects the columns of a table, as one text. SQLite keeps
 /// the order of a subquery in such an aggregate.
 pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
-    let value = |column| match column {
-        // Bytes in one table at least, and hexadecimal in a text.
-        "id"
-        | "user_id"
-        | "subscription_id"
-        | "subscription_plan_id"
-        | "owner"
-        | "opened_with"
-        | "salt"
-        | "fingerprint" => {
-            format!("iif(typeof({column}) = 'blob', hex({column}), {column})")
-        }
-        _ => column.to_owned(),
-    };
-    let values = table.texts.read.split(", ").map(value).collect::<Vec<_>>().join(", ");
-    let text = format!("SELECT json_group_array(json_array({values})) FROM ({})", statement.text);
+    let text = format!("SELECT json_group_array({}) FROM ({})", table.texts.json, statement.text);
     Statement::new(text, statement.values)
 }
 
