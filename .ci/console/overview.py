@@ -108,7 +108,7 @@ def plans_are_made_and_withdrawn(browser, server):
         for label, text in (("Slug", "pro"), ("Price", "5.50"), ("Billing cycle", "P18M"), ("Currency", "eur")):
             dialog.get_by_label(label, exact=True).fill(text)
         dialog.get_by_role("button", name="Create the plan").click()
-        dialog.get_by_text("Another plan has this slug.").wait_for()
+        dialog.get_by_text("has this slug").wait_for()
         dialog.get_by_label("Slug", exact=True).fill("for-18-months")
         view.confirm("Create the plan")
         view.quiet(409)

@@ -108,7 +108,7 @@ def formulas_in_files(browser, server):
     """C10."""
     with opened(browser, server) as view:
         page = view.open()
-        made = page.evaluate("async (cells) => { const { cell } = await import('./csv.js'); return cells.map(cell); }", [cell for cell, _ in CELLS])
+        made = page.evaluate("async (cells) => { const { cell } = await import('./table.js'); return cells.map(cell); }", [cell for cell, _ in CELLS])
         wrong = [(cell, got, wanted) for (cell, wanted), got in zip(CELLS, made) if got != wanted]
         assert wrong == [], wrong
         view.quiet()

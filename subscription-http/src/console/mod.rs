@@ -20,12 +20,10 @@ pub(crate) const INDEX: &str = "index.html";
 /// Every file, by its name.
 static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     let files = files![
-        "act.js",
         "actions.js",
         "actions.json",
         "api.js",
         "console.css",
-        "csv.js",
         "dialog.js",
         "el.js",
         "icon.svg",
@@ -39,26 +37,29 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "page-search.js",
         "page-subscription.js",
         "page-subscriptions.js",
-        "page-user.js",
         "page-users.js",
-        "page-webhook.js",
         "page-webhooks.js",
         "plan-change.js",
         "plot.js",
-        "route.js",
-        "states.js",
         "table.js",
         "timeline.js",
-        "words.js",
     ];
-    files.map(|(name, text)| File { name, text: Prepared::new(text) }).into()
+    files.map(|(name, text)| File { name, text: Prepared::new(sent(text)) }).into()
 });
+
+/// A file as it is sent: without indentation, comments and empty lines, which are a sixth of the bytes.
+fn sent(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let kept =
+        lines.filter(|line| !(line.is_empty() || line.starts_with("//") || line.starts_with("/*")));
+    kept.flat_map(|line| [line, "\n"]).collect()
+}
 
 /// A file of the console.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) name: &'static str,
-    /// The text, with its `ETag`.
+    /// The text as it is sent, with its `ETag`.
     pub(crate) text: Prepared,
 }
 

@@ -1,10 +1,9 @@
 // The actions on a subscription. Each says what will happen, is sent with the version that was seen, and is done once.
 
-import { ask, once, result } from "./act.js";
 import { can, has, now } from "./api.js";
-import { button, el, labelled, p, select } from "./el.js";
+import { ask, once, result } from "./dialog.js";
+import { button, dayText, el, input, labelled, money, p, period, scheduledText, select, sentence, terms } from "./el.js";
 import { planChange } from "./plan-change.js";
-import { dayText, money, period, scheduledText, sentence, terms } from "./words.js";
 
 // False also for a time that is not set.
 const isAhead = (at) => Date.parse(at) > now();
@@ -34,7 +33,7 @@ const ACTIONS = {
             if (record.managed_by === "clock" && record.status !== "paused" && isAhead(record.renews_at)) starts.unshift(["period_end", `when the period ends, on ${dayText(record.renews_at)}`]);
             return [
                 labelled("It pauses", select("effective", starts)),
-                labelled("Until", el("input", { type: "date", name: "until", required: isPaused, value: record.resumes_at?.slice(0, 10) ?? "" }), `The day on which it resumes, in UTC.${isPaused ? "" : " Empty: until somebody resumes it."}`),
+                input("Until", { type: "date", name: "until", required: isPaused, value: record.resumes_at?.slice(0, 10) ?? "" }, `The day on which it resumes, in UTC.${isPaused ? "" : " Empty: until somebody resumes it."}`),
             ];
         },
         body: ({ effective, until }) => ({ effective: effective.value, ...(until.value && { resumes_at: `${until.value}T00:00:00Z` }) }),

@@ -1,7 +1,5 @@
 // Calls of the JSON API: the same routes, scopes and errors as for everybody.
 
-import { params } from "./route.js";
-
 const KEY = "client-key";
 
 // Settings of the server and the client that is signed in.
@@ -105,3 +103,33 @@ export async function readClient() {
 
 // A key for a request that is done once. Random UUIDs are missing on pages without TLS.
 export const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
+
+// The address after `#`, `#/subscriptions/ID?status=past_due`, is the state of a page: its segments and its query. Nonsense gives segments that no page has.
+export function read() {
+    const [path, query] = location.hash.replace(/^#?\/?/, "").split(/\?(.*)/s);
+    return { segments: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };
+}
+
+function decode(text) {
+    try {
+        return decodeURIComponent(text);
+    } catch {
+        return text;
+    }
+}
+
+// The address of a page.
+export function href(segments, query) {
+    const text = String(params(query));
+    return `#/${[segments].flat().map(encodeURIComponent).join("/")}${text && "?"}${text}`;
+}
+
+// `query` is an object, or pairs where a name may be repeated; empty values are left out.
+export function params(query) {
+    const pairs = query?.[Symbol.iterator] ? [...query] : Object.entries(query ?? {});
+    return new URLSearchParams(pairs.filter(([, value]) => (value ?? "") !== ""));
+}
+
+export function go(segments, query) {
+    location.hash = href(segments, query);
+}

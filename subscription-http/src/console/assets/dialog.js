@@ -1,14 +1,14 @@
-// Dialogs: each says what will happen before it is done.
+// Dialogs: each says what will happen before it is done, how it ended, and what its errors mean.
 
-import { button, el, id, replace } from "./el.js";
-import { failure } from "./states.js";
+import { call, get, href, newKey } from "./api.js";
+import { button, el, failure, form as element, id, link, p, pager, replace, scheduledText, sentence, submit, words } from "./el.js";
+import { table } from "./table.js";
 
 // Opens a dialog. `body` are its nodes, or a function of the form that gives them. `act(form)` does what it is for; an error
 // stays in the dialog, as `explain(error, form)` says. Gives true once it is done, and false if the dialog was closed.
 export function dialog({ title, body, confirm, act, explain, danger }) {
     const told = el("div", { "aria-live": "polite" });
     const heading = el("h2", { id: id() }, title);
-    const submit = confirm && el("button", { type: "submit", class: danger ? "danger" : "primary" }, confirm);
     const before = document.activeElement;
     let done = false;
     let acting = null;
@@ -25,14 +25,10 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
         }
         form.ariaBusy = null;
     };
-    const send = (event) => {
-        event.preventDefault();
-        if (submit && !form.ariaBusy) acting = run();
-    };
-    const form = el("form", { method: "dialog", on: { submit: send } });
+    const form = element({ method: "dialog" }, () => { if (confirm && !form.ariaBusy) acting = run(); });
     const box = el("dialog", { "aria-labelledby": heading.id }, form);
     replace(form, heading, typeof body === "function" ? body(form) : body, told,
-        el("div", { class: "pager" }, submit, button(confirm ? "Close without a change" : "Close", () => box.close())));
+        pager(confirm && submit(confirm, { class: danger ? "danger" : "primary" }), button(confirm ? "Close without a change" : "Close", () => box.close())));
     document.body.append(box);
     box.showModal();
     return new Promise((resolve) => box.addEventListener("close", async () => {
@@ -44,8 +40,8 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
     }));
 }
 
-// Marks the fields that the server found faults in, with the first in focus. Gives null, as the dialog tells the error itself.
-export function faultsAtFields(error, form) {
+// Marks the fields that the server found faults in, with the first in focus.
+function faultsAtFields(error, form) {
     for (const node of form.querySelectorAll(".fault")) node.remove();
     for (const box of form.elements) box.ariaInvalid = null;
     for (const { field, message } of error.body?.errors ?? []) {
@@ -55,24 +51,85 @@ export function faultsAtFields(error, form) {
         box.after(el("small", { class: "error fault" }, message));
     }
     form.querySelector("[aria-invalid]")?.focus();
-    return null;
 }
 
 // A button and its dialog: `text` says what will happen, `fields()` gives controls, `act(form)` does it, and `then(answer)`
 // follows; unless it is given, the page is read again.
-export function confirmButton(view, name, { text, fields = () => [], act, then = view.reload, confirm = name, danger, attributes }) {
+export function confirmButton(view, name, { title = name, text, fields, act, then = view.reload, confirm = name, danger, attributes, explain: told = (error, form) => explain(error, form, { view }) }) {
     return button(name, async () => {
-        let answer = null;
+        let answer;
         const run = async (form) => { answer = await act(form); };
-        if (await dialog({ title: name, confirm, danger, explain: (error, form) => explain(view, error, form), act: run, body: [el("p", {}, text), ...fields()] }) && !view.signal.aborted) await then(answer);
+        if (await dialog({ title, confirm, danger, explain: told, act: run, body: [text && p(text), fields?.()] }) && !view.signal.aborted) await then(answer);
     }, attributes);
 }
 
-// After a change by somebody else the version is an old one, so that every further try is refused too.
-function explain(view, error, form) {
+// Asks in a dialog, whose button is named like its `title`. Once it is done, the page is read again and tells what `done` says.
+export async function ask(context, { title, done, ...options }) {
+    const told = () => document.getElementById("told") ?? el("p");
+    told().textContent = "";
+    if (!(await dialog({ title, confirm: title, explain: (error, form) => explain(error, form, context), ...options }))) return;
+    // Another page is shown by now.
+    if (context.view.signal.aborted) return;
+    // The page is out of date until it is read again.
+    context.view.root.inert = true;
+    await context.view.reload();
+    told().textContent = done();
+    told().focus();
+}
+
+// A function that sends a request with the version that was seen. The same request again has the same Idempotency-Key, so it is done once.
+export function once() {
+    let [last, key] = [];
+    return async ({ record, etag, path }, method, end, body) => {
+        const text = JSON.stringify([path, end, body]);
+        if (text !== last) [last, key] = [text, newKey()];
+        try {
+            return (await call(method, path + end, { body, ifMatch: etag, headers: method === "POST" && { "idempotency-key": key } })).data;
+        } catch (error) {
+            if (error.code === "unreachable") error.message += " Press again: if it was done already, it is not done twice.";
+            if (error.status === 412) Object.assign(error, { seen: record, current: await get(path).catch(() => null) });
+            throw error;
+        }
+    };
+}
+
+// The record after an action in words.
+export function result({ record, plans }, answer) {
+    if (answer.version === record.version) return "Nothing has changed: it was so already.";
+    return `Done: ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
+}
+
+// Advice where the error's own text gives none.
+const ADVICE = {
+    payment_open: "Let it be paid first, or let the change wait for the period's end.",
+    change_scheduled: "Drop the scheduled change first.",
+    precondition_failed: "It was changed since you opened this page, by somebody or by the clock. Nothing was done.",
+    plan_in_use: "Withdraw it instead: then nobody can subscribe to it any more.",
+};
+
+// An error in a dialog, with what to do about it. After a change by somebody else every further try would be refused too.
+export function explain(error, form, { view }) {
+    faultsAtFields(error, form);
     const reload = () => {
         form.closest("dialog").close();
         view.reload();
     };
-    return faultsAtFields(error, form) ?? (error.status === 412 ? [failure(error), button("Reload the page", reload)] : null);
+    return [
+        failure(error),
+        ADVICE[error.code] && p(ADVICE[error.code]),
+        error.body?.holder && p(link(href(["subscriptions", error.body.holder]), "Show the other subscription")),
+        error.current && comparison(error.seen, error.current),
+        [404, 409, 412].includes(error.status) && p(button("Reload the page", reload)),
+    ];
+}
+
+// The fields that differ between the version that was seen and the present one.
+export function comparison(seen, current) {
+    const shown = (value = null) => (typeof value === "string" ? value : value === null ? "–" : JSON.stringify(value));
+    const fields = Object.keys(current).filter((name) => name !== "updated_at" && shown(seen[name]) !== shown(current[name]));
+    return table("What is different", [
+        { name: "Field", cell: words },
+        { name: "You saw", cell: (name) => shown(seen[name]) },
+        { name: "It is now", cell: (name) => shown(current[name]) },
+    ], fields);
 }

@@ -1,19 +1,16 @@
 // The frame of the console: sign-in, navigation, search, and the page of the address.
 
-import { can, forgetKey, has, keepKey, key, readClient, readSettings, session, unreachable } from "./api.js";
-import { button, el, labelled, link, p, replace } from "./el.js";
-import { go, href, read } from "./route.js";
-import { failure, noPermission } from "./states.js";
-import { momentText } from "./words.js";
+import { can, forgetKey, go, has, href, keepKey, key, read, readClient, readSettings, session, unreachable } from "./api.js";
+import { button, el, failure, form, labelled, link, loading, momentText, noPermission, note, p, replace, submit, wrong } from "./el.js";
 
 // The pages: their place in the address, the file of one record, and what they need. Those with a name are in the navigation.
 const PAGES = [
     { path: "overview", name: "Overview", scope: "subscriptions:read" },
     { path: "subscriptions", one: "subscription", name: "Subscriptions", scope: "subscriptions:read" },
-    { path: "users", one: "user", name: "Users", scope: "users:read" },
+    { path: "users", one: "users", name: "Users", scope: "users:read" },
     { path: "plans", name: "Plans", scope: "plans:read" },
     { path: "events", name: "Events", scope: "events:read" },
-    { path: "webhooks", one: "webhook", name: "Webhooks", scope: "webhooks:read", part: "webhooks" },
+    { path: "webhooks", one: "webhooks", name: "Webhooks", scope: "webhooks:read", part: "webhooks" },
     { path: "providers", name: "Providers", scope: "providers:read", part: "providers" },
     { path: "figures", one: "figures" },
     { path: "search" },
@@ -26,8 +23,7 @@ let path = null;
 function frame() {
     const pages = PAGES.filter(({ name, scope, part }) => name && can(scope) && (!part || has(part)));
     const box = el("input", { type: "search", id: "search", placeholder: "Id, e-mail, slug", autocomplete: "off", spellcheck: "false", "aria-label": "Search", "aria-keyshortcuts": "/" });
-    const search = (event) => {
-        event.preventDefault();
+    const search = () => {
         box.blur();
         if (box.value.trim()) go("search", { q: box.value.trim() });
     };
@@ -38,7 +34,7 @@ function frame() {
     replace(document.body,
         el("a", { class: "skip", href: "#main", on: { click: skip } }, "Skip to the page"),
         development(session.settings),
-        el("header", {}, link(href("overview"), "Console"), el("form", { role: "search", on: { submit: search } }, box), el("span", { class: "who" }, session.client.name, " ", signOutButton())),
+        el("header", {}, link(href("overview"), "Console"), form({ role: "search" }, search, box), el("span", { class: "who" }, session.client.name, " ", signOutButton())),
         el("div", { class: "frame" },
             el("nav", { "aria-label": "Pages", id: "pages" }, pages.map(({ path, name }) => link(href(path), name))),
             el("main", { id: "main", tabindex: "-1" })));
@@ -79,7 +75,7 @@ async function show() {
         replace(main, node);
     };
     // A page that takes long does not leave the last one under its name.
-    const late = setTimeout(() => { if (isAnother && !signal.aborted) put(el("p", { class: "state", role: "status" }, "Loading…")); }, 500);
+    const late = setTimeout(() => { if (isAnother && !signal.aborted) put(loading("the page")); }, 500);
     try {
         await build(view);
     } catch (error) {
@@ -111,7 +107,7 @@ async function build(view) {
         view.add(noPermission(page.scope));
     } else if (page.part && !has(page.part)) {
         view.title(page.name);
-        view.add(el("p", { class: "state" }, `This server is set up without ${page.part}.`));
+        view.add(note(`This server is set up without ${page.part}.`));
     } else {
         const { default: fill } = await import(`./page-${file}.js`).catch((error) => { throw error instanceof TypeError && /module/i.test(error.message) ? unreachable() : error; });
         if (!view.signal.aborted) await fill(view);
@@ -122,22 +118,21 @@ function signInPage(problem) {
     document.title = "Sign in · Console";
     const box = el("input", { type: "password", name: "key", autocomplete: "current-password", required: true, spellcheck: "false" });
     const told = el("div", { "aria-live": "polite" }, problem && failure(problem));
-    const submit = async (event) => {
-        event.preventDefault();
+    const send = async () => {
         const text = box.value.trim();
         box.value = "";
         replace(told);
         // Other characters cannot be sent in a header.
-        if (!/^[!-~]+$/.test(text)) return replace(told, el("p", { class: "error", role: "alert" }, "This is not a key: keys are letters, digits and marks without spaces."));
+        if (!/^[!-~]+$/.test(text)) return replace(told, wrong("This is not a key: keys are letters, digits and marks without spaces."));
         keepKey(text);
         await begin({ isNew: true });
     };
-    replace(document.body, el("main", { class: "alone" }, el("form", { class: "sign-in", on: { submit } },
+    replace(document.body, el("main", { class: "alone" }, form({ class: "sign-in" }, send,
         el("h1", {}, "Console"),
         // Browsers keep passwords under a name, and complain of a form without one.
         el("input", { name: "username", autocomplete: "username", value: "console", hidden: true }),
         labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told,
-        el("button", { type: "submit", class: "primary" }, "Sign in"))));
+        submit("Sign in", { class: "primary" }))));
     box.focus();
 }
 

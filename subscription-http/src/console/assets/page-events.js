@@ -1,11 +1,8 @@
 // The feed of events: its newest part, newest first, which follows while the tab is visible.
 
-import { can, get, isUuid } from "./api.js";
-import { button, el, link, replace } from "./el.js";
-import { href, params } from "./route.js";
-import { block, failure } from "./states.js";
+import { can, get, href, isUuid, params } from "./api.js";
+import { actor, block, button, code, dotted, el, failure, link, note, number, pager, replace, short, time, words } from "./el.js";
 import { column, download, facts, filters, section, table } from "./table.js";
-import { actor, dotted, number, short, time, words } from "./words.js";
 
 const ROWS_MAX = 500;
 // Events that are read at once; of one type more, since few fit.
@@ -56,7 +53,7 @@ async function load(view, signal) {
 
 function show(view, { rows, from, floor, last, isNewest }) {
     const list = table(isNewest ? "Events, newest first" : `Events up to ${number(last)}, newest first`, columns, rows);
-    const none = el("p", { class: "state" }, !rows.length && "No event fits in this part of the feed.");
+    const none = note(!rows.length && "No event fits in this part of the feed.");
     const add = (events) => {
         none.textContent = "";
         rows.unshift(...events.reverse());
@@ -107,7 +104,7 @@ function following(view, last, add) {
     document.addEventListener("visibilitychange", follow, { signal: view.signal });
     view.signal.addEventListener("abort", () => calls.abort());
     follow();
-    return el("div", { class: "pager" }, toggle, told);
+    return pager(toggle, told);
 }
 
 // The page of the record of an event. A record without a page, or a deleted one, has its events.
@@ -125,7 +122,7 @@ function brief({ from, to, fields, reason }) {
 }
 
 const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-const details = ({ subject, change }) => el("details", {}, el("summary", {}, brief(change)), facts([["Record", el("code", {}, subject.id)], ...Object.entries(change).map(([name, value]) => [words(name), text(value)])]));
+const details = ({ subject, change }) => el("details", {}, el("summary", {}, brief(change)), facts([["Record", code(subject.id)], ...Object.entries(change).map(([name, value]) => [words(name), text(value)])]));
 
 const columns = [
     column("Event", "type", (type, row) => link(recordHref(row), ...dotted(type))),

@@ -1,16 +1,16 @@
 // The definitions of the figures.
 
-import { el, id, link } from "./el.js";
-import { href } from "./route.js";
+import { href } from "./api.js";
+import { el, id, link, p } from "./el.js";
 
 // Each figure: its place in the address, its name and its paragraphs.
 const FIGURES = [
     ["mrr", "MRR: monthly recurring revenue",
-        "The sum of the month's parts of all subscriptions that count. A month's part is price × quantity, divided by the months of the billing cycle: a year is 12 months, a week 84/365 and a day 12/365 of a month; what is paid once counts 0. Each part is rounded once, half to even, to 6 digits after the point.",
-        "Now, a subscription counts if it is active, past due or cancelled, has begun and has not ended. A block takes access away and changes none of this.",
-        "At the end of a month, a subscription counts with its newest payment whose period covers that moment, at the price of the whole period before credit. Such a payment is paid, refunded in part or disputed; a renewal or proration counts also while it is open or will be tried again. The running month is counted up to now and drawn dashed.",
-        "So the two can differ: a period that credit pays in full, or that was refunded, is missing in the months; a first payment counts in the months once it is paid; a downgrade shows with the next payment; a late payment fills its month afterwards, and one that is given up leaves it; a paused subscription counts in the months until the end of what was paid, and not at all now.",
-        "Each currency has its own sum. Nothing is converted or added across currencies."],
+        "The sum of the month's parts of all subscriptions that count. A month's part is price × quantity, divided by the months of the billing cycle: a year has 12, a week 84/365 and a day 12/365; what is paid once counts 0. Each part is rounded once, half to even, to 6 digits.",
+        "Now, a subscription counts if it is active, past due or cancelled, has begun and has not ended, also if its access is blocked.",
+        "At the end of a month, it counts with its newest payment whose period covers that moment, at the price of the whole period before credit. Such a payment is paid, refunded in part or disputed; a renewal or proration counts also while it is open or will be tried again. The running month is counted up to now and drawn dashed.",
+        "So the two can differ: by a refund, a pause, a downgrade, a late or first payment, or a period that credit pays in full.",
+        "Each currency has its own sum; nothing is converted."],
     ["at-risk", "MRR at risk", "The part of MRR from subscriptions that are past due: a payment failed, and is tried again. In the months: the part from such payments."],
     ["committed", "Committed MRR", "The part of MRR from subscriptions without an end: what will renew. The rest, not committed, is cancelled and still running, or of a fixed length. Stripe counts the committed part as MRR; ProfitWell and Polar count what is called MRR here."],
     ["trial", "Trial", "Subscriptions on trial, and the sum of the month's parts of those without an end: what they will pay if they all stay. It is not in MRR."],
@@ -26,10 +26,10 @@ export default function (view) {
     view.title("Figures explained", link(href("overview"), "Overview"));
     const unknown = view.id !== undefined && !FIGURES.some(([name]) => name === view.id);
     if (unknown) view.add(el("p", { class: "state error", role: "alert" }, "There is no such figure. These are all."));
-    view.add(el("p", {}, "Figures of now come from subscriptions, those of months from payments, because a payment says which period it was for. Nothing is stored for them. Times are UTC."));
+    view.add(p("Figures of now come from subscriptions, those of months from payments, because a payment says which period it was for. Nothing is stored for them. Times are UTC."));
     for (const [name, title, ...paragraphs] of FIGURES) {
         const heading = el("h2", { id: id(), tabindex: "-1" }, title);
-        view.add(el("section", { "aria-labelledby": heading.id }, heading, paragraphs.map((text) => el("p", {}, text))));
+        view.add(el("section", { "aria-labelledby": heading.id }, heading, paragraphs.map((text) => p(text))));
         // The frame scrolls to the top once the page is shown.
         if (name === view.id) setTimeout(() => { heading.scrollIntoView({ block: "center" }); heading.focus({ preventScroll: true }); });
     }

@@ -1,13 +1,10 @@
 // The overview: how the business does, and what needs a look.
 
-import { can, get, has, now as clock, session } from "./api.js";
-import { el, link, replace } from "./el.js";
-import { about, columns as upright, lines, plot, rows } from "./plot.js";
+import { can, get, has, href, now as clock, session } from "./api.js";
+import { STATUSES, block, code, el, link, money, monthText, number, p, replace, soft, time, words } from "./el.js";
 import { allPlans, columns, join } from "./page-subscriptions.js";
-import { href } from "./route.js";
-import { block } from "./states.js";
+import { about, columns as upright, lines, plot, rows } from "./plot.js";
 import { section, table } from "./table.js";
-import { STATUSES, money, monthText, number, time, words } from "./words.js";
 
 export default function (view) {
     view.title("Overview");
@@ -29,7 +26,7 @@ export default function (view) {
         few(view, plans, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
         few(view, plans, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid."),
     );
-    replace(churn, term("Churn", "churn", "churn"), value("–", can("payments:read") ? null : ["needs the scope ", el("code", {}, "payments:read")]));
+    replace(churn, term("Churn", "churn", "churn"), value("–", can("payments:read") ? null : ["needs the scope ", code("payments:read")]));
     view.add(block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/now", {}, signal), show: (now) => {
         if (!STATUSES.some((status) => now.subscriptions[status])) {
             rest.remove();
@@ -40,7 +37,7 @@ export default function (view) {
         status = figure;
         return [
             tiles(now, churn),
-            el("p", { class: "soft" }, "Counted at ", time(now.as_of), ". Figures may be up to a minute old, those of the months ten."),
+            soft("Counted at ", time(now.as_of), ". Figures may be up to a minute old, those of the months ten."),
         ];
     } }), rest);
 }
@@ -161,7 +158,7 @@ function few(view, plans, title, caption, query, empty) {
             const page = await get("/subscriptions", wanted, signal);
             return { page, context: await join(page.data, await plans(), signal) };
         },
-        show: ({ page, context }) => page.data.length ? [table(caption, columns, page.data, context), el("p", {}, link(href("subscriptions", query), page.has_more ? `Only the first ${FEW}: show all` : "Show in the list"))] : null,
+        show: ({ page, context }) => page.data.length ? [table(caption, columns, page.data, context), p(link(href("subscriptions", query), page.has_more ? `Only the first ${FEW}: show all` : "Show in the list"))] : null,
     }));
 }
 
@@ -175,11 +172,11 @@ function firstSteps() {
         : `call "$api/subscription-payments" -d "{\\"subscription_id\\": \\"$subscription\\", \\"amount\\": \\"19.90\\", \\"currency\\": \\"USD\\", \\"status\\": \\"succeeded\\"}"`;
     const step = (title, text) => el("li", {}, title, el("pre", { tabindex: "0" }, text));
     return section("Nothing is sold yet",
-        el("p", {}, "Three steps make the first figures. In a terminal:"),
+        p("Three steps make the first figures. In a terminal:"),
         el("ol", {},
             step("A plan", `api='${api}'\ncall() { curl -sS -H 'client-id: ${development ? "console" : "YOUR-KEY"}' -H 'content-type: application/json' "$@"; }\nfield() { grep -o "\\"$1\\":\\"[^\\"]*" | head -n 1 | cut -d '"' -f 4; }\nplan=$(call "$api/subscription-plans" -d '{"name": "Pro", "slug": "pro", "price": 19.90, "currency": "USD", "billing_cycle": "monthly"}' | field id)`),
             step("A subscription of a user", `${user}\nsubscription=$(call "$api/subscriptions" -d "{\\"user_id\\": \\"$user\\", \\"subscription_plan_id\\": \\"$plan\\"}" | field id)`),
             step("Its payment", pay)),
-        el("p", {}, "Then load this page again: within a minute it shows the first figures."),
-        el("p", {}, "Or look at two years of an invented business: ", el("code", {}, "subscription-http --database sqlite://demo.db demo"), " fills an empty database."));
+        p("Then load this page again: within a minute it shows the first figures."),
+        p("Or look at two years of an invented business: ", code("subscription-http --database sqlite://demo.db demo"), " fills an empty database."));
 }

@@ -1,25 +1,21 @@
 // Plans: what is sold, for how much, and what it brings.
 
-import { comparison } from "./act.js";
-import { call, can } from "./api.js";
-import { dialog, faultsAtFields } from "./dialog.js";
-import { button, el, labelled, link } from "./el.js";
+import { call, can, get, href } from "./api.js";
+import { comparison, confirmButton, explain } from "./dialog.js";
+import { block, code, cycle, el, labelled, link, money, number, p, pager, soft, wrong } from "./el.js";
 import { figures } from "./page-overview.js";
 import { allPlans } from "./page-subscriptions.js";
 import { plot, rows } from "./plot.js";
-import { href } from "./route.js";
-import { block, failure } from "./states.js";
 import { facts } from "./table.js";
-import { cycle, money, number } from "./words.js";
 
 export default function (view) {
-    view.title("Plans", can("plans:write") && button("New plan", () => edit(view), { class: "primary" }));
+    view.title("Plans", can("plans:write") && edit(view, null, { class: "primary" }));
     view.add(
-        view.query.has("slug") && el("p", {}, link(href("plans"), "Show all plans")),
+        view.query.has("slug") && p(link(href("plans"), "Show all plans")),
         block(view, {
             scope: "plans:read", name: "plans", load: async (signal) => (await allPlans(signal)).filter(({ slug }) => [null, slug].includes(view.query.get("slug"))),
             show: (plans) => (plans.length ? el("div", { class: "grid" }, plans.map((plan) => card(view, plan))) : null),
-            empty: () => el("p", {}, "There is no plan yet. A plan is what users subscribe to: a name, a price and a billing cycle."),
+            empty: () => p("There is no plan yet. A plan is what users subscribe to: a name, a price and a billing cycle."),
         }),
         block(view, {
             scope: "subscriptions:read", name: "figures", load: (signal) => figures("/stats/now", {}, signal),
@@ -31,11 +27,15 @@ export default function (view) {
 const price = (plan) => `${money(plan.price, plan.currency)}${plan.billing_cycle === "one_time" ? " once" : `, ${cycle(plan.billing_cycle)}`}`;
 
 function card(view, plan) {
-    const act = (text, run, attributes) => button(text, () => run(view, plan), { "aria-label": `${text} ${plan.name} (${plan.slug})`, ...attributes });
+    const act = (make) => {
+        const made = make(view, plan);
+        made.ariaLabel = `${made.textContent} ${plan.name} (${plan.slug})`;
+        return made;
+    };
     return el("article", { class: "card plan" },
-        el("h2", {}, plan.name, " ", el("code", {}, plan.slug)),
-        el("p", {}, el("strong", {}, price(plan)), " ", plan.most_popular && el("span", { class: "pill active" }, "most popular"), " ", !plan.is_active && el("span", { class: "pill paused" }, "withdrawn")),
-        plan.description && el("p", {}, plan.description),
+        el("h2", {}, plan.name, " ", code(plan.slug)),
+        p(el("strong", {}, price(plan)), " ", plan.most_popular && el("span", { class: "pill active" }, "most popular"), " ", !plan.is_active && el("span", { class: "pill paused" }, "withdrawn")),
+        plan.description && p(plan.description),
         facts([
             ["Tier", number(plan.tier)],
             ["Node quota", number(plan.node_quota)],
@@ -43,8 +43,8 @@ function card(view, plan) {
             ["Product id", plan.product_id ?? "none"],
             ["Subscriptions", can("subscriptions:read") ? el("a", { href: href("subscriptions", { subscription_plan_id: plan.id }), "aria-label": `Show subscriptions to ${plan.name} (${plan.slug})` }, "show") : undefined],
         ]),
-        plan.features && el("p", { class: "soft" }, plan.features),
-        can("plans:write") && el("div", { class: "pager" }, act("Edit", edit), act(plan.is_active ? "Withdraw" : "Offer again", withdraw), act("Delete", remove)));
+        plan.features && soft(plan.features),
+        can("plans:write") && pager([edit, withdraw, remove].map(act)));
 }
 
 // MRR by plan, one plot a currency. The order is the server's for the table, and by amount for the bars.
@@ -109,54 +109,39 @@ function changes(form, fields, plan) {
 
 const at = ({ slug }) => `/subscription-plans/${encodeURIComponent(slug)}`;
 
-// Reads the plan again, so that the dialog starts from what is stored, then opens the dialog.
-async function fresh(view, plan, open) {
-    try {
-        const { data, etag } = await call("GET", at(plan), { signal: view.signal });
-        if (await open(data, etag)) view.reload();
-    } catch (error) {
-        if (!view.signal.aborted) await dialog({ title: plan.name, body: failure(error) });
-    }
-}
-
 // A new plan, or changes to one.
-async function edit(view, plan) {
-    const open = (stored, etag) => {
-        const fields = FIELDS.filter(({ fixed }) => !stored || !fixed);
-        let version = etag;
-        // Only the fields that were changed here are sent, so that saving again keeps what others changed.
-        const conflict = (now) => {
-            version = now.etag;
-            return [el("p", { class: "error", role: "alert" }, "Somebody else changed this plan meanwhile, so nothing was saved. Save again to write the fields that you changed; the others stay as they are now."), comparison(stored, now.data)];
-        };
-        return dialog({
-            title: stored ? `Edit ${stored.name}` : "New plan", confirm: stored ? "Save" : "Create the plan",
-            body: [stored && el("p", { class: "soft" }, "Name, slug and product are fixed. A new price holds for new subscriptions; those that the service bills keep theirs."), el("div", { class: "fields" }, fields.map((field) => control(field, stored)))].filter(Boolean),
-            act: async (form) => {
-                if (!stored) return call("POST", "/subscription-plans", { body: changes(form, fields) });
-                try {
-                    return await call("PUT", at(stored), { body: changes(form, fields, stored), ifMatch: version });
-                } catch (error) {
-                    if (error.status === 412) error.nodes = conflict(await call("GET", at(stored)));
-                    throw error;
-                }
-            },
-            explain: (error, form) => error.nodes ?? faultsAtFields(error, form) ?? (error.code === "slug_taken" ? el("p", { class: "error", role: "alert" }, "Another plan has this slug.") : null),
-        });
+function edit(view, plan, attributes) {
+    const fields = FIELDS.filter(({ fixed }) => !plan || !fixed);
+    let version = plan?.version;
+    // Only the fields that were changed here are sent, so that saving again keeps what others changed.
+    const conflict = (now) => {
+        version = now.version;
+        return [wrong("Somebody else changed this plan meanwhile, so nothing was saved. Save again to write the fields that you changed; the others stay as they are now."), comparison(plan, now)];
     };
-    if (plan) return fresh(view, plan, open);
-    if (await open()) view.reload();
+    return confirmButton(view, plan ? "Edit" : "New plan", {
+        title: plan ? `Edit ${plan.name}` : undefined, confirm: plan ? "Save" : "Create the plan", attributes,
+        text: plan && "Name, slug and product are fixed. A new price holds for new subscriptions; those that the service bills keep theirs.",
+        fields: () => el("div", { class: "fields" }, fields.map((field) => control(field, plan))),
+        act: async (form) => {
+            if (!plan) return call("POST", "/subscription-plans", { body: changes(form, fields) });
+            try {
+                return await call("PUT", at(plan), { body: changes(form, fields, plan), ifMatch: `"${version}"` });
+            } catch (error) {
+                if (error.status === 412) error.nodes = conflict(await get(at(plan)));
+                throw error;
+            }
+        },
+        explain: (error, form) => error.nodes ?? explain(error, form, { view }),
+    });
 }
 
-const withdraw = (view, plan) => fresh(view, plan, (stored, etag) => dialog({
-    title: stored.is_active ? `Withdraw ${stored.name}` : `Offer ${stored.name} again`, confirm: stored.is_active ? "Withdraw" : "Offer again",
-    body: el("p", {}, stored.is_active ? "Nobody can subscribe to it any more. Subscriptions that have it go on and renew as before." : "New subscriptions can have it again."),
-    act: () => call("PUT", at(stored), { body: { is_active: !stored.is_active }, ifMatch: etag }),
-}));
+const withdraw = (view, plan) => confirmButton(view, plan.is_active ? "Withdraw" : "Offer again", {
+    title: plan.is_active ? `Withdraw ${plan.name}` : `Offer ${plan.name} again`,
+    text: plan.is_active ? "Nobody can subscribe to it any more. Subscriptions that have it go on and renew as before." : "New subscriptions can have it again.",
+    act: () => call("PUT", at(plan), { body: { is_active: !plan.is_active }, ifMatch: `"${plan.version}"` }),
+});
 
-const remove = (view, plan) => fresh(view, plan, (stored, etag) => dialog({
-    title: `Delete ${stored.name}`, confirm: "Delete", danger: true,
-    body: el("p", {}, "The plan is removed, and its slug ", el("code", {}, stored.slug), " is free again. It cannot be undone."),
-    act: () => call("DELETE", at(stored), { ifMatch: etag }),
-    explain: (error) => error.code === "plan_in_use" ? el("p", { class: "error", role: "alert" }, "Subscriptions have this plan, or are scheduled to change to it, so it cannot be deleted. Withdraw it instead: then nobody can subscribe to it any more.") : null,
-}));
+const remove = (view, plan) => confirmButton(view, "Delete", {
+    title: `Delete ${plan.name}`, danger: true, text: ["The plan is removed, and its slug ", code(plan.slug), " is free again. It cannot be undone."],
+    act: () => call("DELETE", at(plan), { ifMatch: `"${plan.version}"` }),
+});

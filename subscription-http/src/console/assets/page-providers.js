@@ -1,11 +1,9 @@
 // Payment providers: their sources, and the events that they sent.
 
-import { call, can, get } from "./api.js";
+import { call, can, get, href } from "./api.js";
 import { confirmButton } from "./dialog.js";
-import { el, labelled, link, select } from "./el.js";
-import { href } from "./route.js";
+import { beside, code, date, dotted, el, input, labelled, link, number, p, pill, select, short, time, words } from "./el.js";
 import { column, facts, filters, listing, plain, section } from "./table.js";
-import { date, dotted, number, pill, short, time, words } from "./words.js";
 
 const STATES = ["pending", "waiting", "failed", "applied", "same", "ignored"];
 
@@ -31,9 +29,9 @@ export default async function (view) {
     view.add(
         el("div", { class: "grid" }, sources.map((source) => section(source.source, card(source)))),
         filters(view, fields),
-        section("Events of providers", can("providers:write") && el("p", {}, linkButton(view, "Link a customer", names, {})), listing(view, {
+        section("Events of providers", can("providers:write") && p(linkButton(view, "Link a customer", names, {})), listing(view, {
             path: "/provider-events", query, scope: "providers:read", caption: "Events", file: "provider-events", columns: columns(view, names),
-            empty: () => [el("p", {}, "No event fits. "), link(href("providers"), "Show all")],
+            empty: () => [p("No event fits. "), link(href("providers"), "Show all")],
         })),
     );
 }
@@ -43,7 +41,7 @@ function card({ source, kind, live, last_event_at, events, last_sync, running_sy
     return [
         facts([
             ["Kind", words(kind)], ["Data", live ? "live" : "test"],
-            ["Last event", last_event_at ? time(last_event_at) : ["none yet; point the webhook to ", el("code", {}, `/provider-webhooks/${source}`)]],
+            ["Last event", last_event_at ? time(last_event_at) : ["none yet; point the webhook to ", code(`/provider-webhooks/${source}`)]],
             ["Last sync", time(last_sync?.finished_at)],
             ["Sync under way", running_sync ? ["since ", time(running_sync.started_at)] : undefined],
         ]),
@@ -51,14 +49,12 @@ function card({ source, kind, live, last_event_at, events, last_sync, running_sy
     ];
 }
 
-const beside = (...text) => el("div", {}, el("small", {}, ...text));
-
 const columns = (view, names) => [
     { name: "Object", cell: ({ source, object, key }) => link(href("providers", { source, object: object?.id }), object?.id ?? key), csv: (row) => row.object?.id },
     column("Event", "event_type", (type, { source }) => [dotted(type ?? "a sync"), beside(source)]),
-    { name: "Source", csv: (row) => row.source },
+    column("Source", "source"),
     column("State", "state", (state, { reason, path }) => [pill(state), reason && [" ", words(reason), beside(ADVICE[reason], path && ` At ${path}.`)]]),
-    { name: "Reason", csv: (row) => row.reason },
+    column("Reason", "reason"),
     column("Customer", "customer", plain),
     column("Subscription", "subscription_id", (id) => (id ? link(href(["subscriptions", id]), short(id)) : "–")),
     column("Received", "received_at", date),
@@ -72,7 +68,7 @@ const replay = (view, { id, key, source, object }) => confirmButton(view, "Repla
 });
 
 function linkButton(view, name, names, { source, customer }, attributes) {
-    const box = (name, label, value = "") => labelled(label, el("input", { name, required: true, value, spellcheck: "false" }));
+    const box = (name, label, value = "") => input(label, { name, required: true, value, spellcheck: "false" });
     return confirmButton(view, name, {
         attributes, confirm: "Link", text: "Events of the customer that wait are tried at once. The link cannot be changed here.",
         fields: () => [labelled("Source", select("source", names, source)), box("customer", "Customer at the provider", customer ?? ""), box("user_id", "Id of the user here")],

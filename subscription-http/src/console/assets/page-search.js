@@ -1,20 +1,17 @@
 // Search: the text decides what is tried, and the scopes what may be tried.
 
-import { can, get, isUuid } from "./api.js";
-import { el, link } from "./el.js";
+import { can, get, href, isUuid } from "./api.js";
+import { block, el, link, note, pill, short } from "./el.js";
 import { recordHref } from "./page-events.js";
 import { allPlans } from "./page-subscriptions.js";
-import { href } from "./route.js";
-import { block } from "./states.js";
 import { section } from "./table.js";
-import { pill, short } from "./words.js";
 
 const MANY = 20;
 
 export default function (view) {
     const text = view.query.get("q")?.trim();
     view.title("Search");
-    if (!text) return view.add(el("p", { class: "state" }, "Type an id, the beginning of an e-mail address, or the slug of a plan into the field above."));
+    if (!text) return view.add(note("Type an id, the beginning of an e-mail address, or the slug of a plan into the field above."));
     const [tried, search] = isUuid(text) ? ["the id of a user, a subscription, a payment or a plan", byId] : text.includes("@") ? ["the beginning of an e-mail address", byAddress] : ["an id at the payment provider, and a plan", byName];
     view.add(section(null, block(view, { name: "what fits", load: (signal) => search(text, signal), show: (hits) => show(text, tried, hits) })));
 }

@@ -1,13 +1,11 @@
 // One subscription: its state in words, its actions, its timeline and its payments.
 
-import { all, call, get } from "./api.js";
 import { actionBar } from "./actions.js";
-import { code, el, link, outside, p } from "./el.js";
+import { all, call, get, href } from "./api.js";
+import { code, date, el, link, money, number, outside, p, period, pill, planName, scheduledText, sentence, short, terms, time, words } from "./el.js";
 import { allPlans, join } from "./page-subscriptions.js";
-import { href } from "./route.js";
 import { column, facts, listing, section } from "./table.js";
 import { timeline } from "./timeline.js";
-import { date, money, number, period, pill, planName, scheduledText, sentence, short, terms, time, words } from "./words.js";
 
 export default async function (view) {
     const path = `/subscriptions/${encodeURIComponent(view.id)}`;

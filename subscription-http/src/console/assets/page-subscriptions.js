@@ -1,10 +1,8 @@
 // The list of subscriptions.
 
-import { all, can, get, session } from "./api.js";
-import { code, link, p } from "./el.js";
-import { href } from "./route.js";
+import { all, can, get, href, session } from "./api.js";
+import { STATUSES, code, cycle, date, link, p, pill, short, words } from "./el.js";
 import { column, filters, listing, section } from "./table.js";
-import { STATUSES, cycle, date, pill, short, words } from "./words.js";
 
 export default async function (view) {
     view.title("Subscriptions");

@@ -1,10 +1,9 @@
 // The dialog that changes the plan: choose, look at the quote, and accept just that quote.
 
-import { ask, explain, once, result } from "./act.js";
 import { Problem, call, now } from "./api.js";
-import { boxes, el, labelled, p, replace, select } from "./el.js";
+import { ask, explain, once, result } from "./dialog.js";
+import { CYCLES, boxes, cycle, date, el, input, labelled, money, p, period, planName, replace, select, soft, terms, wrong } from "./el.js";
 import { facts } from "./table.js";
-import { CYCLES, cycle, date, money, period, planName, terms } from "./words.js";
 
 export function planChange(context, { name: title }) {
     const { record, plans, path, view } = context;
@@ -20,7 +19,7 @@ export function planChange(context, { name: title }) {
         const turn = (asked += 1);
         seen = null;
         if (!chosen.subscription_plan_id && !chosen.billing_cycle && !chosen.quantity) {
-            return replace(area, el("p", { class: "soft" }, "Choose another plan, billing cycle or quantity to see what it costs."));
+            return replace(area, soft("Choose another plan, billing cycle or quantity to see what it costs."));
         }
         area.ariaBusy = "true";
         try {
@@ -59,7 +58,7 @@ export function planChange(context, { name: title }) {
         explain: (error, form) => {
             if (error.code !== "quote_changed") return explain(error, form, context);
             see(choice(form, record), error.body.quote);
-            return el("p", { class: "error", role: "alert" }, "It costs something else by now, or the quote was too old. Nothing was done. The new quote is above: to accept it, press again.");
+            return wrong("It costs something else by now, or the quote was too old. Nothing was done. The new quote is above: to accept it, press again.");
         },
         done: () => result(context, answer),
     });
@@ -73,7 +72,7 @@ function fields(record, plans) {
         p(`Now: ${own}, ${terms(record)}.`),
         labelled("Plan", select("subscription_plan_id", [["", `keep ${own} and its price`], ...offered])),
         labelled("Billing cycle", select("billing_cycle", [["", "that of the plan"], ...CYCLES.map((name) => [name, cycle(name)])]), "The price is for one cycle and is not converted."),
-        labelled("Quantity", el("input", { type: "number", name: "quantity", min: "1", max: "1000000", step: "1", required: true, value: record.quantity })),
+        input("Quantity", { type: "number", name: "quantity", min: 1, max: 1000000, required: true, value: record.quantity }),
         boxes("It changes", "radio", "effective", [["now", "now"], ...later], ["now"]),
         boxes("The rest of the running period", "radio", "proration", [["prorated", "is settled: the unused part is credited, the new price is charged"], ["none", "costs nothing more: the new price is for the next period on"]], ["prorated"]),
     ];
@@ -102,5 +101,5 @@ function quoteFacts(quote, plans) {
         ["Period then", period(quote.period_start, quote.period_end)],
         ["Renews", quote.renews_at ? date(quote.renews_at) : "never"],
         ["Next payment", amount(quote.next_amount)],
-    ]), el("p", { class: "soft" }, quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];
+    ]), soft(quote.effective === "now" ? "It changes at once. " : "It is scheduled, and can be dropped until then. ", "The quote holds for 15 minutes.")];
 }

@@ -4,8 +4,8 @@
 // `labels` (and `keys`, as the file has them), `open` if its last month still runs, and `series` of
 // `{ name, tone, values, show }`: `dashed` for a line, `below` or `beside` for columns, `aside` for the table only.
 
-import { el, id, replace, svg } from "./el.js";
-import { href } from "./route.js";
+import { href } from "./api.js";
+import { el, id, replace, soft, svg } from "./el.js";
 import { saveRows, table } from "./table.js";
 
 // A link from a number to its definition.
@@ -51,11 +51,11 @@ function axes(chart, width, steps) {
     const nodes = [
         steps.map((step, at) => [
             svg("line", { class: step === 0 ? "axis" : "grid-line", x1: left, x2: width - right, y1: round(y(step)), y2: round(y(step)) }),
-            svg("text", { class: "tick", x: left - 8, y: round(y(step)) + 4, "text-anchor": "end" }, texts[at]),
+            svg("text", { x: left - 8, y: round(y(step)) + 4, "text-anchor": "end" }, texts[at]),
         ]),
         labelled(chart.labels.length, width - left).map((at) => {
             const end = x(at) + 28 > width;
-            return svg("text", { class: "tick", x: end ? width - 2 : round(x(at)), y: HEIGHT - 6, "text-anchor": end ? "end" : "middle" }, chart.labels[at]);
+            return svg("text", { x: end ? width - 2 : round(x(at)), y: HEIGHT - 6, "text-anchor": end ? "end" : "middle" }, chart.labels[at]);
         }),
     ];
     // What the pointer shows: all numbers of one month.
@@ -150,8 +150,8 @@ export function plot(draw, chart) {
         el("figcaption", {}, el("h2", {}, chart.title), about(...chart.info), file),
         shown.length > 1 && el("ul", { class: "legend" }, shown.map(key)),
         picture,
-        draw === rows && chart.labels.length > ROWS_MAX && el("p", { class: "soft" }, `The first ${ROWS_MAX} of ${chart.labels.length}; the table has all.`),
-        chart.open && el("p", { class: "soft" }, "Dashed: the month that still runs."),
+        draw === rows && chart.labels.length > ROWS_MAX && soft(`The first ${ROWS_MAX} of ${chart.labels.length}; the table has all.`),
+        chart.open && soft("Dashed: the month that still runs."),
         el("details", {}, el("summary", {}, "As a table"), numbersTable()));
     new ResizeObserver(([entry]) => redraw(Math.max(200, Math.floor(entry.contentRect.width)))).observe(figure);
     return figure;

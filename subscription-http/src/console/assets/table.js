@@ -1,11 +1,7 @@
 // Tables and lists: columns from data, pages by cursor, filters in the address, CSV.
 
-import { get, pages } from "./api.js";
-import { save } from "./csv.js";
-import { boxes, button, el, id, labelled, link, replace, select } from "./el.js";
-import { go, href, params } from "./route.js";
-import { block, failure } from "./states.js";
-import { number } from "./words.js";
+import { get, go, href, pages, params } from "./api.js";
+import { block, boxes, button, el, failure, form, id, labelled, link, note, number, replace, select, submit } from "./el.js";
 
 // The column of a field, as `show(value, row)` shows it; without `show` it is in the file alone. Numbers stand at the right.
 export const column = (name, field, show, kind = show === number ? "number" : null) =>
@@ -42,7 +38,7 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
         const newer = left.get(location.hash);
         const older = page.next_cursor && at(page.next_cursor);
         return [
-            page.data.length ? table(caption, columns, page.data, context) : el("p", { class: "state" }, page.next_cursor ? "Nothing fits in this part of the list." : "The list ends here."),
+            page.data.length ? table(caption, columns, page.data, context) : note(page.next_cursor ? "Nothing fits in this part of the list." : "The list ends here."),
             el("nav", { class: "pager", "aria-label": `Pages of ${caption}` },
                 cursor && el("a", { href: newer ?? at(), class: "button" }, newer ? "Newer" : "First page"),
                 older && el("a", { href: older, class: "button", on: { click: () => left.set(older, location.hash) } }, "Older"),
@@ -92,13 +88,11 @@ export function filters(view, fields) {
         const own = { id: `filter-${name}`, ...attributes };
         return labelled(label, kind === "select" ? select(name, [["", any], ...options], value, own) : el("input", { type: kind, name, value: kind === "date" ? dayOf(value) : value, ...own }));
     };
-    const send = () => go(view.segments, new FormData(form));
-    const form = el("form", { class: "filters", "aria-label": "Filters", on: {
-        submit: (event) => { event.preventDefault(); send(); },
-        // A date changes with each digit that is typed, so it waits for Apply.
-        change: (event) => { if (event.target.matches("select, [type=checkbox]")) send(); },
-    } }, fields.map(control), el("div", { class: "field" }, el("button", { type: "submit" }, "Apply"), view.query.size > 0 && link(href(view.segments), "Clear")));
-    return form;
+    const send = () => go(view.segments, new FormData(node));
+    const node = form({ class: "filters", "aria-label": "Filters" }, send, fields.map(control), el("div", { class: "field" }, submit("Apply"), view.query.size > 0 && link(href(view.segments), "Clear")));
+    // A date changes with each digit that is typed, so it waits for Apply.
+    node.addEventListener("change", ({ target }) => { if (target.matches("select, [type=checkbox]")) send(); });
+    return node;
 }
 
 // The day of a time, and nothing if it is none: browsers complain of a date that is not one.
@@ -116,4 +110,19 @@ export const facts = (pairs) => el("dl", { class: "facts" },
 export function section(title, ...children) {
     const heading = title && el("h2", { id: id() }, title);
     return el("section", { "aria-labelledby": heading?.id }, heading, ...children);
+}
+
+// A cell of a file (RFC 4180). Spreadsheets run a text that begins like a formula, so it gets a `'`; numbers do not.
+export function cell(value) {
+    let text = String(value ?? "");
+    if (/^[\s\u200b]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text)) text = `'${text}`;
+    return /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+// Lets the browser save a file.
+export function save(name, rows) {
+    const text = rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+    const url = URL.createObjectURL(new Blob(["\ufeff", text], { type: "text/csv;charset=utf-8" }));
+    el("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

@@ -1,9 +1,7 @@
 // The timeline of a subscription: coming steps, past events, and its payments.
 
 import { can, get, has, now } from "./api.js";
-import { button, code, el } from "./el.js";
-import { block } from "./states.js";
-import { actor, dayText, momentText, money, number, period, pill, planName, time, words } from "./words.js";
+import { actor, block, button, code, dayText, el, momentText, money, number, period, pill, planName, soft, time, words } from "./el.js";
 
 const EVENTS_MAX = 10_000;
 const AT_ONCE = 30;
@@ -25,7 +23,6 @@ const STEPS = {
     dunning_ended: "Retries of the payment end", reminded: "An event announces what comes next", corrected: "It is corrected",
 };
 
-const soft = (...nodes) => el("p", { class: "soft" }, ...nodes);
 const item = (at, attributes, ...nodes) => ({ at, node: el("li", attributes, time(at), el("div", {}, ...nodes)) });
 const newestFirst = (items) => items.sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0)).map(({ node }) => node);
 
