@@ -117,7 +117,7 @@ type Batch = JoinHandle<Vec<Result<(), StoreError>>>;
 
 /// Commits many plans by one call, of which the first is stored and the last is not yet.
 async fn unfinished(store: &Arc<SqliteStore>) -> (Batch, Vec<Plan>) {
-    let plans: Vec<_> = (0..1_000).map(|nth| plan(&format!("plan-{nth}"))).collect();
+    let plans: Vec<_> = (0..5_000).map(|nth| plan(&format!("plan-{nth}"))).collect();
     let (sets, calling) = (plans.iter().map(told).collect(), Arc::clone(store));
     let batch = tokio::spawn(async move { calling.commit_each(sets).await });
     let (first, last) = (&plans[0], &plans[plans.len() - 1]);
@@ -173,12 +173,12 @@ async fn calls_that_wait_for_each_other_have_their_own_outcomes() {
 
 async fn a_stop_waits_for_the_sets_of_a_call() {
     let store = Arc::new(fresh().await);
-    let (batch, _) = unfinished(&store).await;
+    let (batch, plans) = unfinished(&store).await;
 
     store.close().await;
 
     let outcomes = batch.await.unwrap();
-    assert_eq!(outcomes.len(), 1_000);
+    assert_eq!(outcomes.len(), plans.len());
     assert!(outcomes.iter().all(Result::is_ok));
 }
 
