@@ -109,6 +109,7 @@ def plans_are_made_and_withdrawn(browser, server):
             dialog.get_by_label(label, exact=True).fill(text)
         dialog.get_by_role("button", name="Create the plan").click()
         dialog.get_by_text("has this slug").wait_for()
+        assert dialog.get_by_role("link").count() == 0, "the holder of a slug is no subscription"
         dialog.get_by_label("Slug", exact=True).fill("for-18-months")
         view.confirm("Create the plan")
         view.quiet(409)

@@ -117,7 +117,7 @@ export function explain(error, form, { view }) {
     return [
         failure(error),
         ADVICE[error.code] && p(ADVICE[error.code]),
-        error.body?.holder && p(link(href(["subscriptions", error.body.holder]), "Show the other subscription")),
+        error.code === "already_subscribed" && p(link(href(["subscriptions", error.body.holder]), "Show the other subscription")),
         error.current && comparison(error.seen, error.current),
         [404, 409, 412].includes(error.status) && p(button("Reload the page", reload)),
     ];

@@ -112,7 +112,7 @@ const at = ({ slug }) => `/subscription-plans/${encodeURIComponent(slug)}`;
 // A new plan, or changes to one.
 function edit(view, plan, attributes) {
     const fields = FIELDS.filter(({ fixed }) => !plan || !fixed);
-    let version = plan?.version;
+    let version;
     // Only the fields that were changed here are sent, so that saving again keeps what others changed.
     const conflict = (now) => {
         version = now.version;
@@ -121,7 +121,10 @@ function edit(view, plan, attributes) {
     return confirmButton(view, plan ? "Edit" : "New plan", {
         title: plan ? `Edit ${plan.name}` : undefined, confirm: plan ? "Save" : "Create the plan", attributes,
         text: plan && "Name, slug and product are fixed. A new price holds for new subscriptions; those that the service bills keep theirs.",
-        fields: () => el("div", { class: "fields" }, fields.map((field) => control(field, plan))),
+        fields: () => {
+            version = plan?.version;
+            return el("div", { class: "fields" }, fields.map((field) => control(field, plan)));
+        },
         act: async (form) => {
             if (!plan) return call("POST", "/subscription-plans", { body: changes(form, fields) });
             try {
