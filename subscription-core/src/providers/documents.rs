@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::object::{ObjectId, ObjectKind, ObjectRef};
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
-use crate::store::{Collection, Document, DocumentKey, Label, document_body, document_key};
+use crate::store::{Collection, Document, DocumentKey, Label, document_key};
 use crate::values::clock::Timestamp;
 use crate::values::id::{SubscriptionId, UserId};
 use crate::values::text::Slug;
@@ -108,14 +108,9 @@ impl ProviderEvent {
         before: Version,
         due_at: Option<Timestamp>,
     ) -> Result<Document, Error> {
-        Ok(Document {
-            key: self.document_key()?,
-            version: before.next(),
-            owner: self.resolved.as_ref().map(|object| link_uuid(&self.source, object)),
-            label: self.standing().label(),
-            due_at,
-            body: document_body(self)?,
-        })
+        let owner = self.resolved.as_ref().map(|object| link_uuid(&self.source, object));
+        let document = Document::with_body(self.document_key()?, before.next(), self)?;
+        Ok(Document { owner, label: self.standing().label(), due_at, ..document })
     }
 }
 
@@ -150,14 +145,9 @@ impl Link {
     pub(super) fn document(&self, before: Version) -> Result<Document, Error> {
         let object = ObjectRef { kind: self.kind, id: self.id.clone() };
         let owner = self.user_id.map(UserId::uuid);
-        Ok(Document {
-            key: Self::key(&self.source, &object)?,
-            version: before.next(),
-            owner: owner.or(self.subscription_id.map(SubscriptionId::uuid)),
-            label: link_label(&self.source, self.kind),
-            due_at: None,
-            body: document_body(self)?,
-        })
+        let owner = owner.or(self.subscription_id.map(SubscriptionId::uuid));
+        let document = Document::with_body(Self::key(&self.source, &object)?, before.next(), self)?;
+        Ok(Document { owner, label: link_label(&self.source, self.kind), ..document })
     }
 }
 

@@ -9,7 +9,7 @@ use super::facade::Providers;
 use super::observe::Ticket;
 use super::sync::{Run, SyncKind, SyncReport};
 use crate::error::Error;
-use crate::store::{Document, Stored, document_body};
+use crate::store::{Document, Stored};
 use crate::values::clock::Timestamp;
 use crate::values::text::Slug;
 use crate::values::version::Version;
@@ -69,11 +69,10 @@ impl Providers {
                     Progress { run: None, .. } if was.run.is_some() => next_night(now),
                     _ => due_before.unwrap_or_else(|| next_night(now)),
                 };
-                let (key, version) = (progress_key(source)?, before.next());
-                let (owner, label) = (None, source.as_str().parse().ok());
-                let body = document_body(&progress)?;
-                let due_at = Some(due_at);
-                self.write(vec![Document { key, version, owner, label, due_at, body }]).await
+                let (due_at, label) = (Some(due_at), source.as_str().parse().ok());
+                let document =
+                    Document::with_body(progress_key(source)?, before.next(), &progress)?;
+                self.write(vec![Document { label, due_at, ..document }]).await
             })
             .await
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::{SubscriptionService, found};
@@ -9,11 +10,11 @@ use crate::accounts::User;
 use crate::error::{Conflict, Error};
 use crate::plans::{CheckoutHosts, Plan};
 use crate::store::StoreExt as _;
-use crate::values::id::{PlanId, UserId};
-use crate::values::text::{Name, Slug};
+use crate::values::id::UserId;
+use crate::values::text::Slug;
 
 /// The page where a user pays for a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CheckoutLink {
     /// The address of the page; `None` if the plan has no `href`. See [`Plan::checkout_url`].
@@ -21,27 +22,17 @@ pub struct CheckoutLink {
     /// The user who buys.
     pub user_id: UserId,
     /// The plan.
+    #[serde(serialize_with = "in_short")]
     pub plan: Arc<Plan>,
 }
 
-impl Serialize for CheckoutLink {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct ShownPlan<'p> {
-            id: PlanId,
-            slug: &'p Slug,
-            name: &'p Name,
-        }
-        #[derive(Serialize)]
-        struct Shown<'l> {
-            url: Option<&'l str>,
-            user_id: UserId,
-            plan: ShownPlan<'l>,
-        }
-        let Plan { id, slug, name, .. } = &*self.plan;
-        let plan = ShownPlan { id: *id, slug, name };
-        Shown { url: self.url.as_deref(), user_id: self.user_id, plan }.serialize(serializer)
-    }
+/// Shows the id, the slug and the name of a plan.
+fn in_short<S: Serializer>(plan: &Plan, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut shown = serializer.serialize_struct("Plan", 3)?;
+    shown.serialize_field("id", &plan.id)?;
+    shown.serialize_field("slug", &plan.slug)?;
+    shown.serialize_field("name", &plan.name)?;
+    shown.end()
 }
 
 /// # Checkout

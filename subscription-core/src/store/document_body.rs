@@ -44,8 +44,15 @@ pub(crate) fn document_key(
     Ok(DocumentKey { collection, id: id.map_err(|error| StoreError::Damaged(error.into()))? })
 }
 
-/// The JSON of a body.
-pub(crate) fn document_body(value: &impl Serialize) -> Result<Box<str>, StoreError> {
-    let text = serde_json::to_string(value);
-    Ok(text.map_err(|error| StoreError::Damaged(error.into()))?.into())
+impl Document {
+    /// A document with the JSON of a value, in no list by owner, label or due time.
+    pub(crate) fn with_body(
+        key: DocumentKey,
+        version: Version,
+        value: &impl Serialize,
+    ) -> Result<Self, StoreError> {
+        let body = serde_json::to_string(value);
+        let body = body.map_err(|error| StoreError::Damaged(error.into()))?.into();
+        Ok(Self { key, version, owner: None, label: None, due_at: None, body })
+    }
 }

@@ -45,7 +45,7 @@ pub use document::{
 };
 
 #[cfg(any(feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
-pub(crate) use document_body::{Stored, document_body, document_key};
+pub(crate) use document_body::{Stored, document_key};
 pub use due::{DuePayments, DueSubscriptions};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
 pub use event_query::{EventPage, EventQuery};

@@ -3,15 +3,12 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-
 use uuid::Uuid;
 
 use super::outcome::Outcome;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
-use crate::store::{
-    Collection, Document, DocumentKey, Idempotency, Label, document_body, document_key,
-};
+use crate::store::{Collection, Document, DocumentKey, Idempotency, document_key};
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::id::id_types;
@@ -69,14 +66,8 @@ impl CreationRequest {
     }
 
     pub(super) fn document(&self, key: DocumentKey) -> Result<Document, Error> {
-        Ok(Document {
-            key,
-            version: Version::FIRST,
-            owner: Some(self.endpoint.uuid()),
-            label: None,
-            due_at: None,
-            body: document_body(self)?,
-        })
+        let document = Document::with_body(key, Version::FIRST, self)?;
+        Ok(Document { owner: Some(self.endpoint.uuid()), ..document })
     }
 }
 
@@ -145,14 +136,8 @@ impl Endpoint {
     /// The document of the endpoint after the one that was read.
     pub(super) fn document(&self, before: Version) -> Result<Document, Error> {
         let label = if self.is_enabled() { "enabled" } else { "disabled" };
-        Ok(Document {
-            key: Self::key(self.id)?,
-            version: before.next(),
-            owner: None,
-            label: label.parse().ok(),
-            due_at: None,
-            body: document_body(self)?,
-        })
+        let document = Document::with_body(Self::key(self.id)?, before.next(), self)?;
+        Ok(Document { label: label.parse().ok(), ..document })
     }
 }
 
@@ -233,14 +218,8 @@ impl Delivery {
         before: Version,
         due_at: Option<Timestamp>,
     ) -> Result<Document, Error> {
-        Ok(Document {
-            key: Self::key(endpoint)?,
-            version: before.next(),
-            owner: Some(endpoint.uuid()),
-            label: None,
-            due_at,
-            body: document_body(self)?,
-        })
+        let document = Document::with_body(Self::key(endpoint)?, before.next(), self)?;
+        Ok(Document { owner: Some(endpoint.uuid()), due_at, ..document })
     }
 }
 
@@ -285,13 +264,9 @@ impl Parked {
         before: Version,
         due_at: Option<Timestamp>,
     ) -> Result<Document, Error> {
-        Ok(Document {
-            key: Self::key(endpoint, self.event.sequence)?,
-            version: before.next(),
-            owner: Some(endpoint.uuid()),
-            label: self.state.as_str().parse::<Label>().ok(),
-            due_at,
-            body: document_body(self)?,
-        })
+        let (owner, label) = (Some(endpoint.uuid()), self.state.as_str().parse().ok());
+        let key = Self::key(endpoint, self.event.sequence)?;
+        let document = Document::with_body(key, before.next(), self)?;
+        Ok(Document { owner, label, due_at, ..document })
     }
 }

@@ -19,7 +19,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-
 use subscription_core::SubscriptionService;
 use subscription_core::providers::Providers;
 use subscription_core::webhooks::Webhooks;

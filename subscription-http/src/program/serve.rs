@@ -12,12 +12,10 @@ use subscription_http::{
     Api, ApiBuilder, ClockMetrics, JobSignal, Limits, ProviderMetrics, Server,
 };
 
-use tokio::net::TcpListener;
-
 use super::billing::BillingJob;
 use super::jobs::{BackgroundWork, Job, Stop};
 use super::log::Log;
-use super::open::{Opened, Ready};
+use super::open::{Listeners, Opened, Ready};
 use super::process_clock::ClockControl;
 use super::providers::{ProviderJob, ProviderSyncJob};
 use super::settings::{Console, Database, Mode, Settings};
@@ -33,17 +31,8 @@ const FILES_RESERVED: usize = 64;
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
-    let Ready {
-        opened,
-        billing,
-        providers,
-        webhooks,
-        auth,
-        keys,
-        listener,
-        metrics_listener,
-        console_listener,
-    } = Ready::new(settings).await?;
+    let Ready { opened, billing, providers, webhooks, auth, keys, listeners } =
+        Ready::new(settings).await?;
     let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
     let service = billing.service().clone();
     let store = Arc::clone(&opened.store);
@@ -82,8 +71,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     if settings.console() != Console::Off {
         api = api.console().figures(Figures::new(service));
     }
-    let servers =
-        Servers::new(&api.build(), settings, listener, metrics_listener, console_listener)?;
+    let servers = Servers::new(&api.build(), settings, listeners)?;
     log_start(settings)?;
     // Caught before the address is printed: the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
@@ -112,13 +100,8 @@ struct Servers {
 }
 
 impl Servers {
-    fn new(
-        api: &Api,
-        settings: &Settings,
-        listener: TcpListener,
-        metrics: Option<TcpListener>,
-        console: Option<TcpListener>,
-    ) -> Result<Self, Failure> {
+    fn new(api: &Api, settings: &Settings, listeners: Listeners) -> Result<Self, Failure> {
+        let Listeners { public: listener, metrics, console } = listeners;
         let limits = limits(settings);
         let public = if console.is_some() { api.without_console() } else { api.clone() };
         Ok(Self {

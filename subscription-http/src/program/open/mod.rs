@@ -7,7 +7,6 @@ mod identity;
 mod store;
 
 use std::sync::Arc;
-use subscription_core::store::{ClientQuery, StoreExt as _};
 
 use subscription_core::SubscriptionService;
 use subscription_core::auth::{
@@ -16,6 +15,7 @@ use subscription_core::auth::{
 use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::providers::Providers;
+use subscription_core::store::{ClientQuery, StoreExt as _};
 use subscription_core::webhooks::Webhooks;
 use subscription_http::Server;
 use tokio::net::TcpListener;
@@ -41,9 +41,14 @@ pub(crate) struct Ready {
     pub(crate) webhooks: Option<Webhooks>,
     pub(crate) auth: Authentication,
     pub(crate) keys: Keys,
-    pub(crate) listener: TcpListener,
-    pub(crate) metrics_listener: Option<TcpListener>,
-    pub(crate) console_listener: Option<TcpListener>,
+    pub(crate) listeners: Listeners,
+}
+
+/// The ports of the API, and of metrics and the console where they have an address of their own.
+pub(crate) struct Listeners {
+    pub(crate) public: TcpListener,
+    pub(crate) metrics: Option<TcpListener>,
+    pub(crate) console: Option<TcpListener>,
 }
 
 impl Ready {
@@ -75,9 +80,11 @@ impl Ready {
             let failure = |error| Failure(format!("cannot listen on {address}: {error}"));
             Server::listener(address).map_err(failure)
         };
-        let listener = listen(settings.listen)?;
-        let metrics_listener = settings.metrics_listen.map(listen).transpose()?;
-        let console_listener = settings.console_listen().map(listen).transpose()?;
+        let listeners = Listeners {
+            public: listen(settings.listen)?,
+            metrics: settings.metrics_listen.map(listen).transpose()?,
+            console: settings.console_listen().map(listen).transpose()?,
+        };
         let opened = Opened::new(settings, true).await?;
         let over = Self::over(settings, &opened, verifier, key_file, clients);
         let over = match over.await {
@@ -89,17 +96,9 @@ impl Ready {
             Err(failure) => Err(failure),
         };
         match over {
-            Ok((billing, auth, keys, providers, webhooks)) => Ok(Self {
-                opened,
-                billing,
-                providers,
-                webhooks,
-                auth,
-                keys,
-                listener,
-                metrics_listener,
-                console_listener,
-            }),
+            Ok((billing, auth, keys, providers, webhooks)) => {
+                Ok(Self { opened, billing, providers, webhooks, auth, keys, listeners })
+            }
             Err(failure) => {
                 opened.close().await;
                 Err(failure)
