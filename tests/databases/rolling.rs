@@ -23,10 +23,12 @@ use sqlx::{
 };
 use subscription_core::payments::PaymentKind;
 use subscription_core::store::{
-    ChangeSet, DuePayments, PostgresOptions, Record, SqliteOptions, StoreExt as _, UniqueValue,
+    ChangeSet, DuePayments, PostgresOptions, Record, SqliteOptions, StoreExt as _,
+    SubscriptionFilter, SubscriptionQuery, UniqueValue,
 };
 use subscription_core::{
-    BillingCycle, NewPayment, Payment, PaymentId, PaymentStatus, Store, SystemRandomness, Timestamp,
+    BillingCycle, NewPayment, Payment, PaymentId, PaymentStatus, Store, Subscription,
+    SystemRandomness, Timestamp,
 };
 use test_support::cluster::fresh_schema;
 use test_support::trials;
@@ -45,7 +47,8 @@ const NEVER: i64 = 253_402_300_800_000_000;
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
         the_release_before_runs_on_a_migrated_file,
-        its_updates_leave_no_payment_to_do_in_a_file
+        its_updates_leave_no_payment_to_do_in_a_file,
+        its_subscriptions_are_listed_by_their_access_in_a_file,
     ]
 }
 
@@ -301,4 +304,44 @@ async fn its_updates_leave_no_payment_to_do_in_a_database() {
         sqlx::query(UPDATE).bind(status).execute(&mut other).await.unwrap();
     })
     .await;
+}
+
+/// The release before writes a phase of 0 whatever the time, and none with an INSERT.
+async fn its_subscriptions_are_listed_by_their_access_in_a_file() {
+    let file = folder().join("store.db");
+    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
+    let [past, now, future] =
+        ["2028", "2030", "2032"].map(|year| at(&format!("{year}-01-01T00:00:00Z")));
+    let times = [past, now, future];
+    let lives = times.iter().flat_map(|start| {
+        let ends = times.iter().copied().map(Some).chain([None]);
+        ends.map(|ends_at| Subscription {
+            starts_at: *start,
+            ends_at,
+            ..subscription(&plan("pro"))
+        })
+    });
+    let lives: Vec<Subscription> = lives.collect();
+    let writes = lives.iter().cloned().map(Record::from).collect();
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+
+    let mut other = SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let update = "UPDATE subscriptions SET updated_at = $1, access_phase = 0";
+    sqlx::query(update).bind(now.micros()).execute(&mut other).await.unwrap();
+
+    for at in [now, future] {
+        let filter = SubscriptionFilter::default().with_is_active(true);
+        let query = SubscriptionQuery::default().with_filter(filter).with_now(at);
+        let listed = store.list_as::<Subscription>(query).await.unwrap().items;
+        for life in &lives {
+            let is_listed = listed.iter().any(|listed| listed.id == life.id);
+            assert_eq!(
+                is_listed,
+                life.is_active_at(at),
+                "{} to {:?}",
+                life.starts_at,
+                life.ends_at
+            );
+        }
+    }
 }

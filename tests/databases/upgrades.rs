@@ -21,7 +21,7 @@ use crate::folder::folder;
 use crate::postgres::shared;
 
 /// Every set that was ever released, and those since.
-const SETS: [&str; 7] = ["0001", "0004", "0005", "0006", "0007", "0008", "0009"];
+const SETS: [&str; 8] = ["0001", "0004", "0005", "0006", "0007", "0008", "0009", "0010"];
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![

@@ -42,6 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         the_use_of_a_plan_is_found_by_two_indexes,
         documents_are_found_by_an_index,
         writes_of_subscriptions_build_no_tables_in_memory,
+        a_new_period_rewrites_three_indexes,
         each_connection_has_a_page_cache_of_its_own,
     ]
 }
@@ -465,6 +466,23 @@ async fn writes_of_subscriptions_build_no_tables_in_memory() {
         assert!(steps.iter().any(|step| step == "IdxInsert"), "{steps:?}");
         assert!(!steps.iter().any(|step| step == "OpenEphemeral"), "{statement}: {steps:?}");
     }
+}
+
+/// SQLite rewrites the entries of a row in every index of a column that an UPDATE sets, and of each column made from it. A
+/// new period is in two lists by renewal and in the list of what is due.
+async fn a_new_period_rewrites_three_indexes() {
+    let file = folder().join("store.db");
+    SqliteOptions::file(&file).open().await.unwrap().close().await;
+    let mut connection: SqliteConnection =
+        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
+    let statement = "EXPLAIN UPDATE OR FAIL subscriptions SET renews_at = 1, updated_at = 1, version = 2, billing = '', \
+                     next_action_at = 1, is_active = 1, metadata = NULL, anchor_at = NULL, quantity = 1 \
+                     WHERE id = x'01' AND version = 1";
+
+    let steps = sqlx::query(statement).fetch_all(&mut connection).await.unwrap();
+
+    let steps: Vec<String> = steps.iter().map(|step| step.get("opcode")).collect();
+    assert_eq!(steps.iter().filter(|step| *step == "IdxDelete").count(), 3, "{steps:?}");
 }
 
 /// `.cargo/config.toml` says how SQLite is compiled.

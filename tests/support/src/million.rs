@@ -38,7 +38,8 @@ pub fn row(id: &str, user: &str, plan: &str, time: fn(&str) -> String) -> String
          CASE WHEN n * 7919 % 64 BETWEEN 42 AND 47 AND n % 50 = 1 THEN {ending} ELSE {created} END, \
          CASE WHEN {is_over} THEN {ended} WHEN n * 7919 % 64 < 10 THEN {ending} END, \
          {created}, {created}, 1, n % 97 = 0, NULL, \
-         CASE WHEN {is_over} AND n % 1000 <> 0 THEN 2 ELSE 0 END"
+         CASE WHEN {is_over} AND n % 1000 <> 0 THEN 2 \
+         WHEN n * 7919 % 64 BETWEEN 42 AND 47 AND n % 50 = 1 THEN 0 ELSE 3 END"
     )
 }
 

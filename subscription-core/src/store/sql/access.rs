@@ -1,8 +1,9 @@
 //! The column of access classes, and the conditions and statements that use it.
 //!
-//! The class is a generated column, computed from the record and from `access_phase`: 0 when the record was
-//! written, 1 once its start was found to have passed, 2 once its end was. `access_changes_at` is when
-//! that column should change next, `access_changed_at` when it changed last.
+//! The class is a generated column, computed from the record and from `access_phase`. A write sets that to 0 before
+//! the start, to 3 after it, and to 4 after the end; later it is 1 once the start was found to have passed, and 2 once
+//! the end was. `access_changes_at` is when the class should change next, `access_changed_at` when it changed last.
+//! The release before writes 0 in every phase: its records are found to have begun like those that wait.
 
 use std::sync::LazyLock;
 
@@ -10,11 +11,22 @@ use super::page::Statement;
 use super::value::Value;
 use crate::store::SubscriptionFilter;
 use crate::store::access_class::{AccessClass, Holds, Mark};
-use crate::subscriptions::{Phase, SubscriptionStatus};
+use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 
 /// The largest number of subscriptions that one statement moves.
 const MOVED_MAX: u64 = 10_000;
+
+impl Subscription {
+    /// The phase at this write, as it is stored.
+    pub(super) fn access_phase(&self) -> u8 {
+        match self.phase_at(self.updated_at) {
+            Phase::Waiting => 0,
+            Phase::Current => 3,
+            Phase::Over => 4,
+        }
+    }
+}
 
 /// The class as text, as in the column `access_class`.
 pub(super) fn name(class: AccessClass) -> String {

@@ -10,34 +10,25 @@ use sqlx::{SqlSafeStr as _, SqlStr};
 
 macro_rules! migrations {
     ($database:literal) => {
-        migrator([
-            migrations!($database, 1, "records and events", "0001_records_and_events"),
-            migrations!($database, 2, "access classes", "0002_access_classes"),
-            migrations!($database, 3, "sessions by user and end", "0003_sessions_by_user_and_end"),
-            migrations!(
-                $database,
-                4,
-                "origins and sources of clients",
-                "0004_origins_and_sources_of_clients"
-            ),
-            migrations!(
-                $database,
-                5,
-                "documents, actors, fewer indexes",
-                "0005_documents_actors_fewer_indexes"
-            ),
-            migrations!($database, 6, "metadata and feed", "0006_metadata_and_feed"),
-            migrations!($database, 7, "billing", "0007_billing"),
-            migrations!($database, 8, "scheduled plans", "0008_scheduled_plans"),
-            migrations!($database, 9, "cheaper classes", "0009_cheaper_classes"),
-        ])
+        migrations! { $database:
+            1 "records and events" in "0001_records_and_events",
+            2 "access classes" in "0002_access_classes",
+            3 "sessions by user and end" in "0003_sessions_by_user_and_end",
+            4 "origins and sources of clients" in "0004_origins_and_sources_of_clients",
+            5 "documents, actors, fewer indexes" in "0005_documents_actors_fewer_indexes",
+            6 "metadata and feed" in "0006_metadata_and_feed",
+            7 "billing" in "0007_billing",
+            8 "scheduled plans" in "0008_scheduled_plans",
+            9 "cheaper classes" in "0009_cheaper_classes",
+            10 "access phases" in "0010_access_phases",
+        }
     };
-    ($database:literal, $version:literal, $name:literal, $file:literal) => {
-        (
+    ($database:literal: $($version:literal $name:literal in $file:literal,)+) => {
+        migrator([$((
             $version,
             $name,
             include_str!(concat!("../../../migrations/", $database, "/", $file, ".sql")),
-        )
+        )),+])
     };
 }
 

@@ -73,7 +73,7 @@ record! {
         id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, status,
         is_active, renews_at, starts_at, ends_at, metadata, created_at, updated_at, version, blocked,
         anchor_at, managed_by, quantity, billing, live_key,
-    } and [next_action_at, scheduled_plan_id],
+    } and [next_action_at, scheduled_plan_id, access_phase],
     defaults(&[
         ("metadata", "null"),
         ("managed_by", "\"caller\""),
@@ -82,8 +82,8 @@ record! {
         ("live_key", "null"),
         ("next_action_at", "null"),
         ("scheduled_plan_id", "null"),
+        ("access_phase", "0"),
     ]),
-    reset(", access_phase = 0"),
     unique(&[
         (
             "subscriptions_external_id",

@@ -32,8 +32,6 @@ pub(in crate::store) struct Table {
     /// The columns that exports of an earlier release lack, and their defaults as JSON. A migration that adds
     /// a column adds it here too, with the same default.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
-    /// SQL appended to the SET list of every UPDATE.
-    pub(in crate::store) reset: &'static str,
     /// The unique indexes, and a column of each.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
     pub(in crate::store) read: Reader<Record>,
@@ -94,7 +92,7 @@ impl Table {
         texts: LazyLock<Texts>,
     ) -> Self {
         let read: Reader<Record> = |_| Err(damaged("the rows of this table are no records"));
-        Self { name, key, fields, derived, defaults: &[], reset: "", unique: &[], read, texts }
+        Self { name, key, fields, derived, defaults: &[], unique: &[], read, texts }
     }
 
     pub(in crate::store) const fn defaults(
@@ -108,11 +106,6 @@ impl Table {
     /// The table holds records of a kind.
     pub(super) const fn holds<T: SqlRecord + Kind>(mut self) -> Self {
         self.read = |row| T::read(&mut Cells::new(row)).map(|read| Arc::new(read).into_record());
-        self
-    }
-
-    pub(super) const fn reset(mut self, reset: &'static str) -> Self {
-        self.reset = reset;
         self
     }
 
@@ -177,10 +170,9 @@ fn json_array(columns: &[&str]) -> String {
 fn update(table: &Table, columns: &[&str], from: usize) -> String {
     let (key, others) = columns.split_at_checked(table.key).unwrap_or_default();
     format!(
-        "UPDATE {} SET {}{} WHERE {} AND version = ${}",
+        "UPDATE {} SET {} WHERE {} AND version = ${}",
         table.name,
         assignments(others.iter(), from + table.key).join(", "),
-        table.reset,
         assignments(key.iter(), from).join(" AND "),
         from + columns.len(),
     )

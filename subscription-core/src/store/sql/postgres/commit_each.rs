@@ -197,9 +197,8 @@ impl Building {
             at_version("asked"),
         ));
         self.parts.push(format!(
-            "written AS (UPDATE {name} SET {assigned}{} FROM found WHERE {} AND {} \
+            "written AS (UPDATE {name} SET {assigned} FROM found WHERE {} AND {} \
              AND NOT EXISTS (SELECT 1 FROM found WHERE moved) RETURNING found.set_number)",
-            table.reset,
             named_by("found"),
             at_version("found"),
         ));

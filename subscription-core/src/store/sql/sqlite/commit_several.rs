@@ -28,10 +28,12 @@ use super::super::commit::{event_columns, event_values, guarded, takes_over};
 use super::super::dialect::SqlConnection as _;
 use super::super::page::Statement;
 use super::super::records::EVENTS;
-use super::super::table::{Table, key_values, values};
+use super::super::table::{SqlRecord as _, Table, key_values, values};
 use super::super::value::Value;
-use super::row::rows_changed;
+use super::row::{BoundQuery, query, rows_changed};
+use crate::events::{Change, Event};
 use crate::store::{ChangeSet, Guard, Key, Record};
+use crate::subscriptions::Subscription;
 use crate::values::version::Version;
 
 /// The largest number of change sets in one message.
@@ -40,12 +42,23 @@ const SETS_MAX: usize = 32;
 /// The largest number of records, of guards and of events of a set: sets of these sizes have few different texts.
 const FEW: usize = 8;
 
+/// The largest number of statements in a message.
+pub(super) const STATEMENTS_MAX: usize = SETS_MAX * 2 * FEW + 2;
+
+/// Whether a column of a subscription is in an index and stays the same in a new period. SQLite rewrites the entries of a row
+/// in every index of a column that an UPDATE sets, even to the same value.
+static STAYS: LazyLock<Vec<bool>> = LazyLock::new(|| {
+    let stay = "user_id subscription_plan_id external_subscription_id status starts_at ends_at \
+                blocked live_key scheduled_plan_id access_phase";
+    let stays = |column: &&str| stay.split(' ').any(|name| name == *column);
+    Subscription::TABLE.columns().iter().map(stays).collect()
+});
+
 /// Change sets that go into one message.
-#[derive(Debug)]
 pub(super) struct Several {
     /// The number of sets.
     pub(super) count: usize,
-    statement: Statement,
+    query: BoundQuery,
 }
 
 /// The first of some change sets, as many as can be one message and at most `max`; `None` if the first of all has
@@ -69,7 +82,7 @@ pub(super) fn several<'c>(
     let text = parts.first()?.text.repeat(count);
     let text = format!("SAVEPOINT several; {text}RELEASE several");
     let values = parts.into_iter().flat_map(|part| part.values).collect();
-    Some(Several { count, statement: Statement::new(text, values) })
+    Some(Several { count, query: query(Statement::new(text, values)) })
 }
 
 impl Several {
@@ -78,7 +91,7 @@ impl Several {
         self,
         to: &mut SqliteConnection,
     ) -> Result<Option<Vec<bool>>, sqlx::Error> {
-        match rows_changed(to, self.statement).await {
+        match rows_changed(to, self.query).await {
             // Between the first and the last statement; a set is written if the last of its statements wrote.
             Ok(rows) => {
                 let each = rows.len().saturating_sub(2) / self.count;
@@ -118,7 +131,9 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
     writes.sort_by_key(|write| takes_over(write));
     let mut part = Part::default();
     let (first, others) = writes.split_first()?;
-    part.write(first, false);
+    let is_period = |event: &Event| matches!(event.change, Change::PeriodStarted { .. });
+    let is_period = events.iter().any(is_period);
+    part.write(first, false, is_period);
     for guard in guards {
         let Guard::Unchanged { key, version } = guard else { return None };
         part.check(key, *version);
@@ -129,7 +144,7 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
     }
     part.text.push_str("; ");
     for other in others {
-        part.write(other, true);
+        part.write(other, true, is_period);
     }
     for event in events {
         part.text.push_str(&EVENT);
@@ -158,10 +173,11 @@ struct Part {
 }
 
 impl Part {
-    /// Writes a record: the first of a set up to its condition, any `other` only if the statement before has written.
-    fn write(&mut self, write: &Record, other: bool) {
+    /// Writes a record: the first of a set up to its condition, any `other` only if the statement before has written. A
+    /// subscription with a new period is written only if the columns of [`STAYS`] stay the same.
+    fn write(&mut self, write: &Record, other: bool, is_period: bool) {
         let table = Table::of(&write.key());
-        let (name, reset, mut values) = (table.name, table.reset, values(write));
+        let (name, mut values) = (table.name, values(write));
         let text = if write.version() == Version::FIRST {
             let columns = table.columns().join(", ");
             if other {
@@ -171,15 +187,20 @@ impl Part {
                 format!("INSERT OR FAIL INTO {name} ({columns}) SELECT {places} WHERE 1")
             }
         } else {
-            let (key, others) = table.columns().split_at_checked(table.key).unwrap_or_default();
-            let (others, key) = (others.join(" = ?, "), key.join(" = ? AND "));
-            // In the order of the text: the key comes last.
-            values.rotate_left(table.key);
-            values.push(Value::version(write.version().previous()));
+            let columns = table.columns().iter().zip(values).enumerate();
+            let is_period = is_period && matches!(write, Record::Subscription(_));
+            let stays = |nth: usize| is_period && STAYS.get(nth) == Some(&true);
+            let (found, set): (Vec<_>, Vec<_>) =
+                columns.partition(|(nth, _)| *nth < table.key || stays(*nth));
+            let texts = |columns: &[(usize, (&&str, Value))], end: &str| {
+                columns.iter().flat_map(|(_, (column, _))| [**column, end]).collect::<String>()
+            };
+            let (assigned, same) = (texts(&set, " = ?, "), texts(&found, " IS ? AND "));
+            let assigned = assigned.trim_end_matches(", ");
             let end = if other { " AND changes() > 0; " } else { "" };
-            format!(
-                "UPDATE OR FAIL {name} SET {others} = ?{reset} WHERE {key} = ? AND version = ?{end}"
-            )
+            values = set.into_iter().chain(found).map(|(_, (_, value))| value).collect();
+            values.push(Value::version(write.version().previous()));
+            format!("UPDATE OR FAIL {name} SET {assigned} WHERE {same}version = ?{end}")
         };
         self.text.push_str(&text);
         self.values.extend(values);

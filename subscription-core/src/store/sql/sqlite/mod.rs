@@ -28,6 +28,7 @@ use super::shared_reads::SharedReads;
 use super::table::{Reader, Table};
 use super::value::Cells;
 use super::{SqlStore, migrations};
+use commit_several::STATEMENTS_MAX;
 use file::HeldFile;
 use writer::Writer;
 
@@ -111,6 +112,8 @@ impl SqliteOptions {
             // The pages that a savepoint may have to restore stay in memory, and reach no file beside this one.
             .pragma("temp_store", "memory")
             .statement_cache_capacity(STATEMENTS_KEPT)
+            // SQLite's thread goes on while the task of the writer prepares the next message.
+            .row_buffer_size(STATEMENTS_MAX)
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;

@@ -30,18 +30,18 @@ impl SqlConnection for SqliteConnection {
 /// How many rows each statement of a text changed.
 pub(super) async fn rows_changed(
     to: &mut SqliteConnection,
-    statement: Statement,
+    query: BoundQuery,
 ) -> Result<Vec<u64>, sqlx::Error> {
     #[expect(deprecated, reason = "there is no other way to run several statements with values")]
-    let done = query(statement).fetch_many(to);
+    let done = query.fetch_many(to);
     done.try_filter_map(|done| ready(Ok(done.left().map(|done| done.rows_affected()))))
         .try_collect()
         .await
 }
 
-type BoundQuery = Query<'static, Sqlite, SqliteArguments>;
+pub(super) type BoundQuery = Query<'static, Sqlite, SqliteArguments>;
 
-fn query(statement: Statement) -> BoundQuery {
+pub(super) fn query(statement: Statement) -> BoundQuery {
     let query = sqlx::query(AssertSqlSafe(statement.text));
     statement.values.into_iter().fold(query, bind)
 }

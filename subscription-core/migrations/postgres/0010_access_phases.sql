@@ -1,0 +1,1 @@
+-- Nothing changes here: only SQLite's access classes are made anew. Both databases have the same numbers.
