@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join;
+use futures_util::StreamExt as _;
+use futures_util::stream::try_unfold;
 
 use super::runner::Advanced;
 use crate::error::Error;
@@ -32,7 +33,7 @@ type DueStep = (Arc<Subscription>, StepKind, Change);
 
 impl DuePage {
     /// Reads up to `limit` subscriptions after a position, and decides on the step of each; `None` if none is due.
-    pub(super) async fn read(
+    async fn read(
         clock: &SubscriptionService,
         after: Option<Position>,
         limit: usize,
@@ -55,47 +56,46 @@ impl DuePage {
         Ok(Some(Self { last, more: next.is_some(), now, sets, steps }))
     }
 
-    /// Commits the steps of this page and of the one after it, and counts them, up to `limit`. Returns the position
-    /// of the last subscription, and the page after that.
+    /// Commits the steps of subscriptions after a position, page by page, and counts them, up to `limit`. Returns the
+    /// position of the last subscription; `None` if none is due.
     ///
-    /// Both commits run at the same time, and so do the reads: a subscription that takes a step is not in a page
-    /// that is read meanwhile, or has its new version there.
-    pub(super) async fn commit_two(
-        self,
+    /// Two pages are committed at the same time, and one is read as soon as one of them is: a subscription that takes a
+    /// step is not in a page that is read meanwhile, or has its new version there.
+    pub(super) async fn commit_all(
         clock: &SubscriptionService,
+        after: Option<Position>,
         limit: usize,
         advanced: &mut Advanced,
-    ) -> Result<(Position, Option<Self>), Error> {
-        let (last, left) = self.end(limit);
-        // In boxes: the future of a caller would be as large as all of these.
-        let following = Box::pin(Self::read(clock, Some(last.clone()), left));
-        let second = Box::pin(async {
-            let Some(page) = following.await? else { return Ok::<_, Error>(None) };
-            let (last, left) = page.end(left);
-            let next = Box::pin(Self::read(clock, Some(last.clone()), left));
-            Ok(Some((last, join(page.commit(clock), next).await)))
+    ) -> Result<Option<Position>, Error> {
+        let pages = try_unfold((after, limit), |(after, limit)| async move {
+            let page = Self::read(clock, after, limit).await?;
+            Ok::<_, Error>(page.map(|page| {
+                let left = if page.more { limit.saturating_sub(page.sets.len()) } else { 0 };
+                let end = (Some(page.last.clone()), left);
+                (page, end)
+            }))
         });
-        let (first, second) = join(self.commit(clock), second).await;
-        first.count(clock, advanced).await?;
-        let Some((last, (second, next))) = second? else { return Ok((last, None)) };
-        second.count(clock, advanced).await?;
-        Ok((last, next?))
-    }
-
-    /// The position of the last subscription, and how many may follow it: none if no more are due.
-    fn end(&self, limit: usize) -> (Position, usize) {
-        let left = if self.more { limit.saturating_sub(self.sets.len()) } else { 0 };
-        (self.last.clone(), left)
+        let commits = pages.map(|page| async { Ok::<_, Error>(page?.commit(clock).await) });
+        // In a box: the future of a caller would be as large as all of these.
+        let mut commits = commits.buffered(2).boxed();
+        let mut last = None;
+        while let Some(committed) = commits.next().await {
+            let committed = committed?;
+            last = Some(committed.last.clone());
+            committed.count(clock, advanced).await?;
+        }
+        Ok(last)
     }
 
     async fn commit(self, clock: &SubscriptionService) -> Committed {
         let results = clock.store().commit_each(self.sets).await;
-        Committed { now: self.now, results, steps: self.steps }
+        Committed { last: self.last, now: self.now, results, steps: self.steps }
     }
 }
 
 /// The results of the steps of a page.
 struct Committed {
+    last: Position,
     now: Timestamp,
     results: Vec<Result<(), StoreError>>,
     steps: Vec<DueStep>,

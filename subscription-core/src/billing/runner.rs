@@ -146,14 +146,9 @@ impl Billing {
                 return Ok(Some(next));
             }
             let left = limit - advanced.tried();
-            let mut next_page = DuePage::read(clock, after.clone(), left).await?;
-            if next_page.is_none() {
+            after = DuePage::commit_all(clock, after, left, advanced).await?;
+            if after.is_none() {
                 return Ok(Some(next));
-            }
-            while let Some(page) = next_page {
-                let left = limit.saturating_sub(advanced.tried());
-                let (last, next) = page.commit_two(clock, left, advanced).await?;
-                (after, next_page) = (Some(last), next);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use subscription_core::store::{EventQuery, StoreExt as _};
@@ -14,7 +15,9 @@ use subscription_core::store::{
     ChangeSet, Guard, Key, PageLimit, Record, SqliteOptions, SqliteStore, StoreError,
     SubscriptionFilter, SubscriptionQuery, Unique,
 };
-use subscription_core::{EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness, Version};
+use subscription_core::{
+    EventId, Plan, Store as _, SubscriptionStatus, SystemRandomness, Timestamp, Version,
+};
 use test_support::trials;
 use test_support::trials::Trial;
 use tokio::task::JoinHandle;
@@ -30,7 +33,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         others_are_served_between_the_sets_of_one_call,
         calls_that_wait_for_each_other_have_their_own_outcomes,
+        a_call_with_many_sets_is_answered_before_the_next_one_is_written,
         a_stop_waits_for_the_sets_of_a_call,
+        a_new_period_with_other_changes_is_written_whole,
         while_another_holds_the_file_nothing_is_written_and_all_is_read,
     ]
 }
@@ -171,6 +176,23 @@ async fn calls_that_wait_for_each_other_have_their_own_outcomes() {
     assert_eq!(told, taken);
 }
 
+/// The caller prepares its next sets meanwhile, so that the writer need not wait for them.
+async fn a_call_with_many_sets_is_answered_before_the_next_one_is_written() {
+    let store = Arc::new(fresh().await);
+    let (batch, _) = unfinished(&store).await;
+    let next: Vec<_> = (0..5_000).map(|nth| told(&plan(&format!("next-{nth}")))).collect();
+    let mut next = pin!(store.commit_each(next));
+
+    let answered = tokio::select! {
+        biased;
+        _ = &mut next => panic!("both were answered at the same time"),
+        outcomes = batch => outcomes.unwrap(),
+    };
+
+    assert!(answered.iter().all(Result::is_ok));
+    assert!(next.await.iter().all(Result::is_ok));
+}
+
 async fn a_stop_waits_for_the_sets_of_a_call() {
     let store = Arc::new(fresh().await);
     let (batch, plans) = unfinished(&store).await;
@@ -180,6 +202,64 @@ async fn a_stop_waits_for_the_sets_of_a_call() {
     let outcomes = batch.await.unwrap();
     assert_eq!(outcomes.len(), plans.len());
     assert!(outcomes.iter().all(Result::is_ok));
+}
+
+/// An UPDATE for a new period sets no column of most indexes. One that changes such a column too is written by another.
+async fn a_new_period_with_other_changes_is_written_whole() {
+    let store = Arc::new(fresh().await);
+    let (kept, other) = (plan("kept"), plan("other"));
+    let [now, later] = [at("2030-01-01T00:00:00Z"), at("2040-01-01T00:00:00Z")];
+    let started = |subscription: &Subscription| {
+        let event = Event {
+            id: EventId::new(subscription.updated_at, &SystemRandomness).unwrap(),
+            at: subscription.updated_at,
+            subject: Subject::Subscription(subscription.id),
+            version: subscription.version,
+            change: Change::PeriodStarted { period_start: now, period_end: None },
+            actor: Some(Actor::Clock),
+        };
+        let writes = vec![Record::from(subscription.clone())];
+        ChangeSet { writes, events: vec![event], ..ChangeSet::default() }
+    };
+    let changes: [fn(&mut Subscription, &Plan, Timestamp); 8] = [
+        |_, _, _| {},
+        |it, _, at| it.renews_at = Some(at),
+        |it, _, at| it.ends_at = Some(at),
+        |it, _, _| it.ends_at = Some(it.starts_at),
+        |it, _, at| it.starts_at = at,
+        |it, _, _| it.blocked = true,
+        |it, _, _| it.status = SubscriptionStatus::Paused,
+        |it, other, _| it.subscription_plan_id = other.id,
+    ];
+    let before: Vec<_> = changes.iter().map(|_| subscription(&kept)).collect();
+    let writes = before.iter().cloned().map(Record::from).collect();
+    put(&store, &kept).await.unwrap();
+    put(&store, &other).await.unwrap();
+    store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    let mut after = before.clone();
+    for (subscription, change) in after.iter_mut().zip(changes) {
+        (subscription.version, subscription.updated_at) = (subscription.version.next(), now);
+        change(subscription, &other, later);
+    }
+
+    let outcomes = store.commit_each(after.iter().map(started).collect()).await;
+
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(feed(&store).await.len(), after.len());
+    for (nth, expected) in after.iter().enumerate() {
+        let stored = store.get_as::<Subscription>(&expected.id).await.unwrap();
+        assert_eq!(stored.as_deref(), Some(expected), "{nth}");
+        let filter = SubscriptionFilter::default()
+            .with_is_active(true)
+            .with_statuses(vec![expected.status])
+            .with_subscription_plan_id(Some(expected.subscription_plan_id));
+        for at in [now, later] {
+            let query = SubscriptionQuery::default().with_filter(filter.clone()).with_now(at);
+            let listed = store.list_as::<Subscription>(query).await.unwrap().items;
+            let is_listed = listed.iter().any(|it| it.id == expected.id);
+            assert_eq!(is_listed, expected.is_active_at(at), "{nth} {at}");
+        }
+    }
 }
 
 /// A copy is being made of it, say, by a tool that keeps others from writing meanwhile.

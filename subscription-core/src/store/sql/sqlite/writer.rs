@@ -27,6 +27,10 @@ const GROUP_MAX: usize = 256;
 /// The sets of a batch that a transaction has room for, however many callers wait.
 const BATCH_MIN: usize = 4;
 
+/// The sets of batches after which a transaction begins no other batch: while that one is written, the callers of these
+/// prepare their next.
+const BATCHES_MAX: usize = 128;
+
 /// The queue of the writer task.
 #[derive(Debug)]
 pub(super) struct Writer(mpsc::Sender<Job>);
@@ -159,7 +163,13 @@ async fn run(
                 refuse(work, batches.drain(..), "the file was removed or replaced");
                 true
             }
-            Some(open) if has_work => serve(open, work, &mut batches, &jobs, &mut traces).await,
+            Some(open) if has_work => {
+                let is_waited_for = || {
+                    take(&mut jobs, &mut group);
+                    group.iter().any(|job| !matches!(job, Job::CommitEach(_)))
+                };
+                serve(open, work, &mut batches, is_waited_for, &mut traces).await
+            }
             Some(_) => true,
             None => {
                 refuse(work, batches.drain(..), "the file cannot be opened");
@@ -203,18 +213,23 @@ async fn next(
     is_busy: bool,
     traces: &Traces,
 ) -> bool {
-    if is_busy {
-        while group.len() < GROUP_MAX
-            && let Ok(job) = jobs.try_recv()
-        {
-            group.push(job);
-        }
+    if is_busy || !group.is_empty() {
+        take(jobs, group);
         return true;
     }
     let received = jobs.recv_many(group, GROUP_MAX);
     match traces.due() {
         Some(due) => timeout_at(due, received).await.map_or(true, |count| count > 0),
         None => received.await > 0,
+    }
+}
+
+/// Takes the jobs that wait.
+fn take(jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>) {
+    while group.len() < GROUP_MAX
+        && let Ok(job) = jobs.try_recv()
+    {
+        group.push(job);
     }
 }
 
@@ -254,7 +269,7 @@ async fn serve(
     connection: &mut SqliteConnection,
     work: Vec<(Work, Answer)>,
     batches: &mut VecDeque<Batch>,
-    jobs: &mpsc::Receiver<Job>,
+    mut is_waited_for: impl FnMut() -> bool,
     traces: &mut Traces,
 ) -> bool {
     let mut outcomes = Vec::with_capacity(work.len());
@@ -268,11 +283,12 @@ async fn serve(
             let next = work.get(outcomes.len()..).unwrap_or_default();
             outcomes.extend(run_next(connection, next, &mut prepared, traces).await?);
         }
-        let is_waited_for = || !work.is_empty() || !jobs.is_empty();
+        let (mut is_waited_for, mut sets) = (|| !work.is_empty() || is_waited_for(), 0);
         for batch in &mut *batches {
             begun += 1;
-            commit_part(connection, batch, is_waited_for, traces).await?;
-            if is_waited_for() {
+            commit_part(connection, batch, &mut is_waited_for, traces).await?;
+            sets += batch.count;
+            if is_waited_for() || sets >= BATCHES_MAX {
                 break;
             }
         }
@@ -321,7 +337,7 @@ async fn run_next(
 async fn commit_part(
     connection: &mut SqliteConnection,
     batch: &mut Batch,
-    is_waited_for: impl Fn() -> bool,
+    mut is_waited_for: impl FnMut() -> bool,
     traces: &mut Traces,
 ) -> Result<(), StoreError> {
     let (before, mut prepared) = (batch.outcomes.len(), None);
