@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::months::{Total, millionths, month_end, month_number, rounded, worth};
 use super::now::change;
 use crate::payments::{Currency, Payment, PaymentKind, PaymentStatus};
+use crate::store::Direction;
 use crate::subscriptions::Subscription;
 use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
@@ -84,6 +85,8 @@ struct Paid {
     /// The first end of a month that was paid for, if it is an [`EARLIER`] one.
     earliest: i64,
     shares: Vec<Share>,
+    /// The months whose ends are covered by payments that were read from the newest back.
+    by_newer: u64,
 }
 
 /// A monthly amount, and the months whose ends it covers.
@@ -95,7 +98,7 @@ struct Share {
     months: u64,
 }
 
-/// Adds payments up, in the order of their ids.
+/// Adds payments up that are read from both ends of the order of their ids.
 #[derive(Debug)]
 pub(super) struct HistoryFold {
     /// With one month more than can be shown, at the start.
@@ -104,6 +107,8 @@ pub(super) struct HistoryFold {
     first: i32,
     /// The moments of the figures, a bit for each: the ends of the months, and `as_of`.
     moments: Vec<i64>,
+    /// The last payment that was read from the oldest on, and the last from the newest back.
+    reached: (Option<Uuid>, Option<Uuid>),
     /// By the subscription.
     paid: HashMap<Uuid, Paid, RandomState>,
 }
@@ -133,10 +138,17 @@ impl HistoryFold {
         });
         let months = Months { as_of, without_period: 0, data: data.collect() };
         let moments = numbers.map(|number| month_end(number).min(as_of.micros())).collect();
-        Self { months, first: running - 60, moments, paid: HashMap::default() }
+        let (first, reached, paid) = (running - 60, (None, None), HashMap::default());
+        Self { months, first, moments, reached, paid }
     }
 
-    pub(super) fn payment(&mut self, payment: &Payment) {
+    /// Adds a payment that is read from the oldest on, or from the newest back; false if it was added before.
+    pub(super) fn payment(&mut self, payment: &Payment, way: Direction) -> bool {
+        let (id, (oldest, newest)) = (payment.id.uuid(), &mut self.reached);
+        if oldest.is_some_and(|to| id <= to) || newest.is_some_and(|to| to <= id) {
+            return false;
+        }
+        *(if way == Direction::Ascending { oldest } else { newest }) = Some(id);
         let (currency, status) = (payment.currency, payment.status);
         self.months.without_period += u64::from(payment.asked.is_none());
         let begun = payment.period_start().unwrap_or(payment.created_at);
@@ -150,23 +162,24 @@ impl HistoryFold {
                 paid.amount.add(millionths(payment.amount));
             });
         }
-        let Some((end, worth)) = payment.period_end().zip(worth(payment)) else { return };
+        let Some((end, worth)) = payment.period_end().zip(worth(payment)) else { return true };
         if !counts(payment) {
-            return;
+            return true;
         }
         let (id, month) = (payment.subscription_id.uuid(), worth.millionths());
         let (begun, end) = (begun.micros(), end.micros());
-        let none = || Paid { earliest: i64::MAX, shares: Vec::new() };
+        let none = || Paid { earliest: i64::MAX, shares: Vec::new(), by_newer: 0 };
         let paid = self.paid.entry(id).or_insert_with(none);
         let first = month_end(month_number(begun));
         if month > 0 && first < end && self.moments.first().is_some_and(|moment| first < *moment) {
             paid.earliest = paid.earliest.min(first);
         }
         let months = bits_before(&self.moments, end) & !bits_before(&self.moments, begun);
-        let at_risk = status == PaymentStatus::Failed;
+        let (months, at_risk) = (months & !paid.by_newer, status == PaymentStatus::Failed);
         if months == 0 {
-            return;
+            return true;
         }
+        paid.by_newer |= if way == Direction::Descending { months } else { 0 };
         paid.shares.iter_mut().for_each(|share| share.months &= !months);
         paid.shares.retain(|share| share.months != 0);
         let is = |share: &Share| {
@@ -174,6 +187,7 @@ impl HistoryFold {
         };
         let new = || Share { month, currency, at_risk, months: 0 };
         change(&mut paid.shares, is, new, |share| share.months |= months);
+        true
     }
 
     pub(super) fn finish(self, subscriptions: &Subscriptions) -> Months {

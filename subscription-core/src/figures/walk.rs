@@ -1,11 +1,11 @@
 //! Reads all records for the figures, page by page, and caches the result.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::try_join;
+use futures_util::future::try_join3;
 
 use super::history::{HistoryFold, Months, Subscriptions};
 use super::now::{Now, NowFold};
@@ -101,14 +101,13 @@ impl Figures {
         let (began, as_of) = (self.0.ages.now(), self.0.service.now());
         let figures = Arc::new(read(as_of).await?);
         let (last, ended) = (Arc::clone(&figures), self.0.ages.now());
-        *cache.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Reading { figures: last, as_of, began, ended });
+        *locked(cache) = Some(Reading { figures: last, as_of, began, ended });
         Ok(figures)
     }
 
     /// The cached figures, unless they are too old or a clock was turned since they were read.
     fn fresh<T>(&self, cache: &Cache<T>, kept: Duration) -> Option<Arc<T>> {
-        let last = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = locked(cache);
         let last = last.as_ref()?;
         let (time, now) = (self.0.ages.now(), self.0.service.now());
         let took = last.ended.since(last.began);
@@ -123,44 +122,64 @@ impl Figures {
         let mut fold = NowFold::new(as_of);
         let by_id = PlanQuery::default().with_order(PlanOrder::CreatedAt);
         let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
-        self.each::<Plan>(page, |plan| fold.plan(plan)).await?;
+        self.each::<Plan>(page, |plan| {
+            fold.plan(plan);
+            true
+        })
+        .await?;
         self.each_subscription(|held| fold.subscription(held)).await?;
         Ok(fold.finish())
     }
 
     async fn read_months(&self, as_of: Timestamp) -> Result<Months, Error> {
-        let (mut subscriptions, mut fold) = (Subscriptions::default(), HistoryFold::new(as_of));
-        let page = |after| PaymentQuery::all().with_limit(PageLimit::MAX).with_after(after);
+        let mut subscriptions = Subscriptions::default();
+        let fold = Mutex::new(HistoryFold::new(as_of));
+        let paid = async |way| {
+            let query = PaymentQuery::all().with_direction(way).with_limit(PageLimit::MAX);
+            let page = |after| query.clone().with_after(after);
+            self.each::<Payment>(page, |payment| locked(&fold).payment(payment, way)).await
+        };
         let held = self.each_subscription(|held| subscriptions.add(held));
-        let paid = self.each::<Payment>(page, |payment| fold.payment(payment));
-        // At the same time: a database reads one list while records are made of the other.
-        try_join(held, paid).await?;
+        // At the same time, payments from both ends: a database reads a page while records are made of another.
+        try_join3(held, paid(Direction::Ascending), paid(Direction::Descending)).await?;
+        let fold = fold.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(fold.finish(&subscriptions))
     }
 
-    async fn each_subscription(&self, add: impl FnMut(&Subscription) + Send) -> Result<(), Error> {
+    async fn each_subscription(
+        &self,
+        mut add: impl FnMut(&Subscription) + Send,
+    ) -> Result<(), Error> {
         let by_id = SubscriptionQuery::default().with_direction(Direction::Ascending);
         let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
-        self.each::<Subscription>(page, add).await
+        self.each::<Subscription>(page, |held| {
+            add(held);
+            true
+        })
+        .await
     }
 
-    /// Reads a list to its end.
+    /// Reads a list to its end, or until `add` returns false.
     async fn each<K: Kind>(
         &self,
         page: impl Fn(Option<Position>) -> K::Query + Send,
-        mut add: impl FnMut(&K) + Send,
+        mut add: impl FnMut(&K) -> bool + Send,
     ) -> Result<(), Error> {
         let mut after = None;
         loop {
             let found = self.0.service.store().list_as::<K>(page(after)).await?;
-            found.items.iter().for_each(|item| add(item));
+            let goes_on = found.items.iter().all(|item| add(item));
             after = found.next;
-            if after.is_none() {
+            if !goes_on || after.is_none() {
                 return Ok(());
             }
             let_others_run().await;
         }
     }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives way to the other tasks of the thread: a store in memory never waits by itself.

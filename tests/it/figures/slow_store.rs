@@ -1,11 +1,11 @@
-//! A store in memory whose lists a test counts, slows down, and stops.
+//! A store in memory whose lists a test counts, slows down, shortens and stops.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::store::{
-    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, StoreError, UniqueValue,
+    ChangeSet, EventPage, EventQuery, Key, Page, PageLimit, Query, Record, StoreError, UniqueValue,
 };
 use subscription_core::{ManualClock, MemoryStore, Store};
 use tokio::sync::Semaphore;
@@ -21,6 +21,8 @@ pub(crate) struct SlowStore {
     /// The clock that each list moves, and by how many milliseconds.
     clock: ManualClock,
     millis: AtomicU64,
+    /// The largest number of payments on a page.
+    page: AtomicUsize,
 }
 
 impl SlowStore {
@@ -32,6 +34,7 @@ impl SlowStore {
             failures: AtomicUsize::new(0),
             clock,
             millis: AtomicU64::new(0),
+            page: AtomicUsize::new(PageLimit::MAX.get()),
         }
     }
 
@@ -46,6 +49,11 @@ impl SlowStore {
     /// Each list takes so long by the clock.
     pub(crate) fn take_millis(&self, millis: u64) {
         self.millis.store(millis, Ordering::SeqCst);
+    }
+
+    /// Pages of payments have at most this many.
+    pub(crate) fn shorten_pages(&self, payments: usize) {
+        self.page.store(payments, Ordering::SeqCst);
     }
 
     /// The next lists fail.
@@ -84,6 +92,11 @@ impl Store for SlowStore {
             self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         if fails.is_ok() {
             return Err(StoreError::Unavailable("the store is away".into()));
+        }
+        if let Query::Payment(query) = query {
+            let page = self.page.load(Ordering::SeqCst).min(query.limit.get());
+            let query = query.clone().with_limit(PageLimit::new(page).unwrap());
+            return self.inner.list(&Query::Payment(query)).await;
         }
         self.inner.list(query).await
     }
