@@ -80,23 +80,12 @@ struct Tallies(Providers);
 /// A counter of a source: its name, its help text, and its number.
 type Count = (&'static str, &'static str, fn(&Tally) -> u64);
 
+#[rustfmt::skip] // A row is a line.
 const COUNTS: [Count; 4] = [
-    (
-        "provider_signature_refused",
-        "Webhooks that were not signed by their payment provider",
-        |tally| tally.signatures_refused,
-    ),
+    ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |tally| tally.signatures_refused),
     ("provider_unlisted", "Webhooks of types that are not followed", |tally| tally.unlisted),
-    (
-        "provider_second_live",
-        "Followed subscriptions that became a second live one of their user",
-        |tally| tally.second_live,
-    ),
-    (
-        "provider_drift",
-        "Differences that a sync found in followed objects without open events",
-        |tally| tally.drift,
-    ),
+    ("provider_second_live", "Followed subscriptions that became a second live one of their user", |tally| tally.second_live),
+    ("provider_drift", "Differences that a sync found in followed objects without open events", |tally| tally.drift),
 ];
 
 impl Collector for Tallies {

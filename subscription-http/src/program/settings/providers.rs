@@ -17,26 +17,14 @@ use super::{Mode, Settings, Users};
 use crate::program::Failure;
 
 /// The keys of `[providers.NAME]`, with their help texts.
+#[rustfmt::skip] // A row is a line.
 pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
     ("kind", "the provider: \"stripe\" or \"lemon_squeezy\""),
-    (
-        "signing_secrets",
-        "1 to 4 secrets of which one signs its webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated \
-         by commas",
-    ),
-    (
-        "api_key",
-        "a key that reads its API; at Stripe a restricted one is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY",
-    ),
+    ("signing_secrets", "1 to 4 secrets of which one signs its webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated by commas"),
+    ("api_key", "a key that reads its API; at Stripe a restricted one is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
     ("live", "follow live data, or test data [default: true in production, false in development]"),
-    (
-        "pause",
-        "Stripe: a pause of collection means \"keep\" (go on) or \"stop\" [default: \"keep\"]",
-    ),
-    (
-        "match_email",
-        "a customer is the user whose verified e-mail address is the customer's [default: false]",
-    ),
+    ("pause", "Stripe: a pause of collection means \"keep\" (go on) or \"stop\" [default: \"keep\"]"),
+    ("match_email", "a customer is the user whose verified e-mail address is the customer's [default: false]"),
     ("manage_url", "the page at which subscribers manage their subscriptions [default: none]"),
     ("plans", "the slug of the plan for each price or variant, as in price_1AbC = \"pro\""),
     ("api_base", "a stand-in for the provider's API, on this machine; for tests in development"),
