@@ -16,14 +16,19 @@ use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _, SqliteConnection};
+use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{
     EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
 };
-use subscription_core::{PaymentStatus, Timestamp};
+use subscription_core::{
+    BillingCycle, Clock as _, ManualClock, NewPlan, NewSubscription, PaymentStatus, StepKind,
+    SubscriptionService, SystemRandomness, Timestamp, UserId,
+};
 use test_support::million::{
     COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
 };
+use test_support::service_world::{at, of};
 use test_support::trials;
 use test_support::trials::Trial;
 use tracing_subscriber::filter::LevelFilter;
@@ -472,17 +477,49 @@ async fn writes_of_subscriptions_build_no_tables_in_memory() {
 /// new period is in two lists by renewal and in the list of what is due.
 async fn a_new_period_rewrites_three_indexes() {
     let file = folder().join("store.db");
-    SqliteOptions::file(&file).open().await.unwrap().close().await;
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
+    let clock = ManualClock::at(at("2030-01-31T00:00:00Z"));
+    let service = SubscriptionService::builder(Arc::clone(&store)).clock(clock.clone()).build();
+    let billing = Billing::new(service, Policy::default());
+    let plan = NewPlan::new(of("Pro"), of("pro"), of("10"), BillingCycle::MONTHLY);
+    let plan = NewPlan { currency: Some(of("EUR")), ..plan };
+    let plan = billing.service().create_plan(plan).await.unwrap();
+    let user = UserId::new(clock.now(), &SystemRandomness).unwrap();
+    let held = NewSubscription::new(user, plan.id);
+    let held = billing.service().create_subscription(held).await.unwrap();
+    let renews_at = held.renews_at.unwrap();
+    // The renewal is announced before.
+    clock.set(renews_at.saturating_sub(Duration::from_secs(1)));
+    assert_eq!(billing.advance(10).await.unwrap().steps, 1);
     let mut connection: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let statement = "EXPLAIN UPDATE OR FAIL subscriptions SET renews_at = 1, updated_at = 1, version = 2, billing = '', \
-                     next_action_at = 1, is_active = 1, metadata = NULL, anchor_at = NULL, quantity = 1 \
-                     WHERE id = x'01' AND version = 1";
+    let columns = sqlx::query_scalar("SELECT name FROM pragma_table_info('subscriptions')");
+    let columns: Vec<String> = columns.fetch_all(&mut connection).await.unwrap();
+    connection.execute("CREATE TABLE set_columns (name)").await.unwrap();
+    for name in &columns {
+        // It runs for a statement that sets the column, also to the same value.
+        let trigger = format!(
+            "CREATE TRIGGER sets_{name} AFTER UPDATE OF {name} ON subscriptions \
+             BEGIN INSERT INTO set_columns VALUES ('{name}'); END"
+        );
+        connection.execute(AssertSqlSafe(trigger)).await.unwrap();
+    }
 
-    let steps = sqlx::query(statement).fetch_all(&mut connection).await.unwrap();
+    clock.set(renews_at);
+    let advanced = billing.advance(10).await.unwrap();
 
+    assert_eq!(advanced.by_kind.into_iter().collect::<Vec<_>>(), [(StepKind::PeriodStarted, 1)]);
+    let set = sqlx::query_scalar("SELECT name FROM set_columns");
+    let set: Vec<String> = set.fetch_all(&mut connection).await.unwrap();
+    for name in &columns {
+        connection.execute(AssertSqlSafe(format!("DROP TRIGGER sets_{name}"))).await.unwrap();
+    }
+    let same: Vec<String> = set.iter().map(|name| format!("{name} = {name}")).collect();
+    let statement =
+        format!("EXPLAIN UPDATE subscriptions SET {} WHERE id = x'01'", same.join(", "));
+    let steps = sqlx::query(AssertSqlSafe(statement)).fetch_all(&mut connection).await.unwrap();
     let steps: Vec<String> = steps.iter().map(|step| step.get("opcode")).collect();
-    assert_eq!(steps.iter().filter(|step| *step == "IdxDelete").count(), 3, "{steps:?}");
+    assert_eq!(steps.iter().filter(|step| *step == "IdxDelete").count(), 3, "{set:?}");
 }
 
 /// `.cargo/config.toml` says how SQLite is compiled.

@@ -32,6 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_set_of_a_few_records_is_written_whole_or_not_at_all,
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         others_are_served_between_the_sets_of_one_call,
+        others_who_come_between_the_sets_of_one_call_have_their_own_outcomes,
         calls_that_wait_for_each_other_have_their_own_outcomes,
         a_call_with_many_sets_is_answered_before_the_next_one_is_written,
         a_stop_waits_for_the_sets_of_a_call,
@@ -146,6 +147,29 @@ async fn others_are_served_between_the_sets_of_one_call() {
     assert_eq!(told, plans.iter().map(|plan| Subject::Plan(plan.id)).collect::<Vec<_>>());
 }
 
+/// Their change sets share the transaction of the call's.
+async fn others_who_come_between_the_sets_of_one_call_have_their_own_outcomes() {
+    let store = Arc::new(fresh().await);
+    put(&store, &plan("taken")).await.unwrap();
+    let (batch, _) = unfinished(&store).await;
+
+    let mut others = Vec::new();
+    for nth in 0..20 {
+        let good = plan(&format!("good-{nth}"));
+        let (bad, free) = (told(&plan("taken")), told(&good));
+        let (refused, made) = tokio::join!(store.commit(bad), store.commit(free));
+        assert!(matches!(refused, Err(StoreError::Taken(_))), "{refused:?}");
+        made.unwrap();
+        others.push(Subject::Plan(good.id));
+    }
+
+    assert!(batch.await.unwrap().iter().all(Result::is_ok));
+    let (places, told): (Vec<_>, Vec<_>) = feed(&store).await.into_iter().unzip();
+    assert_eq!(places, (1..=5_020).collect::<Vec<u64>>());
+    let told: Vec<_> = told.into_iter().filter(|subject| others.contains(subject)).collect();
+    assert_eq!(told, others);
+}
+
 /// The third set of each has the slug of the first.
 async fn calls_that_wait_for_each_other_have_their_own_outcomes() {
     let store = Arc::new(fresh().await);
@@ -197,8 +221,11 @@ async fn a_stop_waits_for_the_sets_of_a_call() {
     let store = Arc::new(fresh().await);
     let (batch, plans) = unfinished(&store).await;
 
-    store.close().await;
+    // A call that came before the stop, while the sets are written.
+    let second = vec![told(&plan("second"))];
+    let (second, ()) = tokio::join!(biased; store.commit_each(second), store.close());
 
+    assert!(matches!(second[..], [Ok(())]), "{second:?}");
     let outcomes = batch.await.unwrap();
     assert_eq!(outcomes.len(), plans.len());
     assert!(outcomes.iter().all(Result::is_ok));

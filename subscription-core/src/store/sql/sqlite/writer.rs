@@ -1,9 +1,10 @@
 //! The writer task: change sets that wait for it share a transaction, and so a flush of the disk.
 //!
 //! Many sets of one caller are a batch. Batches that wait share a transaction too; it ends early if other callers wait,
-//! so that a request waits for a few sets of the billing clock and not for all of them.
+//! and takes their change sets with it, so that a request waits for a few sets of the billing clock and for one flush.
 
 use std::collections::VecDeque;
+use std::mem::take;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -133,26 +134,17 @@ impl Writer {
 }
 
 async fn run(
-    mut jobs: mpsc::Receiver<Job>,
+    jobs: mpsc::Receiver<Job>,
     options: SqliteConnectOptions,
     connection: SqliteConnection,
     held: HeldFile,
 ) {
-    let mut connection = Some(connection);
-    let (mut group, mut closing) = (Vec::new(), Vec::new());
-    let mut batches = VecDeque::new();
-    let mut traces = Traces::new();
-    while next(&mut jobs, &mut group, !batches.is_empty(), &traces).await {
-        let mut lending = Vec::new();
-        let mut work = Vec::new();
-        for job in group.drain(..) {
-            match job {
-                Job::Work(job, answer) => work.push((job, answer)),
-                Job::CommitEach(batch) => batches.push_back(batch),
-                Job::Lend(to) => lending.push(to),
-                Job::Close(done) => closing.push(done),
-            }
-        }
+    let (mut connection, mut traces) = (Some(connection), Traces::new());
+    let (mut queue, mut batches, mut closing) = (Queue::of(jobs), VecDeque::new(), Vec::new());
+    while queue.next(!batches.is_empty(), &traces).await {
+        let (work, lending) = (take(&mut queue.work), take(&mut queue.lending));
+        batches.extend(queue.batches.drain(..));
+        closing.append(&mut queue.closing);
         if connection.is_none() {
             connection = options.connect().await.ok();
         }
@@ -164,11 +156,7 @@ async fn run(
                 true
             }
             Some(open) if has_work => {
-                let is_waited_for = || {
-                    take(&mut jobs, &mut group);
-                    group.iter().any(|job| !matches!(job, Job::CommitEach(_)))
-                };
-                serve(open, work, &mut batches, is_waited_for, &mut traces).await
+                serve(open, work, &mut batches, &mut queue, &mut traces).await
             }
             Some(_) => true,
             None => {
@@ -187,7 +175,7 @@ async fn run(
             traces.in_log();
         }
         if !closing.is_empty() && batches.is_empty() {
-            jobs.close();
+            queue.jobs.close();
             if let Some(mut open) = connection.take() {
                 traces.erase_all(&mut open).await;
                 open.close().await.ok();
@@ -205,31 +193,63 @@ async fn run(
     }
 }
 
-/// Waits for the next jobs, unless a batch is under way, or until deleted rows are to be erased; false once the
-/// queue is closed.
-async fn next(
-    jobs: &mut mpsc::Receiver<Job>,
-    group: &mut Vec<Job>,
-    is_busy: bool,
-    traces: &Traces,
-) -> bool {
-    if is_busy || !group.is_empty() {
-        take(jobs, group);
-        return true;
-    }
-    let received = jobs.recv_many(group, GROUP_MAX);
-    match traces.due() {
-        Some(due) => timeout_at(due, received).await.map_or(true, |count| count > 0),
-        None => received.await > 0,
-    }
+/// The jobs that wait, by their kinds.
+struct Queue {
+    jobs: mpsc::Receiver<Job>,
+    work: Vec<(Work, Answer)>,
+    batches: Vec<Batch>,
+    lending: Vec<oneshot::Sender<Loan>>,
+    closing: Vec<oneshot::Sender<()>>,
 }
 
-/// Takes the jobs that wait.
-fn take(jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>) {
-    while group.len() < GROUP_MAX
-        && let Ok(job) = jobs.try_recv()
-    {
-        group.push(job);
+impl Queue {
+    fn of(jobs: mpsc::Receiver<Job>) -> Self {
+        let (work, batches, lending, closing) = Default::default();
+        Self { jobs, work, batches, lending, closing }
+    }
+
+    /// Waits for a job, unless a batch is under way, or until deleted rows are to be erased; false once the queue is
+    /// closed.
+    async fn next(&mut self, is_busy: bool, traces: &Traces) -> bool {
+        let waits = self.is_for_others() || !self.batches.is_empty() || !self.closing.is_empty();
+        if is_busy || waits {
+            return true;
+        }
+        let received = match traces.due() {
+            Some(due) => timeout_at(due, self.jobs.recv()).await,
+            None => Ok(self.jobs.recv().await),
+        };
+        match received {
+            Ok(Some(job)) => self.push(job),
+            Ok(None) => return false,
+            Err(_) => {}
+        }
+        self.take();
+        true
+    }
+
+    /// Takes the jobs that have come.
+    fn take(&mut self) {
+        while self.work.len() < GROUP_MAX
+            && let Ok(job) = self.jobs.try_recv()
+        {
+            self.push(job);
+        }
+    }
+
+    fn push(&mut self, job: Job) {
+        match job {
+            Job::Work(job, answer) => self.work.push((job, answer)),
+            Job::CommitEach(batch) => self.batches.push(batch),
+            Job::Lend(to) => self.lending.push(to),
+            Job::Close(done) => self.closing.push(done),
+        }
+    }
+
+    /// True if callers wait who have no batch.
+    fn is_for_others(&mut self) -> bool {
+        self.take();
+        !self.work.is_empty() || !self.lending.is_empty()
     }
 }
 
@@ -267,9 +287,9 @@ fn refuse(work: Vec<(Work, Answer)>, batches: impl Iterator<Item = Batch>, why: 
 /// any more. A batch that is not finished stays the first.
 async fn serve(
     connection: &mut SqliteConnection,
-    work: Vec<(Work, Answer)>,
+    mut work: Vec<(Work, Answer)>,
     batches: &mut VecDeque<Batch>,
-    mut is_waited_for: impl FnMut() -> bool,
+    queue: &mut Queue,
     traces: &mut Traces,
 ) -> bool {
     let mut outcomes = Vec::with_capacity(work.len());
@@ -278,12 +298,8 @@ async fn serve(
     let mut begun = 0;
     let done = async {
         step(connection, "BEGIN IMMEDIATE").await?;
-        let mut prepared = None;
-        while outcomes.len() < work.len() {
-            let next = work.get(outcomes.len()..).unwrap_or_default();
-            outcomes.extend(run_next(connection, next, &mut prepared, traces).await?);
-        }
-        let (mut is_waited_for, mut sets) = (|| !work.is_empty() || is_waited_for(), 0);
+        run_all(connection, &work, &mut outcomes, traces).await?;
+        let (mut is_waited_for, mut sets) = (|| !work.is_empty() || queue.is_for_others(), 0);
         for batch in &mut *batches {
             begun += 1;
             commit_part(connection, batch, &mut is_waited_for, traces).await?;
@@ -291,6 +307,12 @@ async fn serve(
             if is_waited_for() || sets >= BATCHES_MAX {
                 break;
             }
+        }
+        if begun > 0 {
+            // Those that came meanwhile would wait for two flushes.
+            queue.take();
+            work.append(&mut queue.work);
+            run_all(connection, &work, &mut outcomes, traces).await?;
         }
         step(connection, "COMMIT").await
     };
@@ -314,23 +336,28 @@ async fn serve(
     true
 }
 
-/// Runs the first of some jobs inside a transaction, or several if they go into one message. Returns their outcomes. A
+/// Runs jobs inside a transaction, those that have no outcome yet: one by one, or several if they go into one message. A
 /// refused change set does not affect others; an error of the file is the outer one, and fails all.
-async fn run_next(
+async fn run_all(
     connection: &mut SqliteConnection,
     jobs: &[(Work, Answer)],
-    prepared: &mut Option<Several>,
+    outcomes: &mut Vec<Result<(), StoreError>>,
     traces: &mut Traces,
-) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-    if let Some((Work::MoveDue(now), _)) = jobs.first() {
-        connection.execute(access::move_due(*now, "")).await.map_err(failed)?;
-        return Ok(vec![Ok(())]);
+) -> Result<(), StoreError> {
+    let mut prepared = None;
+    while let Some(next @ [(first, _), ..]) = jobs.get(outcomes.len()..) {
+        if let Work::MoveDue(now) = first {
+            connection.execute(access::move_due(*now, "")).await.map_err(failed)?;
+            outcomes.push(Ok(()));
+            continue;
+        }
+        let sets = next.iter().map_while(|(work, _)| match work {
+            Work::Commit(changes) => Some(&**changes),
+            Work::MoveDue(_) => None,
+        });
+        outcomes.extend(commit_next(connection, sets, next.len(), &mut prepared, traces).await?);
     }
-    let sets = jobs.iter().map_while(|(work, _)| match work {
-        Work::Commit(changes) => Some(&**changes),
-        Work::MoveDue(_) => None,
-    });
-    commit_next(connection, sets, jobs.len(), prepared, traces).await
+    Ok(())
 }
 
 /// Commits the next sets of a batch inside a transaction: all that are left, or few if others wait for its end.
