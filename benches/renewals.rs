@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use renewals_parts::Served;
+use sqlx::{Connection as _, PgConnection};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{
@@ -77,21 +78,32 @@ async fn beside(due: usize) {
     println!("\n| p99 | without a catch-up | beside one | ratio | renewals/s meanwhile |");
     println!("| --- | ---: | ---: | ---: | ---: |");
     let store = SqliteOptions::file(folder().join("beside.db")).open().await.unwrap();
-    beside_over("SQLite", store, due).await;
-    match Cluster::start(true) {
+    beside_over("SQLite", store, due, async || {}).await;
+    match Cluster::start_with(true, "-c min_wal_size=1GB -c max_wal_size=2GB") {
         Ok(cluster) => {
             let store = PostgresOptions::url(&cluster.url()).unwrap().open().await.unwrap();
-            beside_over("PostgreSQL", store, due).await;
+            // A database that has run for a while uses the files of its log again; a new one first makes them.
+            let checkpoint = async || {
+                let mut to = PgConnection::connect(&cluster.url()).await.unwrap();
+                sqlx::raw_sql("CHECKPOINT").execute(&mut to).await.unwrap();
+            };
+            beside_over("PostgreSQL", store, due, checkpoint).await;
         }
         Err(missing) => println!("| PostgreSQL | not measured: {missing} | | | |"),
     }
 }
 
-async fn beside_over(name: &str, store: impl Store + 'static, due: usize) {
+async fn beside_over(
+    name: &str,
+    store: impl Store + 'static,
+    due: usize,
+    when_filled: impl AsyncFnOnce(),
+) {
     let store = Arc::new(store);
     let (billing, clock, plan) = billing(Arc::clone(&store)).await;
     let template = fill(&store, &billing, plan.id, due).await;
     clock.set.set(template.renews_at.unwrap());
+    when_filled().await;
     Served::start(store).await.beside(name, &billing).await;
 }
 

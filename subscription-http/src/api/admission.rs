@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -137,6 +138,7 @@ impl Api {
         }
         scope.map_or(Ok(()), |scope| client.require(scope))?;
         state.limiters.client(&client)?;
+        state.requests.fetch_add(1, Ordering::Relaxed);
         let asserts = client.scopes.contains(&Scope::AssertIp);
         call.ip = if asserts {
             request_head::origin(&call.headers, source.peer, true, |ip| state.trusts(ip))

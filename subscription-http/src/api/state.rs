@@ -73,6 +73,7 @@ pub(crate) struct State {
     pub(crate) hosts: Hosts,
     pub(crate) origins: Origins,
     pub(crate) metrics: Metrics,
+    pub(crate) requests: Arc<AtomicU64>,
     pub(crate) readiness: Readiness,
     pub(crate) json_caches: JsonCaches,
     /// In the order of the enum, each once.
@@ -136,6 +137,7 @@ impl ApiBuilder {
             hosts: Hosts::default(),
             origins: Origins::default(),
             metrics: Metrics::new(&long_polls.gauge),
+            requests: Arc::default(),
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
@@ -282,6 +284,12 @@ impl ApiBuilder {
     pub fn forgotten_events(mut self, forgotten: Arc<AtomicU64>) -> Self {
         let help = "Events deleted because of their age";
         self.0.metrics = self.0.metrics.with_count("events_forgotten", help, forgotten);
+        self
+    }
+
+    /// Counts the requests of clients in `requests`, for background work that makes way for them.
+    pub fn count_requests(mut self, requests: Arc<AtomicU64>) -> Self {
+        self.0.requests = requests;
         self
     }
 

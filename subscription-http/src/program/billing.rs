@@ -2,7 +2,7 @@
 //! turned. After an import it is paused until an operator resumes it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,8 +20,12 @@ use super::billing_pause;
 use super::jobs::{Job, Next, Stop};
 use super::process_clock::DueWork;
 
-/// The steps of one round.
+/// The steps of one round; and of one beside requests, after which the job pauses for as long as the round took.
 const LIMIT: usize = 200;
+const LIMIT_BESIDE_REQUESTS: usize = 20;
+
+/// For this long after a request the job expects others.
+const REQUESTS_EXPECTED: Duration = Duration::from_secs(1);
 
 /// How often the payments to collect are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
@@ -32,6 +36,8 @@ pub(crate) struct BillingJob {
     billing: Billing,
     store: Arc<dyn Store>,
     metrics: ClockMetrics,
+    /// The number of requests that clients have sent to this process.
+    requests: Arc<AtomicU64>,
     state: Arc<State>,
 }
 
@@ -45,11 +51,18 @@ struct State {
     failed: AtomicUsize,
     /// When the payments to collect were counted last.
     counted: Mutex<Option<Instant>>,
+    /// The number of requests when it was read last, and when it was last seen to grow.
+    requests_seen: Mutex<(u64, Option<Instant>)>,
 }
 
 impl BillingJob {
-    pub(crate) fn new(billing: Billing, store: Arc<dyn Store>, metrics: ClockMetrics) -> Self {
-        Self { billing, store, metrics, state: Arc::default() }
+    pub(crate) fn new(
+        billing: Billing,
+        store: Arc<dyn Store>,
+        metrics: ClockMetrics,
+        requests: Arc<AtomicU64>,
+    ) -> Self {
+        Self { billing, store, metrics, requests, state: Arc::default() }
     }
 
     /// The lock that whoever turns the clock holds meanwhile.
@@ -74,10 +87,20 @@ impl BillingJob {
         Ok(is_paused)
     }
 
+    /// True if clients have sent requests in the last second.
+    async fn is_beside_requests(&self) -> bool {
+        let (requests, mut seen) =
+            (self.requests.load(Ordering::Relaxed), self.state.requests_seen.lock().await);
+        if seen.0 != requests {
+            *seen = (requests, Some(Instant::now()));
+        }
+        seen.1.is_some_and(|at| at.elapsed() < REQUESTS_EXPECTED)
+    }
+
     /// Takes steps that are due, for the metrics and the log too.
-    async fn round(&self) -> Result<Advanced, Error> {
+    async fn round(&self, limit: usize) -> Result<Advanced, Error> {
         // Steps that fail are tried first each time, and must not use up the limit for the others.
-        let limit = LIMIT.saturating_add(self.state.failed.load(Ordering::Relaxed));
+        let limit = limit.saturating_add(self.state.failed.load(Ordering::Relaxed));
         let begun = Instant::now();
         let advanced = self.billing.advance(limit).await?;
         self.metrics.billed(&advanced, begun.elapsed());
@@ -125,10 +148,13 @@ impl Job for BillingJob {
         if self.is_paused().await? {
             return Ok(Next::Idle);
         }
-        let advanced = self.round().await?;
+        let (begun, is_beside_requests) = (Instant::now(), self.is_beside_requests().await);
+        let limit = if is_beside_requests { LIMIT_BESIDE_REQUESTS } else { LIMIT };
+        let advanced = self.round(limit).await?;
         self.count_payments().await?;
         if advanced.more {
-            return Ok(Next::Again);
+            let pause = if is_beside_requests { begun.elapsed() } else { Duration::ZERO };
+            return Ok(Next::After(pause));
         }
         Ok(advanced.next_at.map_or(Next::Idle, Next::At))
     }
@@ -164,7 +190,7 @@ impl DueWork for BillingJob {
     }
 
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error> {
-        let advanced = self.round().await?;
+        let advanced = self.round(LIMIT).await?;
         if let Some(failure) = advanced.failure {
             // The moment would never pass.
             return Err(Error::Store(StoreError::Damaged(failure.into())));

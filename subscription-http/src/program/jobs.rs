@@ -58,6 +58,8 @@ pub(crate) trait Job: Send + Sync {
 pub(crate) enum Next {
     /// At once: there is more to do.
     Again,
+    /// After this pause: there is more to do, and others are let work meanwhile.
+    After(Duration),
     /// At this moment, by the clock of the process.
     At(Timestamp),
     /// After the longest pause.
@@ -203,6 +205,7 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
 fn pause(next: Next, now: Timestamp, longest: Duration) -> Duration {
     match next {
         Next::Again => Duration::ZERO,
+        Next::After(pause) => pause.min(longest),
         Next::Idle => longest,
         Next::At(at) => {
             let micros = u64::try_from(at.micros() - now.micros()).unwrap_or(0);
@@ -294,6 +297,7 @@ mod tests {
         let pause = |next| pause(next, at(1_000_000), longest).as_millis();
 
         assert_eq!(pause(Next::Again), 0);
+        assert_eq!(pause(Next::After(Duration::from_millis(7))), 7);
         assert_eq!(pause(Next::At(at(0))), 50);
         assert_eq!(pause(Next::At(at(1_000_001))), 50);
         assert_eq!(pause(Next::At(at(1_700_000))), 700);

@@ -33,15 +33,18 @@ const FILES_PER_WORKER: usize = 4;
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
     let Ready { opened, billing, providers, webhooks, auth, keys, listeners } =
         Ready::new(settings).await?;
-    let (forgotten_events, clock_metrics) = (Arc::<AtomicU64>::default(), ClockMetrics::default());
+    let [forgotten_events, requests] = [const { AtomicU64::new(0) }; 2].map(Arc::new);
+    let clock_metrics = ClockMetrics::default();
     let service = billing.service().clone();
     let store = Arc::clone(&opened.store);
-    let billing_job = BillingJob::new(billing.clone(), store, clock_metrics.clone());
+    let billing_job =
+        BillingJob::new(billing.clone(), store, clock_metrics.clone(), Arc::clone(&requests));
     let api = Api::builder(service.clone(), auth.clone(), keys.cursor()?)
         .billing(billing)
         .store_metrics(&opened.metrics)
         .event_signal(&opened.event_signal)
         .forgotten_events(Arc::clone(&forgotten_events))
+        .count_requests(requests)
         .clock_metrics(&clock_metrics)
         .lost_log_lines(log.lost());
     let mut api = with_settings(api, settings);

@@ -38,7 +38,10 @@ const ROUND_MICROS: u64 = 200_000;
 const DAY: Duration = Duration::from_hours(24);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    trials![blocking: a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_sqlite]
+    trials![blocking:
+        a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_sqlite,
+        a_catch_up_makes_way_for_requests,
+    ]
 }
 
 pub(crate) fn trials_with_postgres() -> Vec<Trial> {
@@ -179,16 +182,20 @@ fn steps(running: &Running) -> usize {
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
 }
 
+/// Numbers of the clock of an instance.
+fn clock_numbers<const N: usize>(running: &Running, names: [&str; N]) -> [f64; N] {
+    let metrics = running.connect().sure(&Request::get("/metrics")).expect(200).body;
+    names.map(|name| {
+        let name = format!("subscription_http_clock_{name} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+    })
+}
+
 /// True if an instance leads, and its last round found nothing due.
 fn has_caught_up(running: &Running) -> bool {
-    let metrics = running.connect().sure(&Request::get("/metrics")).expect(200).body;
-    let is = |name: &str, number: fn(f64) -> bool| {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        number(line.unwrap().parse().unwrap())
-    };
-    is("subscription_http_clock_leads", |leads| leads > 0.0)
-        && is("subscription_http_clock_round_seconds_count", |rounds| rounds > 0.0)
-        && is("subscription_http_clock_lag_seconds", |lag| lag <= 0.0)
+    let [leads, rounds, lag] =
+        clock_numbers(running, ["leads", "round_seconds_count", "lag_seconds"]);
+    leads > 0.0 && rounds > 0.0 && lag <= 0.0
 }
 
 const SETTINGS: [&str; 4] = ["--users", "any", "--database-connections", "4"];
@@ -231,6 +238,37 @@ fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
     until("nothing is due", || has_caught_up(&last));
     last.stop();
     template.audit(&ids, PERIODS);
+}
+
+/// Rounds take 200 steps where nobody waits, and 20 where clients have sent requests a moment ago.
+fn a_catch_up_makes_way_for_requests() {
+    let place = Place::file();
+    let template = Template::made_by(start(&place), place.clone());
+    let catch_up = |request: Option<&Request>| {
+        let due = template.add(600, 1);
+        let server = start(&place);
+        let mut client = server.connect();
+        until("nothing is due", || {
+            if let Some(request) = request {
+                client.sure(request).expect(200);
+            }
+            has_caught_up(&server)
+        });
+        let [rounds] = clock_numbers(&server, ["round_seconds_count"]);
+        server.stop();
+        template.audit(&due, 1);
+        rounds
+    };
+
+    // Probes and readers of metrics are no clients.
+    let (alone, probed) = (catch_up(None), catch_up(Some(&Request::get("/health/ready"))));
+    let beside_requests = catch_up(Some(&Request::get("/subscription-plans")));
+
+    println!(
+        "1,500 steps in rounds: {alone} alone, {probed} probed, {beside_requests} beside requests"
+    );
+    assert!(alone.max(probed) < 12.0, "{alone} {probed}");
+    assert!(beside_requests > 20.0, "{beside_requests}");
 }
 
 fn another_instance_goes_on_with_the_billing_once_the_leader_is_killed() {
