@@ -265,7 +265,7 @@ fn a_catch_up_makes_way_for_requests() {
     let beside_requests = catch_up(Some(&Request::get("/subscription-plans")));
 
     println!(
-        "1,500 steps in rounds: {alone} alone, {probed} probed, {beside_requests} beside requests"
+        "900 steps in rounds: {alone} alone, {probed} probed, {beside_requests} beside requests"
     );
     assert!(alone.max(probed) < 12.0, "{alone} {probed}");
     assert!(beside_requests > 20.0, "{beside_requests}");
