@@ -154,9 +154,10 @@ async fn one_of_several_holds_the_lock_of_the_leader_until_its_connection_ends()
     assert!(elsewhere.leader_lock().holds().await.is_some(), "another schema, another lock");
 
     drop(leader);
-    let took = within_a_minute(async || follower.holds().await.is_some()).await;
-
-    println!("the lock was taken over after {took:?}");
+    let begun = Instant::now();
+    while follower.holds().await.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the lock is not free");
+    }
 }
 
 async fn a_holder_that_falls_silent_loses_the_lock() {
