@@ -83,7 +83,7 @@ async fn figures_are_cached_by_how_long_it_took_to_read_them() {
         let (_book, figures, store, ages) = counted().await;
         store.take_millis(millis);
         let short = Duration::from_millis(1);
-        // Subscriptions, and payments from both ends.
+        // Plans and subscriptions; subscriptions, and payments from both ends.
         for (kept, of_now, lists) in [(kept_now, true, 2), (kept_months, false, 3)] {
             let read = || async {
                 if of_now {
