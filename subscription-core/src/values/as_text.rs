@@ -1,5 +1,9 @@
 //! Values that are written as text: `Display`, serde and names, from one expression or one list.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
 use super::faults::{FaultCode, InvalidValue};
 
 /// The error for a text that is none of the allowed `names`.
@@ -8,6 +12,10 @@ pub(crate) fn must_be_one_of(names: impl Iterator<Item = &'static str>) -> Inval
     let message = format!("must be one of {}", names.join(", "));
     InvalidValue::new(FaultCode::NotAllowedValue, message)
 }
+
+/// A text that is copied only where it has escapes.
+#[derive(Deserialize)]
+pub(crate) struct JsonText<'t>(#[serde(borrow)] pub(crate) Cow<'t, str>);
 
 /// `Display` and `Serialize` of a type by its text, and `Deserialize` by its `FromStr`.
 macro_rules! written_as_text {
@@ -28,7 +36,8 @@ macro_rules! written_as_text {
 
         impl<'de $(, $($generics)*)?> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+                let text = $crate::values::as_text::JsonText::deserialize(from)?;
+                text.0.parse().map_err(serde::de::Error::custom)
             }
         }
     };

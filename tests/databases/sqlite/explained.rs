@@ -128,7 +128,7 @@ async fn plan(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
     let text = format!("EXPLAIN QUERY PLAN {statement}");
     let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(of).await.unwrap();
     let lines: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
-    if !statement.starts_with("SELECT json_group_array(") {
+    if !statement.starts_with("SELECT group_concat(") {
         return lines;
     }
     // Each row goes into the one text as it is read, and so in the order of the list.

@@ -246,8 +246,9 @@ pub async fn amounts_read_back_digit_for_digit(store: Arc<dyn Store>) {
 /// Of any script and at full length, nothing folded, trimmed or taken for syntax.
 pub async fn text_reads_back_character_for_character(store: Arc<dyn Store>) {
     let longest = "🦀".repeat(200);
-    let texts = ["Ünïcode", "e\u{301}", "日本語", "عربى", "👩‍👩‍👧", "'\"\\%_;--\u{2028}", &longest];
-    let records = texts.into_iter().zip(1..).flat_map(|(text, n)| {
+    let syntax = ["'\"\\%_;--\u{2028}", "1:a,:;2,", ":,;", "3"];
+    let texts = ["Ünïcode", "e\u{301}", "日本語", "عربى", "👩‍👩‍👧", &longest].into_iter().chain(syntax);
+    let records = texts.zip(1..).flat_map(|(text, n)| {
         let plan = Plan {
             name: parsed(text),
             description: parsed(text),

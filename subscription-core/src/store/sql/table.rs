@@ -47,9 +47,9 @@ pub(in crate::store) struct Texts {
     columns: Vec<&'static str>,
     /// The columns that are read: `id, name, …`
     pub(in crate::store) read: String,
-    /// The same as one text: `json_array(hex(id), name, …)`
+    /// The same as one text of SQLite: `concat(hex(id), ',', octet_length(name), ':', name, … ';')`
     #[cfg(feature = "sqlite")]
-    pub(in crate::store) json: String,
+    pub(in crate::store) row_text: String,
     /// `SELECT id, name, … FROM plans`
     pub(in crate::store) select: String,
     pub(in crate::store) select_one: String,
@@ -76,7 +76,7 @@ impl Texts {
             delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", key + 1),
             read: read.join(", "),
             #[cfg(feature = "sqlite")]
-            json: json_array(read),
+            row_text: row_text(name, read),
             select,
             columns,
         }
@@ -152,19 +152,27 @@ impl Table {
     }
 }
 
-/// Columns of SQLite as one text of JSON. Those named here hold bytes in some table, which become hexadecimal.
+/// Columns of SQLite as one text, with commas between them and a semicolon after the last. Bytes become hexadecimal. A
+/// text that may hold a comma has its length before it, which NULL has not: `4:a, b,:;`
 #[cfg(feature = "sqlite")]
-fn json_array(columns: &[&str]) -> String {
-    let bytes =
-        "id user_id subscription_id subscription_plan_id owner opened_with salt fingerprint";
+fn row_text(table: &str, columns: &[&str]) -> String {
+    let id = if ["clients", "documents"].contains(&table) { "" } else { "id " };
+    let bytes = id.to_owned()
+        + "user_id subscription_id subscription_plan_id owner opened_with salt fingerprint";
+    // Numbers, and texts without a comma.
+    let plain = "amount at auth_time billing_cycle blocked closing currency generation is_active key_id managed_by \
+                 most_popular node_quota price quantity sequence settled status successor_used tier version";
     let value = |column: &&str| {
-        if bytes.split(' ').any(|name| name == *column) {
-            format!("iif(typeof({column}) = 'blob', hex({column}), {column})")
-        } else {
+        let is_one_of = |names: &str| names.split(' ').any(|name| name == *column);
+        if is_one_of(&bytes) {
+            format!("hex({column})")
+        } else if is_one_of(plain) || column.ends_with("_at") {
             (*column).to_owned()
+        } else {
+            format!("octet_length({column}), ':', {column}")
         }
     };
-    format!("json_array({})", columns.iter().map(value).collect::<Vec<_>>().join(", "))
+    format!("concat({}, ';')", columns.iter().map(value).collect::<Vec<_>>().join(", ',', "))
 }
 
 fn update(table: &Table, columns: &[&str], from: usize) -> String {

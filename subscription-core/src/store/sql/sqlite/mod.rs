@@ -153,8 +153,8 @@ impl Dialect for Sqlite {
     }
 
     fn records<T>(rows: &[SqliteRow], read: Reader<T>) -> Result<Vec<T>, StoreError> {
-        let text = rows.first().map(|row| Cells::new(row).text()).transpose()?;
-        page_text::read(text.as_deref().unwrap_or("[]"), read)
+        let text = rows.first().map(|row| Cells::new(row).text_or_null()).transpose()?.flatten();
+        page_text::read(text.as_deref().unwrap_or_default(), read)
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

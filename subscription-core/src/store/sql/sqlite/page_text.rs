@@ -1,10 +1,8 @@
-//! Records and pages as one text of JSON: SQLite's thread hands rows over one by one, and each value in memory of its
-//! own, which takes longer than to read them.
+//! Records and pages as one text: SQLite's thread hands rows over one by one, and each value in memory of its own, which
+//! takes longer than to read them. JSON would do, but SQLite takes longer to write it, and serde to read it.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use uuid::Uuid;
 
 use super::super::page::Statement;
@@ -15,70 +13,47 @@ use crate::store::{Source, StoreError};
 /// A statement that returns the rows of another one, which selects the columns of a table, as one text. SQLite keeps
 /// the order of a subquery in such an aggregate.
 pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
-    let text = format!("SELECT json_group_array({}) FROM ({})", table.texts.json, statement.text);
+    let row = &table.texts.row_text;
+    let text = format!("SELECT group_concat({row}, '') FROM ({})", statement.text);
     Statement::new(text, statement.values)
 }
 
 /// Reads each row of such a text.
-pub(super) fn read<T>(text: &str, read: Reader<T>) -> Result<Vec<T>, StoreError> {
-    let rows: Vec<Vec<Cell<'_>>> = serde_json::from_str(text).map_err(damaged)?;
-    rows.iter().map(|row| read(row)).collect()
+pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, StoreError> {
+    let (mut records, mut row) = (Vec::new(), Vec::new());
+    while !text.is_empty() {
+        let (value, is_last) = next(&mut text).ok_or_else(|| damaged("a row has no end"))?;
+        row.push(value);
+        if is_last {
+            records.push(read(&row)?);
+            row.clear();
+        }
+    }
+    Ok(records)
 }
 
-/// A value of a row.
-enum Cell<'t> {
-    Null,
-    Number(i64),
-    Text(Cow<'t, str>),
+/// Takes the next value from the text; the second part is true at the end of a row.
+fn next<'t>(text: &mut &'t str) -> Option<(Option<&'t str>, bool)> {
+    let end = text.bytes().position(|byte| matches!(byte, b',' | b':' | b';'))?;
+    let (mut value, mut rest) = text.split_at_checked(end)?;
+    let is_set = !value.is_empty();
+    if let Some(after) = rest.strip_prefix(':') {
+        let length = if is_set { value.parse().ok()? } else { 0 };
+        (value, rest) = after.split_at_checked(length)?;
+    }
+    let is_last = rest.starts_with(';');
+    *text = rest.strip_prefix([',', ';'])?;
+    Some((is_set.then_some(value), is_last))
 }
 
-impl<'de> Deserialize<'de> for Cell<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(AnyCell)
-    }
-}
-
-struct AnyCell;
-
-impl<'de> Visitor<'de> for AnyCell {
-    type Value = Cell<'de>;
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("a text, a whole number or null")
-    }
-
-    fn visit_unit<E>(self) -> Result<Cell<'de>, E> {
-        Ok(Cell::Null)
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Cell<'de>, E> {
-        Ok(Cell::Number(number))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Cell<'de>, E> {
-        i64::try_from(number).map(Cell::Number).map_err(E::custom)
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Cell<'de>, E> {
-        Ok(Cell::Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Cell<'de>, E> {
-        Ok(Cell::Text(Cow::Owned(text.to_owned())))
-    }
-}
-
-impl Columns for Vec<Cell<'_>> {
+impl Columns for Vec<Option<&str>> {
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error> {
         self.text(at)?.map(|hex| Uuid::try_parse(&hex)).transpose().map_err(unreadable)
     }
 
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error> {
-        match self.get(at) {
-            Some(Cell::Text(text)) => Ok(Some(Cow::Borrowed(text))),
-            Some(Cell::Null) => Ok(None),
-            _ => Err(unreadable("no text")),
-        }
+        let value = self.get(at).ok_or_else(|| unreadable("a value is missing"))?;
+        Ok(value.map(Cow::Borrowed))
     }
 
     fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
@@ -86,11 +61,7 @@ impl Columns for Vec<Cell<'_>> {
     }
 
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error> {
-        match self.get(at) {
-            Some(Cell::Number(number)) => Ok(Some(*number)),
-            Some(Cell::Null) => Ok(None),
-            _ => Err(unreadable("no number")),
-        }
+        self.text(at)?.map(|number| number.parse()).transpose().map_err(unreadable)
     }
 
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error> {
