@@ -152,7 +152,8 @@ impl HistoryFold {
         let (currency, status) = (payment.currency, payment.status);
         self.months.without_period += u64::from(payment.asked.is_none());
         let begun = payment.period_start().unwrap_or(payment.created_at);
-        let nth = usize::try_from(month_number(begun.micros()) - self.first).ok();
+        let number = month_number(begun.micros());
+        let nth = usize::try_from(number - self.first).ok();
         if let Some(month) = nth.and_then(|nth| self.months.data.get_mut(nth)) {
             let is = |paid: &MonthPayments| (paid.currency, paid.status) == (currency, status);
             let amount = Total::new(0, Some(currency));
@@ -170,9 +171,8 @@ impl HistoryFold {
         let (begun, end) = (begun.micros(), end.micros());
         let none = || Paid { earliest: i64::MAX, shares: Vec::new(), by_newer: 0 };
         let paid = self.paid.entry(id).or_insert_with(none);
-        let first = month_end(month_number(begun));
-        if month > 0 && first < end && self.moments.first().is_some_and(|moment| first < *moment) {
-            paid.earliest = paid.earliest.min(first);
+        if month > 0 && number < self.first && month_end(number) < end {
+            paid.earliest = paid.earliest.min(month_end(number));
         }
         let months = bits_before(&self.moments, end) & !bits_before(&self.moments, begun);
         let (months, at_risk) = (months & !paid.by_newer, status == PaymentStatus::Failed);

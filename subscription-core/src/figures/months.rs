@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use chrono::{DateTime, Datelike as _, Months, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDate, NaiveTime, Utc};
 use serde::{Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
@@ -94,23 +94,21 @@ pub(super) fn rounded(numerator: i128, denominator: i128) -> i128 {
 /// of day. Any other time has its number of days, at 365 days in 12 months.
 pub fn months_between(start: Timestamp, end: Timestamp) -> (i128, i128) {
     let (from, to): (DateTime<Utc>, DateTime<Utc>) = (start.into(), end.into());
-    let whole = month_number(end.micros()) - month_number(start.micros());
+    let whole = number(to) - number(from);
     let day = from.day().max(to.day());
-    let falls_on = |at: DateTime<Utc>| at.day() == day.min(last_day(at));
+    let falls_on = |at: DateTime<Utc>| at.day() == day.min(at.num_days_in_month().into());
     if whole >= 1 && from.time() == to.time() && falls_on(from) && falls_on(to) {
         return (i128::from(whole), 1);
     }
     (i128::from(end.micros() - start.micros()) * 12, 365 * DAY)
 }
 
-fn last_day(at: DateTime<Utc>) -> u32 {
-    let next = at.with_day(1).and_then(|first| first.checked_add_months(Months::new(1)));
-    next.and_then(|next| next.date_naive().pred_opt()).map_or(31, |last| last.day())
-}
-
 /// The number of the month of a moment in microseconds, counted from the year 0.
 pub(super) fn month_number(micros: i64) -> i32 {
-    let at = DateTime::from_timestamp_micros(micros).unwrap_or_default();
+    number(DateTime::from_timestamp_micros(micros).unwrap_or_default())
+}
+
+fn number(at: DateTime<Utc>) -> i32 {
     at.year() * 12 + i32::try_from(at.month0()).unwrap_or(0)
 }
 
@@ -127,12 +125,13 @@ pub(super) fn month_end(number: i32) -> i64 {
 /// amount alone, which for a change of plan is a difference: that one has none.
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;
-    let (months, by) = months_between(asked.period_start, asked.period_end?);
+    let end = asked.period_end?;
     let month = if !asked.mirrored && !asked.value.value().is_zero() {
         by_cycle(millionths(asked.value), asked.cycle)
     } else if asked.kind == PaymentKind::Proration {
         return None;
     } else {
+        let (months, by) = months_between(asked.period_start, end);
         rounded(millionths(payment.amount) * by, months)
     };
     Some(Total::new(month, Some(payment.currency)))
