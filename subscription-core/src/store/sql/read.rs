@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
-use super::error::failed;
+use super::error::{failed, unavailable};
 use super::lists::{self, List};
 use super::page::Statement;
 use super::table::{SqlRecord as _, Table};
@@ -18,6 +18,9 @@ use crate::store::{
 };
 use crate::values::clock::Timestamp;
 
+/// The records of longer pages are made by another task: a caller who reads several lists at the same time, such as the
+/// figures, has them made by several threads.
+const LONG: usize = 100;
 /// The events that one statement reads where a filter leaves some out.
 const EVENTS_A_BATCH: usize = 500;
 
@@ -45,11 +48,21 @@ impl<D: Dialect> Store for SqlStore<D> {
             return Ok(Page { items: Vec::new(), next: None });
         };
         let statement = D::of_records(table, statement);
-        let page = |rows: &[_]| Ok(page(query, limit, D::records(rows, table.read)?));
         if is_of_one(query) {
-            return page(&self.0.few_rows(statement).await?);
+            let rows = self.0.few_rows(statement).await?;
+            return Ok(page(query, limit, D::records(&rows, table.read)?));
         }
-        self.1.read(&statement, || async { page(&self.0.rows(statement.clone()).await?) }).await
+        let read = || async {
+            let rows = self.0.rows(statement.clone()).await?;
+            let records = if limit.is_some_and(|limit| limit.get() > LONG) {
+                let made = tokio::spawn(async move { D::records(&rows, table.read) });
+                made.await.map_err(unavailable)??
+            } else {
+                D::records(&rows, table.read)?
+            };
+            Ok(page(query, limit, records))
+        };
+        self.1.read(&statement, read).await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {

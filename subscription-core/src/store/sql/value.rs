@@ -68,11 +68,14 @@ pub(in crate::store) trait Columns: Send + Sync {
 
     fn id_or_null(&self, at: usize) -> Result<Option<Uuid>, sqlx::Error>;
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error>;
-    fn int(&self, at: usize) -> Result<i64, sqlx::Error>;
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error>;
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error>;
 
     // A database with types for these returns them otherwise.
+    fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
+        self.micros(at)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
+    }
+
     fn bool(&self, at: usize) -> Result<bool, sqlx::Error> {
         self.int(at).map(|number| number != 0)
     }

@@ -13,8 +13,14 @@ use crate::store::{Source, StoreError};
 /// A statement that returns the rows of another one, which selects the columns of a table, as one text. SQLite keeps
 /// the order of a subquery in such an aggregate.
 pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
-    let row = &table.texts.row_text;
-    let text = format!("SELECT group_concat({row}, '') FROM ({})", statement.text);
+    let (name, row) = (table.name, &table.texts.row_text);
+    // Within the other statement where it can be: then the values need not be copied from one to the other.
+    let text = match statement.text.strip_prefix(&table.texts.select) {
+        Some(rest) => {
+            format!("SELECT group_concat(row, '') FROM (SELECT {row} AS row FROM {name}{rest})")
+        }
+        None => format!("SELECT group_concat({row}, '') FROM ({})", statement.text),
+    };
     Statement::new(text, statement.values)
 }
 
@@ -54,10 +60,6 @@ impl Columns for Vec<Option<&str>> {
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, sqlx::Error> {
         let value = self.get(at).ok_or_else(|| unreadable("a value is missing"))?;
         Ok(value.map(Cow::Borrowed))
-    }
-
-    fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
-        self.micros(at)?.ok_or_else(|| unreadable("a number is null"))
     }
 
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error> {

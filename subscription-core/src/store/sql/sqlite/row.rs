@@ -78,10 +78,6 @@ impl Columns for SqliteRow {
         Ok(self.try_get::<Option<&str>, _>(at)?.map(Cow::Borrowed))
     }
 
-    fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
-        self.try_get(at)
-    }
-
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error> {
         self.try_get(at)
     }
