@@ -166,13 +166,12 @@ async fn free_within(time: Duration, follower: &LeaderLock) {
         attempts += 1;
         if begun.elapsed() > time {
             let mut asked = PgConnection::connect(shared()).await.unwrap();
-            let text = "SELECT format('%s of %s sessions, locks: ', count(*), current_setting('max_connections')) || \
+            let text = "SELECT format('%s of %s sessions, locks: %s', count(*), current_setting('max_connections'), \
                         (SELECT string_agg(format('%s %s by %s, %s', classid, objid, pid, state), '; ') \
-                         FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory') \
+                         FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory')) \
                         FROM pg_stat_activity";
-            let found: Option<String> =
-                sqlx::query_scalar(text).fetch_one(&mut asked).await.unwrap();
-            panic!("the lock is not free after {attempts} attempts: {found:?}");
+            let found: String = sqlx::query_scalar(text).fetch_one(&mut asked).await.unwrap();
+            panic!("the lock is not free after {attempts} attempts: {found}");
         }
     }
 }
