@@ -30,7 +30,7 @@ const KEPT_TIMES: u32 = 100;
 
 /// The figures of a service.
 ///
-/// They are read in pages of 200, one reading at a time, and cached: *now* for a minute at most, *months* for ten. A
+/// They are read in pages of 1,000, one reading at a time, and cached: *now* for a minute at most, *months* for ten. A
 /// caller who comes while they are read waits for them. If a caller drops its future the reading ends, so spawn it
 /// where callers may leave. Clones share the cache.
 #[derive(Debug, Clone)]
@@ -121,7 +121,7 @@ impl Figures {
     async fn read_now(&self, as_of: Timestamp) -> Result<Now, Error> {
         let mut fold = NowFold::new(as_of);
         let by_id = PlanQuery::default().with_order(PlanOrder::CreatedAt);
-        let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
+        let page = |after| by_id.clone().with_limit(PageLimit::FIGURES).with_after(after);
         self.each::<Plan>(page, |plan| {
             fold.plan(plan);
             true
@@ -135,7 +135,7 @@ impl Figures {
         let mut subscriptions = Subscriptions::default();
         let fold = Mutex::new(HistoryFold::new(as_of));
         let paid = async |way| {
-            let query = PaymentQuery::all().with_direction(way).with_limit(PageLimit::MAX);
+            let query = PaymentQuery::all().with_direction(way).with_limit(PageLimit::FIGURES);
             let page = |after| query.clone().with_after(after);
             self.each::<Payment>(page, |payment| locked(&fold).payment(payment, way)).await
         };
@@ -151,7 +151,7 @@ impl Figures {
         mut add: impl FnMut(&Subscription) + Send,
     ) -> Result<(), Error> {
         let by_id = SubscriptionQuery::default().with_direction(Direction::Ascending);
-        let page = |after| by_id.clone().with_limit(PageLimit::MAX).with_after(after);
+        let page = |after| by_id.clone().with_limit(PageLimit::FIGURES).with_after(after);
         self.each::<Subscription>(page, |held| {
             add(held);
             true

@@ -117,17 +117,13 @@ impl Payment {
 
     /// The fields that changes would set to another value, apart from the metadata.
     pub(crate) fn provider_fields(&self, changes: &PaymentChanges) -> Vec<&'static str> {
+        let moves = changes.subscription_id.is_some_and(|id| id != self.subscription_id);
+        let external_id = changes.external_payment_id.sets(self.external_payment_id.as_ref());
         let differs = [
-            (
-                "subscription_id",
-                changes.subscription_id.is_some_and(|id| id != self.subscription_id),
-            ),
+            ("subscription_id", moves),
             ("amount", changes.amount.is_some_and(|amount| amount.value() != self.amount.value())),
             ("currency", changes.currency.is_some_and(|currency| currency != self.currency)),
-            (
-                "external_payment_id",
-                changes.external_payment_id.sets(self.external_payment_id.as_ref()),
-            ),
+            ("external_payment_id", external_id),
             ("status", changes.status.is_some_and(|status| status != self.status)),
             ("next_attempt_at", changes.next_attempt_at.sets(self.next_attempt_at().as_ref())),
         ];

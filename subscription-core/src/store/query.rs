@@ -28,17 +28,18 @@ pub enum Direction {
     Descending,
 }
 
-/// The largest number of records on a page: from 1 to 200, by default 50.
+/// The largest number of records on a page: from 1 to 200, by default 50; figures are read in pages of 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PageLimit(u8);
+pub struct PageLimit(u16);
 
 impl PageLimit {
-    /// The largest page.
+    /// The largest page that a caller can ask for.
     pub const MAX: Self = Self(200);
+    pub(crate) const FIGURES: Self = Self(1_000);
 
     /// A page of at most `limit` records.
     pub fn new(limit: usize) -> Result<Self, InvalidValue> {
-        match u8::try_from(limit) {
+        match u16::try_from(limit) {
             Ok(limit @ 1..=200) => Ok(Self(limit)),
             _ => Err(InvalidValue::new(FaultCode::OutOfRange, "must be from 1 to 200")),
         }

@@ -34,7 +34,7 @@ impl SlowStore {
             failures: AtomicUsize::new(0),
             clock,
             millis: AtomicU64::new(0),
-            page: AtomicUsize::new(PageLimit::MAX.get()),
+            page: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -94,8 +94,8 @@ impl Store for SlowStore {
             return Err(StoreError::Unavailable("the store is away".into()));
         }
         if let Query::Payment(query) = query {
-            let page = self.page.load(Ordering::SeqCst).min(query.limit.get());
-            let query = query.clone().with_limit(PageLimit::new(page).unwrap());
+            let shorter = PageLimit::new(self.page.load(Ordering::SeqCst));
+            let query = query.clone().with_limit(shorter.unwrap_or(query.limit));
             return self.inner.list(&Query::Payment(query)).await;
         }
         self.inner.list(query).await

@@ -156,25 +156,25 @@ async fn a_failure_is_the_callers_and_is_not_cached() {
 async fn every_page_is_read() {
     let (book, figures, store, _) = counted().await;
     let plan = book.plan("1.00", Some("USD"), "monthly").await;
-    for _ in 0..400 {
+    for _ in 0..2_000 {
         let held = book.held(&plan, |_| {}).await;
         book.paid(held.id, ("2025-06-01", "2025-07-01"), |payment| {
             asked(payment).value = "1.00".parse().unwrap();
         })
         .await;
     }
-    for _ in 0..200 {
+    for _ in 0..1_000 {
         book.plan("0", None, "monthly").await;
     }
     store.lists();
 
     let now = figures.now().await.unwrap();
-    assert_eq!((now.paying_users, now.money[0].mrr.to_string()), (401, "410.00".to_owned()));
+    assert_eq!((now.paying_users, now.money[0].mrr.to_string()), (2_001, "2010.00".to_owned()));
     assert_eq!(store.lists(), 2 + 3);
     let months = figures.months(1).await.unwrap();
     assert_eq!(
         (months.data[0].paying_users, super::revenue(&months)),
-        (401, vec!["USD 410.00".to_owned()])
+        (2_001, vec!["USD 2010.00".to_owned()])
     );
     assert_eq!(store.lists(), 3 + 4, "a page is read from both ends");
 }

@@ -47,7 +47,7 @@ pub(in crate::store) struct Texts {
     columns: Vec<&'static str>,
     /// The columns that are read: `id, name, …`
     pub(in crate::store) read: String,
-    /// The same as one text of SQLite: `concat(hex(id), ',', octet_length(name), ':', name, … ';')`
+    /// The same as one text of SQLite: `concat('32:', hex(id), ',', octet_length(name), ':', name, … ';')`
     #[cfg(feature = "sqlite")]
     pub(in crate::store) row_text: String,
     /// `SELECT id, name, … FROM plans`
@@ -157,14 +157,16 @@ impl Table {
 #[cfg(feature = "sqlite")]
 fn row_text(table: &str, columns: &[&str]) -> String {
     let id = if ["clients", "documents"].contains(&table) { "" } else { "id " };
-    let bytes = id.to_owned()
-        + "user_id subscription_id subscription_plan_id owner opened_with salt fingerprint";
+    // Never NULL, and always 16 bytes: their end need not be looked for.
+    let ids = id.to_owned() + "user_id subscription_id subscription_plan_id";
     // Numbers, and texts without a comma.
     let plain = "amount at auth_time billing_cycle blocked closing currency generation is_active key_id managed_by \
                  most_popular node_quota price quantity sequence settled status successor_used tier version";
     let value = |column: &&str| {
         let is_one_of = |names: &str| names.split(' ').any(|name| name == *column);
-        if is_one_of(&bytes) {
+        if is_one_of(&ids) {
+            format!("'32:', hex({column})")
+        } else if is_one_of("owner opened_with salt fingerprint") {
             format!("hex({column})")
         } else if is_one_of(plain) || column.ends_with("_at") {
             (*column).to_owned()
