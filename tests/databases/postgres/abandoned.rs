@@ -1,7 +1,7 @@
 //! Callers that leave in the middle, sets that are refused, and what they leave behind: nothing.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 use subscription_core::accounts::User;
 use subscription_core::store::StoreExt as _;
 use subscription_core::subscriptions::Subscription;
@@ -29,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_commit_whose_caller_left_is_taken_whole_or_not_at_all,
         a_slow_read_whose_caller_left_holds_nobody_up,
         a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on,
+        a_process_that_freezes_in_a_transaction_loses_its_locks,
     ]
 }
 
@@ -162,6 +163,47 @@ async fn a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on() {
     say(&mut outsider, "ROLLBACK").await;
 
     put(&store, &renamed(&kept, "In time")).await.unwrap();
+}
+
+/// As one that is paused does, or whose machine is: its connections stay open, and it sends nothing.
+async fn a_process_that_freezes_in_a_transaction_loses_its_locks() {
+    let schema = fresh_schema(shared()).await;
+    let (other, mut outsider) = (instance(&schema).await, outsider(&schema).await);
+    let (first, second) = (plan("first"), plan("second"));
+    other.commit(writing([first.clone(), second.clone()])).await.unwrap();
+    say(&mut outsider, "BEGIN; SELECT 1 FROM plans WHERE slug = 'second' FOR UPDATE").await;
+    let guards = vec![Guard::PlanUnused(first.id)];
+    let both = ChangeSet { guards, ..writing([renamed(&second, "Not done")]) };
+    let (freeze, must_freeze) = tokio::sync::oneshot::channel::<()>();
+    let (tell, is_frozen) = tokio::sync::oneshot::channel::<()>();
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        process.block_on(async move {
+            let store = instance(&schema).await;
+            tokio::spawn(async move { store.commit(both).await });
+            must_freeze.await.ok();
+        });
+        // Nothing runs any more, and nothing is dropped.
+        tell.send(()).ok();
+        ended.recv().ok();
+    });
+    let begun = Instant::now();
+    // It has the first when it waits for the second.
+    let waits = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))";
+    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut outsider).await.unwrap() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "it never waits");
+    }
+
+    freeze.send(()).unwrap();
+    is_frozen.await.unwrap();
+    say(&mut outsider, "ROLLBACK").await;
+
+    let begun = Instant::now();
+    while let Err(error) = put(&other, &renamed(&first, "Renamed by the other")).await {
+        assert!(begun.elapsed() < 10 * PATIENCE, "{error:?}");
+    }
+    drop(end);
 }
 
 /// As a stand-by does, and a primary that was told to.

@@ -63,7 +63,7 @@ impl PostgresOptions {
         self
     }
 
-    /// How long the database may take for one statement, 24 days at the most; by default 10 seconds.
+    /// How long a statement may take, or a transaction wait for its next; 24 days at most, by default 10 seconds.
     #[must_use]
     pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
@@ -101,11 +101,13 @@ impl PostgresOptions {
 
     fn store(self, readiness: Readiness, stop: Arc<Notify>) -> PostgresStore {
         let millis = self.statement_timeout.min(TIMEOUT_MAX).as_millis().to_string();
+        // The last one ends the session, and so the locks, of a process that freezes in a transaction.
+        let timeouts = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
         let options = self
             .options
             .application_name("subscription")
             .statement_cache_capacity(256)
-            .options([("statement_timeout", millis.as_str()), ("lock_timeout", millis.as_str())])
+            .options(timeouts.map(|name| (name, millis.as_str())))
             .disable_statement_logging();
         let pool = Pool::new(
             options.clone(),
