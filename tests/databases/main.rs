@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 #![expect(clippy::print_stdout, reason = "a test tells what it measured")]
 
+mod combinations;
 mod contention;
 mod feed;
 mod folder;
@@ -33,6 +34,7 @@ fn main() {
                 upgrades::trials(),
                 rolling::trials(),
                 contention::trials(),
+                combinations::trials(),
                 plan_use::trials(),
                 feed::trials(),
             ],
@@ -46,6 +48,7 @@ fn main() {
                 upgrades::trials_with_a_server(),
                 rolling::trials_with_a_server(),
                 contention::trials_with_a_server(),
+                combinations::trials_with_a_server(),
                 plan_use::trials_with_a_server(),
                 feed::trials_with_a_server(),
             ],

@@ -170,9 +170,11 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
     if classes.is_empty() {
         return None;
     }
+    // Only where the text names it: PostgreSQL keeps a prepared statement by its text, with its number of values.
+    let is_timed = index.is_some() || classes.iter().any(|(class, _)| class.phase().is_some());
     let now = match filter.is_active {
-        Some(_) => statement.bind(Value::time(query.now)),
-        None => String::new(),
+        Some(_) if is_timed => statement.bind(Value::time(query.now)),
+        Some(_) | None => String::new(),
     };
     let mut conditions = Vec::new();
     let mut condition = |column: &str, value: Option<Value>| {
