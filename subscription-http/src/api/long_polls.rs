@@ -204,7 +204,8 @@ impl LongPolls {
         Ok(Place { polls: self, client })
     }
 
-    /// Waits for the turn to read for all, and then reads the feed after each commit and each second.
+    /// Waits for the turn to read for all, and then reads the feed after each commit and each second, until there
+    /// are events. Another request reads the next ones, or this one if it goes on waiting.
     async fn read_for_all(&self, service: &SubscriptionService) {
         let mut reader = self.reader.lock().await;
         let mut commits = self.signal.0.subscribe();
@@ -225,6 +226,7 @@ impl LongPolls {
                     reader.is_behind = page.reached < page.last;
                     self.waiting().reached = page.reached;
                     self.news.send_replace(News { after, page: Arc::new(page) });
+                    return;
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "waiting requests could not read the feed"),

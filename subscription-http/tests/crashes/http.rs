@@ -115,6 +115,8 @@ pub(crate) enum Cut {
     Before,
     /// It broke off.
     Within(String),
+    /// The client hung up and did not wait for it.
+    HungUp,
 }
 
 /// A connection that is kept, and made again when it is needed.
@@ -122,17 +124,24 @@ pub(crate) enum Cut {
 pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     stream: Option<BufReader<TcpStream>>,
+    /// How long after the next request the client hangs up, without waiting for the answer.
+    pub(crate) hang_up_after: Option<Duration>,
 }
 
 impl Connection {
     pub(crate) const fn new(address: SocketAddr) -> Self {
-        Self { address, stream: None }
+        Self { address, stream: None, hang_up_after: None }
     }
 
     /// Sends a request and waits for the whole answer.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer, Cut> {
         let (head, body) = request.parts();
         self.send(format!("{head}{body}").as_bytes())?;
+        if let Some(pause) = self.hang_up_after.take() {
+            std::thread::sleep(pause);
+            self.stream = None;
+            return Err(Cut::HungUp);
+        }
         self.answer()
     }
 

@@ -284,7 +284,7 @@ fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
                 let killed = killed.lock().unwrap_or_else(PoisonError::into_inner);
                 assert!(killed.contains(&connection.address), "an answer broke off: {begun}");
             }
-            Trouble::Cut(Cut::Before) => {}
+            Trouble::Cut(Cut::Before | Cut::HungUp) => {}
         }
         *connection = Connection::new(directory.instead_of(connection.address));
         ControlFlow::Continue(())

@@ -1,7 +1,7 @@
 //! The program is killed while it writes.
 
 use crate::audit::audit;
-use crate::load::{leave_when_cut, some_moment, under_load};
+use crate::load::{beside_readers, leave_when_cut, seconds, some_moment, under_load};
 use crate::place::Place;
 use crate::running::{Running, folder};
 use crate::writer::{Writer, settled};
@@ -10,6 +10,8 @@ use test_support::trials;
 use test_support::trials::Trial;
 
 const ROUNDS: usize = 20;
+/// With `SUBSCRIPTION_TEST_SECONDS`, which says how long each of them takes.
+const LONG_ROUNDS: usize = 10;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking: a_kill_loses_nothing_that_was_answered_sqlite]
@@ -29,20 +31,24 @@ fn a_kill_loses_nothing_that_was_answered_postgres() {
 
 fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
     let (rng, folder, mut answered) = (seed::rng(story), folder(), 0);
+    let rounds = if seconds().is_some() { LONG_ROUNDS } else { ROUNDS };
     let mut writers = Writer::some(6, &rng);
+    writers.iter_mut().for_each(|writer| writer.hangs_up = true);
 
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let server = Running::start(&folder, &place.url(), &[]);
         for writer in &mut writers {
             writer.check(&mut server.connect());
         }
         let address = server.address;
-        answered += under_load(&mut writers, address, leave_when_cut, |progress| {
-            some_moment(&rng, progress);
-            let log = server.log();
-            assert!(!log.contains("\"ERROR\""), "{log}");
-            server.kill();
-            progress.answered()
+        answered += beside_readers(&rng, address, || {
+            under_load(&mut writers, address, leave_when_cut, |progress| {
+                some_moment(&rng, progress);
+                let log = server.log();
+                assert!(!log.contains("\"ERROR\""), "{log}");
+                server.kill();
+                progress.answered()
+            })
         });
         // Every other time the server itself is the first to see the file again.
         if round % 2 == 0 {
@@ -56,5 +62,5 @@ fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
     }
     server.kill();
     audit(place, &writers);
-    println!("{story}: {ROUNDS} kills, {answered} answered steps; {}", settled(&writers));
+    println!("{story}: {rounds} kills, {answered} answered steps; {}", settled(&writers));
 }

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use crate::http::{Connection, Cut};
+use crate::http::{Connection, Cut, Request};
 use crate::running::until;
 use crate::writer::{Trouble, Writer};
 use test_support::rng::Rng;
@@ -80,9 +81,39 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// Runs `act` while four clients wait for events again and again, and hang up at random.
+pub(crate) fn beside_readers<T>(rng: &Rng, address: SocketAddr, act: impl FnOnce() -> T) -> T {
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let rng = rng.fork();
+            scope.spawn(move || {
+                let mut connection = Connection::new(address);
+                let mut path = String::from("/events?wait=1");
+                while !stop.load(Ordering::Relaxed) {
+                    let pause = rng.maybe(50, |rng| Duration::from_micros(rng.below(6_000)));
+                    connection.hang_up_after = pause;
+                    match connection.ask(&Request::get(&path)) {
+                        Ok(page) if page.status == 200 => {
+                            let next = &page.json()["next_after"];
+                            path = format!("/events?wait=1&after={next}");
+                        }
+                        Err(Cut::HungUp) => {}
+                        // The server was killed, or there is too much to do: nobody looks at these readers.
+                        Ok(_) | Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+            });
+        }
+        let _stop = Stop(stop);
+        act()
+    })
+}
+
 /// For a server that is killed: whoever is cut off leaves.
 pub(crate) fn leave_when_cut(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
     match trouble {
+        Trouble::Cut(Cut::HungUp) => ControlFlow::Continue(()),
         Trouble::Cut(_) => ControlFlow::Break(()),
         Trouble::Busy => ControlFlow::Continue(()),
         Trouble::Unavailable => panic!("the store is not out of reach"),
@@ -100,9 +131,19 @@ pub(crate) fn leave_when_unanswered(
     leave_when_cut(trouble, connection)
 }
 
-/// A moment in the middle of something: after some steps, and a little.
+/// How long the load lasts before something happens, if `SUBSCRIPTION_TEST_SECONDS` says so.
+pub(crate) fn seconds() -> Option<Duration> {
+    let seconds = std::env::var("SUBSCRIPTION_TEST_SECONDS").ok()?;
+    Some(Duration::from_secs(seconds.parse().unwrap()))
+}
+
+/// A moment in the middle of something: after some steps, and a little. Later by
+/// [`seconds`].
 pub(crate) fn some_moment(rng: &Rng, progress: &Progress) {
+    if let Some(seconds) = seconds() {
+        std::thread::sleep(seconds);
+    }
     progress.wait_for(10 + rng.below(120));
     let little = rng.below(3_000);
-    std::thread::sleep(std::time::Duration::from_micros(little));
+    std::thread::sleep(Duration::from_micros(little));
 }

@@ -4,6 +4,8 @@
 //! before anything else, in the way a careful client would: a creation under the same key, a change
 //! under the version that was read before.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::http::{Answer, Connection, Cut, Request, text};
@@ -42,6 +44,8 @@ pub(crate) struct Writer {
     pub(crate) logins: Vec<Login>,
     /// The step whose answer was lost.
     lost: Option<Step>,
+    /// Hangs up now and then before the answer, and looks for each record as soon as it is made.
+    pub(crate) hangs_up: bool,
     /// Creations and changes whose answers were lost, and how many of them had been made all the same.
     pub(crate) settled: usize,
     pub(crate) made: usize,
@@ -57,6 +61,7 @@ impl Writer {
             records: Vec::new(),
             logins: Vec::new(),
             lost: None,
+            hangs_up: false,
             settled: 0,
             made: 0,
         };
@@ -68,7 +73,10 @@ impl Writer {
         let lost = self.lost.take();
         let again = lost.is_some();
         let step = lost.unwrap_or_else(|| self.choose());
+        connection.hang_up_after = (self.hangs_up && self.rng.percent(10))
+            .then(|| Duration::from_micros(self.rng.below(3_000)));
         let taken = self.take(&step, again, connection);
+        connection.hang_up_after = None;
         if taken.is_err() {
             self.lost = Some(step);
         }
@@ -78,8 +86,11 @@ impl Writer {
     /// Ends with a step whose answer is known, and then holds all that was touched against what is
     /// there.
     pub(crate) fn check(&mut self, connection: &mut Connection) {
-        if self.lost.is_some() {
-            self.work(connection).unwrap();
+        while self.lost.is_some() {
+            match self.work(connection) {
+                Ok(()) | Err(Trouble::Cut(Cut::HungUp) | Trouble::Busy) => {}
+                Err(trouble) => panic!("{trouble:?}"),
+            }
         }
         for record in self.records.iter_mut().filter(|record| record.touched) {
             let read = connection.sure(&Request::get(&record.path()));
@@ -129,7 +140,12 @@ impl Writer {
                 assert!(again || !replayed, "{answer:?} for {creation:?}");
                 self.settled += usize::from(again);
                 self.made += usize::from(replayed);
-                self.records.push(Record::new(creation.clone(), &answer));
+                let record = Record::new(creation.clone(), &answer);
+                if self.hangs_up {
+                    let seen = ask(connection, &Request::get(&record.path()))?;
+                    assert_eq!(seen.status, 200, "{seen:?} right after {answer:?}");
+                }
+                self.records.push(record);
             }
             Step::Change { record, body, field } => {
                 self.change(*record, body, field, again, connection)?;

@@ -1,18 +1,21 @@
 //! Callers that leave in the middle, sets that are refused, and what they leave behind: nothing.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::time::{Duration, Instant};
-use subscription_core::accounts::User;
-use subscription_core::store::StoreExt as _;
-use subscription_core::subscriptions::Subscription;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use subscription_core::accounts::User;
 use subscription_core::store::{
-    ChangeSet, Delete, Guard, Key, PostgresOptions, PostgresStore, Record, StoreError,
-    SubscriptionFilter, SubscriptionQuery,
+    ChangeSet, Delete, EventQuery, Guard, Key, PostgresOptions, PostgresStore, Record, StoreError,
+    StoreExt as _, SubscriptionFilter, SubscriptionQuery,
 };
+use subscription_core::subscriptions::Subscription;
 use subscription_core::{
-    Plan, Store as _, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
+    BillingCycle, NewPlan, Plan, Store as _, SubscriptionService, SubscriptionStatus,
+    SystemRandomness, Timestamp, UserId,
 };
 use test_support::cluster::Cluster;
 use test_support::trials;
@@ -30,6 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_slow_read_whose_caller_left_holds_nobody_up,
         a_commit_that_waits_too_long_is_given_up_and_the_store_goes_on,
         a_process_that_freezes_in_a_transaction_loses_its_locks,
+        a_call_that_is_abandoned_anywhere_leaves_no_transaction_open,
     ]
 }
 
@@ -204,6 +208,59 @@ async fn a_process_that_freezes_in_a_transaction_loses_its_locks() {
         assert!(begun.elapsed() < 10 * PATIENCE, "{error:?}");
     }
     drop(end);
+}
+
+/// Polls a call so often, and then drops it. True if it had ended by then.
+async fn polled<T>(call: impl Future<Output = T>, mut times: u32) -> bool {
+    let mut call = pin!(call);
+    poll_fn(|context| {
+        times -= 1;
+        match call.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending if times == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// The next commit goes over the connection that the call had, and others must see it.
+async fn a_call_that_is_abandoned_anywhere_leaves_no_transaction_open() {
+    let schema = fresh_schema(shared()).await;
+    let how = PostgresOptions::url(shared()).unwrap().schema(&schema).connections(1);
+    let store = Arc::new(how.open().await.unwrap());
+    let service = SubscriptionService::new(Arc::clone(&store));
+    let mut outsider = outsider(&schema).await;
+    let create = async |slug: String| {
+        let (name, price) = ("Pro".parse().unwrap(), "1".parse().unwrap());
+        let new = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
+        service.create_plan(new).await.unwrap();
+    };
+    for kind in ["feed", "transaction", "empty"] {
+        for times in 1.. {
+            // An event that the feed must number, in a transaction.
+            create(format!("{kind}-event-{times}")).await;
+            let with_guard = plan(&format!("{kind}-guarded-{times}"));
+            let guards = vec![Guard::PlanUnused(with_guard.id)];
+            let with_guard = ChangeSet { guards, ..writing([with_guard]) };
+            let ended = match kind {
+                "feed" => polled(store.events(&EventQuery::default()), times).await,
+                "transaction" => polled(store.commit(with_guard), times).await,
+                _ => polled(store.commit(ChangeSet::default()), times).await,
+            };
+
+            let slug = format!("{kind}-after-{times}");
+            create(slug.clone()).await;
+
+            let seen = sqlx::query("SELECT 1 FROM plans WHERE slug = $1").bind(&slug);
+            let seen = seen.fetch_optional(&mut outsider).await.unwrap();
+            assert!(seen.is_some(), "{slug} was answered, and nobody else sees it");
+            if ended {
+                assert!(times > 3, "{kind} was abandoned at {times} places");
+                break;
+            }
+        }
+    }
 }
 
 /// As a stand-by does, and a primary that was told to.

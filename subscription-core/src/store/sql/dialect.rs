@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use sqlx::Connection;
+
 use super::page::{Branch, Statement};
 use super::table::{Reader, Table};
 use super::value::Columns;
@@ -60,9 +62,12 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     fn fit(branch: &mut Branch, tests: &[String]);
 }
 
-/// A connection in a transaction.
-pub(in crate::store) trait SqlConnection: Send {
+/// A connection to the database.
+pub(in crate::store) trait SqlConnection: Connection + Send {
     type Row: Columns;
+
+    /// Waits for the statement that a caller abandoned, and ends the transaction that it may have left open.
+    fn end_transaction(&mut self) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Reads rows.
     fn rows(

@@ -5,7 +5,8 @@
 //! fails one caller and not each of them.
 //!
 //! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only
-//! after the statement has ended and the transaction is rolled back.
+//! after the statement has ended and the database itself has ended the transaction: a commit inside of a
+//! transaction that somebody else left open would be answered, and lost.
 //!
 //! A database that is set to fewer connections than the pool, or shares its limit with others, refuses to
 //! open one more. Callers then wait, in the order in which they came, for one that is returned, and the
@@ -18,10 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::{ConnectOptions, Connection};
+use sqlx::ConnectOptions;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
+
+use super::dialect::SqlConnection;
 
 /// A connection that was idle for longer is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
@@ -30,7 +33,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause after the database refused a connection, before another one is opened.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
-pub(super) struct Pool<C: Connection> {
+pub(super) struct Pool<C: SqlConnection> {
     options: C::Options,
     idle: Mutex<Vec<Idle<C>>>,
     permits: Arc<Semaphore>,
@@ -54,14 +57,14 @@ struct Idle<C> {
     since: Instant,
 }
 
-impl<C: Connection> fmt::Debug for Pool<C> {
+impl<C: SqlConnection> fmt::Debug for Pool<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let free = self.permits.available_permits();
         f.debug_struct("Pool").field("free", &free).finish_non_exhaustive()
     }
 }
 
-impl<C: Connection + 'static> Pool<C> {
+impl<C: SqlConnection + 'static> Pool<C> {
     pub(super) fn new(
         options: C::Options,
         size: usize,
@@ -200,7 +203,7 @@ impl<C: Connection + 'static> Pool<C> {
 }
 
 /// A connection while it is in use.
-pub(super) struct Lease<C: Connection + 'static> {
+pub(super) struct Lease<C: SqlConnection + 'static> {
     connection: Option<C>,
     generation: u64,
     /// True if no statement and no transaction is under way.
@@ -210,7 +213,7 @@ pub(super) struct Lease<C: Connection + 'static> {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<C: Connection + 'static> Lease<C> {
+impl<C: SqlConnection + 'static> Lease<C> {
     /// Returns the connection to the pool after use, or closes it if `outcome` says that it is lost.
     pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         if outcome.as_ref().is_err_and(is_lost) {
@@ -226,7 +229,7 @@ impl<C: Connection + 'static> Lease<C> {
     }
 }
 
-impl<C: Connection + 'static> Drop for Lease<C> {
+impl<C: SqlConnection + 'static> Drop for Lease<C> {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         let (pool, generation) = (Arc::clone(&self.pool), self.generation);
@@ -238,9 +241,8 @@ impl<C: Connection + 'static> Drop for Lease<C> {
         let Ok(runtime) = Handle::try_current() else { return };
         let permit = self.permit.take();
         runtime.spawn(async move {
-            // A ping sends the rollback and waits for the statement. It is not left to the next caller:
-            // until there is one, others would wait for the locks.
-            if let Ok(Ok(())) = timeout(pool.patience, connection.ping()).await {
+            // This is not left to the next caller: until there is one, others would wait for the locks.
+            if let Ok(Ok(())) = timeout(pool.patience, connection.end_transaction()).await {
                 pool.push(connection, generation);
             }
             drop(permit);
@@ -249,7 +251,7 @@ impl<C: Connection + 'static> Drop for Lease<C> {
 }
 
 #[expect(clippy::expect_used, reason = "it is only taken when the lease ends")]
-impl<C: Connection + 'static> Deref for Lease<C> {
+impl<C: SqlConnection + 'static> Deref for Lease<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -258,7 +260,7 @@ impl<C: Connection + 'static> Deref for Lease<C> {
 }
 
 #[expect(clippy::expect_used, reason = "it is only taken when the lease ends")]
-impl<C: Connection + 'static> DerefMut for Lease<C> {
+impl<C: SqlConnection + 'static> DerefMut for Lease<C> {
     fn deref_mut(&mut self) -> &mut C {
         self.connection.as_mut().expect("a lease has its connection")
     }

@@ -11,7 +11,6 @@ use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::Connection;
 use tokio::time::timeout;
 
 use super::dialect::SqlConnection;
@@ -24,7 +23,7 @@ use crate::store::StoreError;
 
 /// A connection that reads for several callers by one message.
 pub(super) trait ReadsForMany:
-    SqlConnection<Row: Debug + 'static> + Connection + Debug + 'static
+    SqlConnection<Row: Debug + 'static> + Debug + 'static
 {
     /// The number of callers that one message reads for, if so many wait.
     fn callers(waiting: usize) -> usize;

@@ -108,6 +108,8 @@ impl PostgresOptions {
             .application_name("subscription")
             .statement_cache_capacity(256)
             .options(timeouts.map(|name| (name, millis.as_str())))
+            // A rollback without a transaction, which abandoned connections get, is a warning.
+            .options([("client_min_messages", "error")])
             .disable_statement_logging();
         let pool = Pool::new(
             options.clone(),

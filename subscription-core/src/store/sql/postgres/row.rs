@@ -19,6 +19,11 @@ use super::amount::Digits;
 impl SqlConnection for PgConnection {
     type Row = PgRow;
 
+    /// sqlx itself sends no rollback if its caller left while `BEGIN` was on its way.
+    async fn end_transaction(&mut self) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql("ROLLBACK").execute(self).await.map(drop)
+    }
+
     async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         query(statement).fetch_all(self).await
     }

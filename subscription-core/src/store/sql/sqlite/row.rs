@@ -7,7 +7,7 @@ use futures_util::future::ready;
 use rust_decimal::Decimal;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Row as _, Sqlite};
+use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
 use uuid::Uuid;
 
 use super::super::dialect::SqlConnection;
@@ -17,6 +17,11 @@ use crate::values::clock::Timestamp;
 
 impl SqlConnection for SqliteConnection {
     type Row = SqliteRow;
+
+    /// SQLite's thread rolls back what was abandoned, also an abandoned `BEGIN`, before the ping.
+    async fn end_transaction(&mut self) -> Result<(), sqlx::Error> {
+        self.ping().await
+    }
 
     async fn rows(&mut self, statement: Statement) -> Result<Vec<SqliteRow>, sqlx::Error> {
         query(statement).fetch_all(self).await
