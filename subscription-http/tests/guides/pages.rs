@@ -15,6 +15,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("every_block_is_run_or_says_why_not", every_block_is_run_or_says_why_not),
         Trial::test("every_link_leads_somewhere", every_link_leads_somewhere),
+        Trial::test(
+            "every_plan_that_is_sold_has_a_currency",
+            every_plan_that_is_sold_has_a_currency,
+        ),
+        Trial::test("the_crates_show_the_same_page", the_crates_show_the_same_page),
         Trial::test("the_code_map_names_what_there_is", the_code_map_names_what_there_is),
     ]
 }
@@ -32,6 +37,32 @@ fn pages() -> Vec<String> {
         }
     }
     pages
+}
+
+/// Nobody renews or ends the subscriptions of a plan without one: who copies it gives access away. A plan whose
+/// subscriptions a provider bills needs none.
+fn every_plan_that_is_sold_has_a_currency() -> Result<(), Failed> {
+    let mut wrong = Vec::new();
+    for page in pages().iter().filter(|page| !page.contains("move-from")) {
+        for (nth, line) in read(page).lines().enumerate() {
+            let is_plan = line.contains("price")
+                && line.contains("billing_cycle")
+                && line.contains("monthly");
+            if is_plan && !line.contains("currency") {
+                wrong.push(format!("{page}:{}: {line}", nth + 1));
+            }
+        }
+    }
+    told(&wrong)
+}
+
+fn the_crates_show_the_same_page() -> Result<(), Failed> {
+    for copy in ["subscription-core/README.md", "subscription-http/README.md"] {
+        if read(copy) != read("README.md") {
+            return Err(format!("{copy} is not README.md: copy it").into());
+        }
+    }
+    Ok(())
 }
 
 fn told(wrong: &[String]) -> Result<(), Failed> {
