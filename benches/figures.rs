@@ -189,6 +189,7 @@ fn payment(held: &Subscription, period_start: Timestamp, end: Timestamp) -> Paym
             value: amount,
             cycle: BillingCycle::MONTHLY,
             mirrored: false,
+            by_clock: true,
         })),
     }
 }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::PaymentQuery;
 use subscription_core::{
-    Amount, BillingCycle, Currency, MemoryStore, NewPlan, NewSubscription, PaymentId,
-    PaymentStatus, Store, SubscriptionStatus, UserId,
+    Amount, BillingCycle, Currency, MemoryStore, NewPlan, NewSubscription, PaymentStatus, Store,
+    SubscriptionStatus, UserId,
 };
+use test_support::simulation::billing::recorder::Recorder;
 use test_support::simulation::faults::Fault;
 use test_support::simulation::world::{advance, service_over};
 use uuid::Uuid;
@@ -37,7 +38,7 @@ struct Till(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     said: BTreeMap<String, bool>,
-    refuses: Option<PaymentId>,
+    refuses: Option<Uuid>,
     killed: Option<Killed>,
     asked: u32,
 }
@@ -57,7 +58,7 @@ impl Gateway for Till {
             return Err("killed before a charge".into());
         }
         let refused =
-            state.refuses.is_some_and(|id| key.starts_with(&id.to_string()) && is_first(key));
+            state.refuses.is_some_and(|of| key.starts_with(&of.to_string()) && is_first(key));
         let paid = *state.said.entry(key.to_owned()).or_insert(!refused);
         if matches!(state.killed, Some(Killed::AfterCharge(at)) if at == nth) {
             return Err("killed after a charge".into());
@@ -98,7 +99,7 @@ async fn survives(killed: Killed) -> bool {
     }
     let till = Till::default();
     let refused = service.payments(PaymentQuery::of(held[1])).await.unwrap().items;
-    till.state().refuses = refused.first().map(|payment| payment.id);
+    till.state().refuses = refused.first().and_then(|payment| payment.charge_key());
 
     let nothing = || Fault::Overtaken(Vec::new());
     let nth = |nth: usize, fault| std::iter::repeat_with(nothing).take(nth).chain([fault]);
@@ -129,9 +130,9 @@ async fn survives(killed: Killed) -> bool {
         assert_eq!(payments.len(), 3, "{killed:?}: {payments:?}");
         for payment in payments {
             assert_eq!(payment.status, PaymentStatus::Succeeded, "{killed:?}: {payment:?}");
-            let (state, id) = (till.state(), payment.id.to_string());
-            let times = state.said.iter().filter(|(key, paid)| key.starts_with(&id) && **paid);
-            assert_eq!(times.count(), 1, "{killed:?}: {id} in {state:?}");
+            let (state, of) = (till.state(), payment.charge_key().unwrap().to_string());
+            let times = state.said.iter().filter(|(key, paid)| key.starts_with(&of) && **paid);
+            assert_eq!(times.count(), 1, "{killed:?}: {of} in {state:?}");
         }
     }
     was_killed
@@ -154,4 +155,39 @@ async fn a_collector_that_is_killed_at_any_step_charges_everybody_once() {
         // Two subscriptions, three periods each: every one of them was killed.
         assert!(steps >= 6, "{:?} was the last", kind(steps));
     }
+}
+
+/// The gateway has charged since the backup was made; the restored service asks for the same periods again.
+#[tokio::test]
+async fn a_service_that_is_restored_from_a_backup_charges_nobody_twice() {
+    let store = Arc::new(Recorder::over(Arc::new(MemoryStore::default())));
+    let (clock, _, service) = service_over(&(Arc::clone(&store) as Arc<dyn Store>), 1);
+    let billing = Billing::new(service, Policy::default());
+    let (name, slug) = ("Pro".parse().unwrap(), "pro".parse().unwrap());
+    let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
+    let plan = NewPlan { currency: Some("EUR".parse().unwrap()), ..plan };
+    let plan = billing.service().create_plan(plan).await.unwrap();
+    let user = UserId::from(Uuid::from_u128(1));
+    let new = NewSubscription::new(user, plan.id);
+    let held = billing.service().create_subscription(new).await.unwrap();
+    let till = Till::default();
+    work(&billing, &till).await.unwrap();
+    let backup = Recorder::replayed(&store.take()).await;
+    // Two renewals, on 29 February and on 31 March.
+    for _ in 0..70 {
+        advance(&clock, 24 * 60 * 60);
+        work(&billing, &till).await.unwrap();
+    }
+    let charged = till.state().said.clone();
+    assert_eq!(charged.len(), 3);
+
+    let (restored_clock, _, service) = service_over(&backup, 2);
+    let restored = Billing::new(service, Policy::default());
+    advance(&restored_clock, 70 * 24 * 60 * 60);
+    work(&restored, &till).await.unwrap();
+
+    assert_eq!(till.state().said, charged);
+    let payments = restored.service().payments(PaymentQuery::of(held.id)).await.unwrap().items;
+    assert_eq!(payments.len(), 3, "{payments:?}");
+    assert!(payments.iter().all(|payment| payment.status == PaymentStatus::Succeeded));
 }

@@ -69,8 +69,10 @@ async fn collect_one(
         Err(error) => return Err(error.into()),
     };
 
-    // 2. Charge. The key names the attempt: the same after a crash, another after a declined charge.
-    let key = format!("{}/{}", payment.id, payment.attempt().unwrap_or(1));
+    // 2. Charge. The key names the period and the attempt: the same after a crash, also of the whole service that is
+    // restored from a backup; another after a declined charge.
+    let Some((key, attempt)) = payment.charge_key().zip(payment.attempt()) else { return Ok(()) };
+    let key = format!("{key}/{attempt}");
     let paid = gateway.charge(&key, payment.amount, payment.currency).await?;
 
     // 3. Report. What follows for the subscription is written in the same commit.

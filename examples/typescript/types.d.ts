@@ -1586,6 +1586,7 @@ export interface components {
          *       "kind": "initial",
          *       "period_start": "2025-01-31T12:00:00.000000Z",
          *       "period_end": "2025-02-28T12:00:00.000000Z",
+         *       "charge_key": "067083f6-5a69-5bed-ac0e-bdde446af2ab",
          *       "due_at": "2025-01-31T12:00:00.000000Z",
          *       "attempt": 1,
          *       "next_attempt_at": null,
@@ -1609,11 +1610,16 @@ export interface components {
             period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of that period; null if it has none. */
             period_end: components["schemas"]["NullableTimestamp"];
+            /**
+             * Format: uuid
+             * @description Charge under the idempotency key `{charge_key}/{attempt}`. The key is made of the subscription, the kind and the start of the period: a service that was restored from a backup asks for the same period with the same key, so that the gateway does not charge twice. Null if the payment is not collected here.
+             */
+            charge_key: string | null;
             /** @description From when on it is to be collected. */
             due_at: components["schemas"]["NullableTimestamp"];
             /**
              * Format: int32
-             * @description The number of the attempt to collect it. Charge under the key `{id}/{attempt}`.
+             * @description The number of the attempt to collect it.
              */
             attempt: number | null;
             /** @description When a failed payment is asked for again; null: never. */

@@ -2,7 +2,7 @@
 
 use subscription_core::store::{Direction, PageLimit, PaymentQuery, Position, SortKey};
 use subscription_core::{
-    ErrorKind, Field, NewPayment, PaymentChanges, PaymentStatus, SubscriptionId, Version,
+    ErrorKind, Field, NewPayment, Payment, PaymentChanges, PaymentStatus, SubscriptionId, Version,
 };
 use test_support::service_world::{ServiceWorld, faults, of, wrong};
 use uuid::Uuid;
@@ -30,6 +30,7 @@ async fn a_new_payment_is_pending() {
         "kind": null,
         "period_start": null,
         "period_end": null,
+        "charge_key": null,
         "due_at": null,
         "attempt": null,
         "next_attempt_at": null,
@@ -40,6 +41,41 @@ async fn a_new_payment_is_pending() {
     });
     assert_eq!(serde_json::to_value(&*payment).unwrap(), expected);
     assert_eq!(world.service.payment(payment.id).await.unwrap(), payment);
+}
+
+/// The keys were computed by Python's `uuid.uuid5`. They must never change: a service that is restored from a backup
+/// asks with the keys that the gateway has seen.
+#[test]
+fn a_charge_key_is_made_of_the_subscription_the_kind_and_the_start_of_the_period() {
+    let payment = |asked: &str| -> Payment {
+        let record = serde_json::json!({
+            "id": "01933b6e-c2d4-7e11-9f00-a1b2c3d4e5f6",
+            "subscription_id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
+            "amount": 1, "currency": "USD", "external_payment_id": null, "status": "pending", "metadata": null,
+            "created_at": "2025-01-31T00:00:00Z", "updated_at": "2025-01-31T00:00:00Z", "version": 1,
+        });
+        let payment: Payment = serde_json::from_value(record).unwrap();
+        Payment { asked: Some(Box::new(serde_json::from_str(asked).unwrap())), ..payment }
+    };
+    let asked = |kind: &str, start: &str, rest: &str| {
+        format!(
+            r#"{{"kind":"{kind}","period_start":"{start}","period_end":null,"due_at":"{start}","attempt":3,
+               "next_attempt_at":null,"retries":0,"value":1,"cycle":"monthly"{rest}}}"#
+        )
+    };
+    let key = |asked: &str| payment(asked).charge_key().map(|key| key.to_string());
+    let (january, february) = ("2025-01-31T12:00:00Z", "2025-02-28T12:00:00Z");
+    for (kind, start, rest, expected) in [
+        ("initial", january, r#","by_clock":true"#, Some("067083f6-5a69-5bed-ac0e-bdde446af2ab")),
+        ("renewal", february, r#","by_clock":true"#, Some("34d377fa-5521-559b-ae9c-e12d1d723ee0")),
+        // A caller may create several payments for one period.
+        ("renewal", february, "", Some("01933b6e-c2d4-7e11-9f00-a1b2c3d4e5f6")),
+        // A provider collects it.
+        ("renewal", february, r#","mirrored":true"#, None),
+    ] {
+        let asked = asked(kind, start, rest);
+        assert_eq!(key(&asked).as_deref(), expected, "{asked}");
+    }
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ pub(super) fn begin(
     let value = value(billing, quantity);
     billing.current_period_start = Some(start);
     billing.period_value = value;
+    billing.settled_at = None;
     let amount = after_credit(value, &mut billing.credit);
     let currency = billing.currency.filter(|_| !amount.value().is_zero())?;
     let (period_start, period_end, due_at) = (start, end, start);

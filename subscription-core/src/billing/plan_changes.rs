@@ -9,6 +9,7 @@ use super::proration::{change_plan, quote};
 use super::runner::Billing;
 use super::verbs::invalid;
 use crate::error::{Conflict, Error};
+use crate::payments::{Payment, PaymentKind};
 use crate::plans::Plan;
 use crate::service::{Created, Outcome};
 use crate::store::{ChangeSet, Guard, Idempotency, Key, StoreError};
@@ -130,31 +131,45 @@ impl Billing {
         let (to, agreed) = Error::all_faults(to, agreed)?;
         let quote_at = |at| quote(subscription, &own, to.as_deref(), change, at);
         let fresh = quote_at(now)?;
-        if subscription.managed_by == ManagedBy::Clock
-            && change.effective == Effective::Now
-            && (asks || self.has_unpaid(subscription.id).await?)
-        {
-            return Err(Conflict::PaymentOpen.into());
+        let mut payments = Vec::new();
+        if subscription.managed_by == ManagedBy::Clock && change.effective == Effective::Now {
+            payments = self.service.periods_of(subscription.id).await?;
+            if asks || payments.iter().any(|payment| payment.is_unpaid()) {
+                return Err(Conflict::PaymentOpen.into());
+            }
         }
         let guards = to.as_deref().map(Plan::unchanged).into_iter().collect();
-        let Some(agreed) = agreed else { return Ok((fresh, guards)) };
-        // The first period of a subscription that has not begun is ahead of every quote.
-        let runs = subscription.status != SubscriptionStatus::Pending;
-        let start = subscription.current_period_start().filter(|_| runs);
-        let is_held =
-            now.since(agreed.at) <= QUOTE_HOLDS && start.is_none_or(|start| start <= agreed.at);
-        let quote = is_held.then(|| quote_at(agreed.at)).transpose()?;
-        match quote.filter(|quote| agrees(quote, &agreed)) {
+        let quote = match agreed {
+            None => Some(fresh.clone()),
+            Some(agreed) if is_held(subscription, agreed.at, now) => {
+                Some(quote_at(agreed.at)?).filter(|quote| agrees(quote, &agreed))
+            }
+            Some(_) => None,
+        };
+        // A second payment for the same moment would have the charge key of the first, also of one that was
+        // cancelled, and the gateway would repeat the result of that one.
+        let is_repeated = |quote: &Quote| {
+            let is_it = |payment: &Payment| {
+                payment.kind() == Some(PaymentKind::Proration)
+                    && payment.period_start() == Some(quote.at)
+            };
+            !quote.amount_due.value().is_zero() && payments.iter().any(|payment| is_it(payment))
+        };
+        match quote.filter(|quote| !is_repeated(quote)) {
             Some(quote) => Ok((quote, guards)),
             None => Err(Conflict::QuoteChanged(Box::new(fresh)).into()),
         }
     }
+}
 
-    /// True if a payment of the subscription is neither paid nor canceled.
-    async fn has_unpaid(&self, id: SubscriptionId) -> Result<bool, Error> {
-        let payments = self.service.periods_of(id).await?;
-        Ok(payments.iter().any(|payment| payment.is_unpaid()))
-    }
+/// True if a quote of the moment `at` can still be agreed to: it is young, and was not made before the running period
+/// or before the last change within it, which has settled the time up to its own moment.
+fn is_held(subscription: &Subscription, at: Timestamp, now: Timestamp) -> bool {
+    // The first period of a subscription that has not begun is ahead of every quote.
+    let runs = subscription.status != SubscriptionStatus::Pending;
+    let start = subscription.current_period_start().filter(|_| runs);
+    let settled_at = subscription.billing.as_ref().and_then(|billing| billing.settled_at);
+    now.since(at) <= QUOTE_HOLDS && start.max(settled_at).is_none_or(|last| last <= at)
 }
 
 fn check_agreed(agreed: Option<AgreedQuote>, now: Timestamp) -> Result<Option<AgreedQuote>, Error> {

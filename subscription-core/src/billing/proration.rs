@@ -131,6 +131,7 @@ pub fn change_plan(
             let billing = billing(&mut next);
             billing.period_value = value;
             billing.credit = quote.credit_after;
+            billing.settled_at = Some(quote.at);
             beside.ask = ask(quote, value);
         }
     }

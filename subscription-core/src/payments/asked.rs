@@ -1,6 +1,7 @@
 //! The part of a payment that says which period it pays for, and when it is to be collected.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::PaymentStatus;
 use crate::plans::BillingCycle;
@@ -47,6 +48,10 @@ pub struct Asked {
     /// other payment from its period. Not shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
+    /// True if the clock asked for the payment, so that its [charge key](super::Payment::charge_key) is made of its
+    /// period. Not shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_clock: bool,
 }
 
 impl Asked {
@@ -67,6 +72,21 @@ impl super::Payment {
     /// True if the payment pays for a period, and a provider collects it.
     pub fn is_mirrored(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.mirrored)
+    }
+
+    /// The key under which the payment is charged: `{charge_key}/{attempt}` is the idempotency key of an attempt at
+    /// the payment gateway. `None` if it is not collected here.
+    ///
+    /// For a payment that the clock asked for it is made of the subscription, the kind and the start of the period (of
+    /// a proration, the moment of the change). So a clock that asks again after a backup was restored asks with the
+    /// same key, and the gateway repeats its result. For others it is the id.
+    pub fn charge_key(&self) -> Option<Uuid> {
+        let asked = self.to_collect()?;
+        if !asked.by_clock {
+            return Some(self.id.uuid());
+        }
+        let name = format!("{} {}", asked.kind, asked.period_start);
+        Some(Uuid::new_v5(&self.subscription_id.uuid(), name.as_bytes()))
     }
 
     /// The purpose of the payment; `None` if it pays for no period.

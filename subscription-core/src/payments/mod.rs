@@ -109,6 +109,7 @@ impl Payment {
             value: Amount::ZERO,
             cycle,
             mirrored: false,
+            by_clock: false,
         });
         Ok(Self {
             id,

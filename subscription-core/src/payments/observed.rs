@@ -53,6 +53,7 @@ impl ObservedPeriod {
             value: self.value,
             cycle: self.cycle,
             mirrored: true,
+            by_clock: false,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::Payment;
 
 impl Serialize for Payment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Payment", 16)?;
+        let mut fields = serializer.serialize_struct("Payment", 17)?;
         fields.serialize_field("id", &self.id)?;
         fields.serialize_field("subscription_id", &self.subscription_id)?;
         fields.serialize_field("amount", &self.amount)?;
@@ -17,6 +17,7 @@ impl Serialize for Payment {
         fields.serialize_field("kind", &self.kind())?;
         fields.serialize_field("period_start", &self.period_start())?;
         fields.serialize_field("period_end", &self.period_end())?;
+        fields.serialize_field("charge_key", &self.charge_key())?;
         fields.serialize_field("due_at", &self.due_at())?;
         fields.serialize_field("attempt", &self.attempt())?;
         fields.serialize_field("next_attempt_at", &self.next_attempt_at())?;

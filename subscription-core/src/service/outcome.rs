@@ -87,6 +87,7 @@ impl SubscriptionService {
                 value: ask.value,
                 cycle: ask.cycle,
                 mirrored: false,
+                by_clock: true,
             })),
         })
     }

@@ -105,7 +105,7 @@ impl ClockMetrics {
         let help = "How long the first payment that nobody has collected has been due";
         let oldest = self.to_collect_oldest_seconds.clone();
         registry.register("payments_to_collect_oldest_seconds", help, oldest);
-        let help = "1 if the billing is paused after an import";
+        let help = "1 if the billing is paused";
         registry.register("billing_paused", help, self.billing_paused.clone());
     }
 }

@@ -1,5 +1,5 @@
 //! The billing of the server: the job that takes the steps that are due, and the same work for a clock that is
-//! turned. After an import it is paused until an operator resumes it.
+//! turned. While it is paused, after an import or by an operator, it takes no steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -77,8 +77,7 @@ impl BillingJob {
         if self.state.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused {
             if is_paused {
                 tracing::warn!(
-                    "billing is paused after an import: check the records, then run \
-                     subscription-http billing resume"
+                    "billing is paused: check the records, then run subscription-http billing resume"
                 );
             } else {
                 tracing::info!("billing goes on");

@@ -1,13 +1,13 @@
-//! The pause of the billing after an import, and the commands `billing resume` and `billing status`.
+//! The pause of the billing, and the commands `billing pause`, `billing resume` and `billing status`.
 //!
 //! Imported subscriptions may be long due, and another system may still bill them. So an import pauses the
-//! billing by a document, until an operator resumes it.
+//! billing by a document, until an operator resumes it. After a backup was restored, an operator pauses it.
 
 use std::sync::Arc;
 
 use clap::Subcommand;
 use subscription_core::store::{
-    ChangeSet, Collection, Delete, Document, DocumentKey, DueSubscriptions, Key, PageLimit,
+    ChangeSet, Collection, Delete, Document, DocumentKey, DueSubscriptions, Key, PageLimit, Record,
     StoreError, StoreExt as _,
 };
 use subscription_core::{Store, Timestamp, Version};
@@ -18,7 +18,10 @@ use super::{Failure, print};
 
 #[derive(Subcommand)]
 pub(crate) enum BillingCommand {
-    /// Go on after the pause that an import began. On SQLite, before the server starts.
+    /// Renew nothing and ask for no payment until `billing resume`: for a database that was restored from a
+    /// backup, before the server starts. On PostgreSQL the server may run.
+    Pause,
+    /// Go on after a pause. On SQLite, before the server starts.
     Resume,
     /// Print whether the billing is paused, and how many subscriptions are due.
     Status,
@@ -27,6 +30,7 @@ pub(crate) enum BillingCommand {
 pub(crate) async fn run(command: BillingCommand, settings: &Settings) -> Result<(), Failure> {
     let opened = Opened::new(settings, false).await?;
     let told = match command {
+        BillingCommand::Pause => pause(&opened.store, opened.clock().now()).await,
         BillingCommand::Resume => resume(&opened.store).await,
         BillingCommand::Status => status(&opened.store, opened.clock().now()).await,
     };
@@ -46,10 +50,19 @@ pub(crate) async fn find(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>
 }
 
 /// The document that pauses the billing. An import stores it with the records, so that they are never without it.
-pub(crate) fn document(now: Timestamp) -> Result<Document, StoreError> {
-    let body = format!("{{\"reason\":\"import\",\"since\":\"{now}\"}}").into();
+pub(crate) fn document(reason: &str, now: Timestamp) -> Result<Document, StoreError> {
+    let body = format!("{{\"reason\":\"{reason}\",\"since\":\"{now}\"}}").into();
     let version = Version::FIRST;
     Ok(Document { key: key()?, version, owner: None, label: None, due_at: None, body })
+}
+
+async fn pause(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
+    let writes = vec![Record::from(document("operator", now)?)];
+    match store.commit(ChangeSet { writes, ..ChangeSet::default() }).await {
+        Ok(()) => Ok("billing is paused: subscription-http billing resume goes on".to_owned()),
+        Err(StoreError::Conflict(_)) => Ok("billing was paused already".to_owned()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
@@ -68,7 +81,7 @@ async fn remove(store: &Arc<dyn Store>, found: &Document) -> Result<(), StoreErr
 
 async fn status(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
     let state = if find(store).await?.is_some() {
-        "billing is paused after an import: subscription-http billing resume goes on"
+        "billing is paused: subscription-http billing resume goes on"
     } else {
         "billing is not paused"
     };

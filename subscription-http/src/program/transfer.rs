@@ -60,7 +60,7 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
     let opened = open(settings).await?;
     let bar = bar(Some(bytes));
     let now = opened.clock().now();
-    let pause = billing_pause::document(now)?;
+    let pause = billing_pause::document("import", now)?;
     let mut changed = Changed::default();
     let mut options = ImportOptions::default();
     if settings.users == Users::Any {

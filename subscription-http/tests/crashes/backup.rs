@@ -1,6 +1,7 @@
 //! An old copy of the file is put back.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::json;
 use test_support::trials;
@@ -8,10 +9,32 @@ use test_support::trials::Trial;
 
 use crate::http::{Answer, Connection, Request, text};
 use crate::place::Place;
-use crate::running::{Running, folder};
+use crate::running::{Running, folder, until};
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking: tokens_that_are_newer_than_a_restored_file_are_refused]
+}
+
+pub(crate) fn trials_with_postgres() -> Vec<Trial> {
+    trials![blocking: billing_is_paused_and_resumed_while_the_server_runs]
+}
+
+fn billing_is_paused_and_resumed_while_the_server_runs() {
+    let (folder, place) = (folder(), Place::schema());
+    let server = Running::start(&folder, &place.url(), &[]);
+    let is_paused = || {
+        let metrics = server.connect().sure(&Request::get("/metrics")).body;
+        metrics.contains("subscription_http_billing_paused 1\n")
+    };
+    for (command, paused) in [("pause", true), ("resume", false)] {
+        let mut billing = Command::new(env!("CARGO_BIN_EXE_subscription-http"));
+        billing.args(["billing", command, "--database", &place.url()]).current_dir(&folder);
+
+        assert!(billing.status().unwrap().success());
+
+        until(command, || is_paused() == paused);
+    }
+    server.stop();
 }
 
 fn refresh(connection: &mut Connection, token: &str) -> Answer {

@@ -55,6 +55,7 @@ fn main() {
             no_server,
             vec![
                 kills::trials_with_postgres(),
+                backup::trials_with_postgres(),
                 deletions::trials_with_postgres(),
                 instances::trials(),
                 leaders::trials(),

@@ -204,6 +204,58 @@ fn a_plan_is_changed_for_the_amount_of_its_preview_and_back_when_the_period_ends
     stop(running);
 }
 
+/// The payment for February: its id and its charge key.
+fn renewal(running: &Running, id: &str) -> Option<(String, String)> {
+    let payments = payments(running, id);
+    let renewal = payments.iter().find(|payment| day(payment, "period_start") == "2030-02-28")?;
+    Some((text(renewal, "id").to_owned(), text(renewal, "charge_key").to_owned()))
+}
+
+#[test]
+fn a_restored_backup_asks_for_a_charged_period_with_the_same_key_once_billing_is_resumed() {
+    let here = folder();
+    let (file, copy) = (here.join("subscription.db"), here.join("backup.db"));
+    let running = manual(&here, &[]);
+    let id = subscribe(&running, "");
+    advance(&running, "2030-02-01T00:00:00Z", "succeed");
+    stop(running);
+    std::fs::copy(&file, &copy).unwrap();
+    let running = manual(&here, &[]);
+    advance(&running, "2030-03-01T00:00:00Z", "succeed");
+    let (first_id, first_key) = renewal(&running, &id).expect("a renewal");
+    stop(running);
+
+    std::fs::copy(&copy, &file).unwrap();
+    let said = |command: &str| {
+        let (output, errors) = run(command_in(&here).args(["billing", command]).args([
+            "--users",
+            "any",
+            "--clock",
+            "manual",
+            "--clock-at",
+            START,
+        ]));
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(said("pause").starts_with("billing is paused: "));
+    assert_eq!(said("pause"), "billing was paused already\n");
+    let mut running = manual(&here, &[]);
+    running.log_line("billing is paused: ");
+    assert!(metrics(&running).contains("subscription_http_billing_paused 1\n"));
+    advance(&running, "2030-03-01T00:00:00Z", "leave");
+    assert_eq!(renewal(&running, &id), None, "billing is paused");
+    stop(running);
+    assert_eq!(said("resume"), "billing goes on\n");
+    let running = manual(&here, &[]);
+    advance(&running, "2030-03-02T00:00:00Z", "leave");
+
+    let (second_id, second_key) = renewal(&running, &id).expect("a renewal");
+    assert_eq!(second_key, first_key);
+    assert_ne!(second_id, first_id);
+    stop(running);
+}
+
 #[test]
 fn an_import_pauses_the_billing_until_it_is_resumed() {
     let (here, there, moved) = (folder(), folder(), folder());
@@ -223,12 +275,12 @@ fn an_import_pauses_the_billing_until_it_is_resumed() {
     assert!(told.contains("the clock of the exported database was turned"), "{told}");
     assert!(told.contains("billing is paused"), "{told}");
     let told = said(&there, &["billing", "status"]);
-    assert!(told.starts_with("billing is paused after an import"), "{told}");
+    assert!(told.starts_with("billing is paused: "), "{told}");
     assert!(told.contains("0 subscriptions are due"), "{told}");
     let mut running = Running::start_in(&there, |command| {
         command.args(["--users", "any"]);
     });
-    running.log_line("billing is paused after an import");
+    running.log_line("billing is paused: ");
     assert!(metrics(&running).contains("subscription_http_billing_paused 1\n"));
     assert!(!stop(running).contains("billing is paused"), "once");
     assert_eq!(said(&there, &["billing", "resume"]), "billing goes on\n");

@@ -233,6 +233,7 @@ impl Household {
             dunning_ended_at: self.maybe(|| self.time()),
             lapses_at: self.maybe(|| self.time()),
             reminded_for: self.maybe(|| self.time()),
+            settled_at: self.maybe(|| self.time()),
             manage_url: by_provider.then(|| parsed("https://provider.example/manage?a=1&b=é")),
         };
         (by_clock || self.chance()).then(|| Box::new(state))
@@ -271,6 +272,7 @@ impl Household {
             value,
             cycle: self.pick([BillingCycle::MONTHLY, BillingCycle::ONE_TIME]),
             mirrored: self.chance(),
+            by_clock: self.chance(),
         }
     }
 

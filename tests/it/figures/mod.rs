@@ -135,6 +135,7 @@ fn payment(number: u64, subscription: SubscriptionId, (start, end): (&str, &str)
             value: amount,
             cycle: BillingCycle::MONTHLY,
             mirrored: false,
+            by_clock: true,
         })),
     }
 }

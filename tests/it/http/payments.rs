@@ -23,7 +23,7 @@ async fn a_payment_is_made_shown_changed_and_deleted() {
     let id = text(&made.json()["id"]);
     assert_eq!(made.header("location"), Some(&*format!("subscription-payments/{id}")));
     let expected = format!(
-        r#"{{"id":"{id}","subscription_id":"{subscription}","amount":0.10,"currency":"USD","external_payment_id":null,"status":"pending","kind":null,"period_start":null,"period_end":null,"due_at":null,"attempt":null,"next_attempt_at":null,"metadata":null,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"2025-01-31T00:00:00.000000Z","version":1}}"#
+        r#"{{"id":"{id}","subscription_id":"{subscription}","amount":0.10,"currency":"USD","external_payment_id":null,"status":"pending","kind":null,"period_start":null,"period_end":null,"charge_key":null,"due_at":null,"attempt":null,"next_attempt_at":null,"metadata":null,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"2025-01-31T00:00:00.000000Z","version":1}}"#
     );
     assert_eq!(made.text(), expected);
 

@@ -103,6 +103,7 @@ fn what_the_clock_would_do_is_cleared() {
         lapses_at: Some(now()),
         dunning_ended_at: Some(now()),
         reminded_for: Some(now()),
+        settled_at: Some(now()),
         period_value: of("9.00"),
         ..BillingState::default()
     };

@@ -147,6 +147,7 @@ pub(super) fn billing(n: u64) -> BillingState {
         dunning_ended_at: Some(at(n + 5)),
         lapses_at: Some(at(n + 6)),
         reminded_for: Some(at(n + 7)),
+        settled_at: Some(at(n + 8)),
         manage_url: Some(parsed("https://provider.example/manage?a=1")),
     }
 }
@@ -172,6 +173,7 @@ pub(super) fn asked_payment(n: u64, kind: PaymentKind, start: u64) -> Payment {
         value: parsed("19.90"),
         cycle: BillingCycle::MONTHLY,
         mirrored: false,
+        by_clock: true,
     };
     Payment { asked: Some(Box::new(asked)), ..payment(n) }
 }

@@ -157,6 +157,7 @@ impl Life {
                 value: ask.value,
                 cycle: ask.cycle,
                 mirrored: false,
+                by_clock: true,
             })),
         }
     }

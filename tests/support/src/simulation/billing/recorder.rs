@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use subscription_core::Store;
 use subscription_core::store::{
     ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, StoreError, UniqueValue,
 };
+use subscription_core::{MemoryStore, Store};
 
 /// Passes everything on to another store, and records the change sets that were accepted.
 #[derive(Debug)]
@@ -18,6 +18,15 @@ pub struct Recorder {
 impl Recorder {
     pub fn over(inner: Arc<dyn Store>) -> Self {
         Self { inner, accepted: Mutex::default() }
+    }
+
+    /// A store in memory to which these change sets were committed: a backup that was made after the last of them.
+    pub async fn replayed(accepted: &[ChangeSet]) -> Arc<dyn Store> {
+        let store = MemoryStore::default();
+        for changes in accepted {
+            store.commit(changes.clone()).await.expect("it was accepted before");
+        }
+        Arc::new(store)
     }
 
     /// The change sets since the last call, in the order in which they were accepted.
