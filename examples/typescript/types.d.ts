@@ -310,7 +310,7 @@ export interface paths {
         put?: never;
         /**
          * Undo a cancellation, or end a pause
-         * @description Before the `ends_at` of a cancelled one, which is cleared; a paused one goes on at once; a scheduled pause is dropped. Again, it changes nothing.
+         * @description Before the `ends_at` of a cancelled one, which gets back the end and the scheduled change from before the cancellation; a paused one goes on at once; a scheduled pause is dropped. Again, it changes nothing.
          */
         post: operations["resumeSubscription"];
         delete?: never;
@@ -712,7 +712,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the caller
-         * @description At the end of its period: unless `ends_at` is set, it becomes `renews_at`, or now if that has passed. If the clock manages it and it is not paid for, or is paused or pending, it ends at once. Again, it changes nothing. The route exists only where the setting `self_service` lists `cancel`. A subscription of another person is refused like an unknown one.
+         * @description At the end of its period: unless `ends_at` is set, it becomes `renews_at`, or now if that has passed. One that grants no access (`pending`, `paused`, `unpaid`) ends at once. What is owed stays owed. Again, it changes nothing. The route exists only where the setting `self_service` lists `cancel`. A subscription of another person is refused like an unknown one.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -732,7 +732,7 @@ export interface paths {
         put?: never;
         /**
          * Undo the cancellation of a subscription of the caller
-         * @description Only before its `ends_at`, which is cleared. Again, it changes nothing. The route exists only where the setting `self_service` lists `resume`. A subscription of another person is refused like an unknown one.
+         * @description Only a cancellation that the caller chose, and before its `ends_at`. The end and the scheduled change from before the cancellation are restored. Again, it changes nothing. The route exists only where the setting `self_service` lists `resume`. A subscription of another person is refused like an unknown one.
          */
         post: operations["resumeMySubscription"];
         delete?: never;

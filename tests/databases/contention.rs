@@ -11,11 +11,12 @@ use secrecy::SecretSlice;
 use subscription_core::auth::{
     DevelopmentIdentities, KeyRing, Origin, ServerKeys, SignIn, SigningKey,
 };
+use subscription_core::billing::{Billing, Policy};
 use subscription_core::providers::ProviderKind;
 use subscription_core::store::PostgresOptions;
 use subscription_core::{
     Authentication, BillingCycle, Field, NewPlan, NewSubscription, Store, SubscriptionChanges,
-    SubscriptionId, SubscriptionService, SystemRandomness, UserId,
+    SubscriptionId, SubscriptionService, SubscriptionStatus, SystemRandomness, UserId,
 };
 use test_support::billing::{plan_races, races};
 use test_support::cluster::fresh_schema;
@@ -44,6 +45,9 @@ pub(crate) fn trials() -> Vec<Trial> {
             for kind in ProviderKind::ALL {
                 one_external_id(&[Arc::clone(&store)], kind, 100).await;
             }
+        }),
+        trial("contention::sqlite::creates_at_once_give_one_trial", move || async move {
+            creates_at_once_give_one_trial(vec![store().await]).await;
         }),
         trial("contention::sqlite::no_writer_is_turned_away", move || async move {
             no_writer_is_turned_away("SQLite", vec![store().await]).await;
@@ -81,6 +85,9 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
                 }
             },
         ),
+        trial("contention::postgres::creates_at_once_give_one_trial", move || async move {
+            creates_at_once_give_one_trial(two().await).await;
+        }),
         trial("contention::postgres::no_writer_is_turned_away", move || async move {
             let stores = two().await.split_off(1);
             no_writer_is_turned_away("PostgreSQL", stores).await;
@@ -193,5 +200,32 @@ async fn no_sign_in_is_turned_away(kind: &str, stores: Vec<Arc<dyn Store>>) {
             "{kind}: {writers} sign in as one user, {rate} sign-ins/s, {refused} of {WRITES} refused"
         );
         assert_eq!(refused, 0);
+    }
+}
+
+/// Twenty creates at once for a user who has no subscription yet, with a plan that has a trial.
+async fn creates_at_once_give_one_trial(stores: Vec<Arc<dyn Store>>) {
+    let services: Vec<_> = stores.into_iter().map(SubscriptionService::new).collect();
+    let services: Vec<_> =
+        services.into_iter().map(|service| Billing::new(service, Policy::default())).collect();
+    let service = services[0].service();
+    let (name, price) = ("Pro".parse().unwrap(), "10".parse().unwrap());
+    let plan = NewPlan {
+        currency: Some("EUR".parse().unwrap()),
+        trial_period: Some("P14D".parse().unwrap()),
+        ..NewPlan::new(name, "pro".parse().unwrap(), price, BillingCycle::MONTHLY)
+    };
+    let plan = service.create_plan(plan).await.unwrap();
+    for _ in 0..5 {
+        let user = UserId::new(service.now(), &SystemRandomness).unwrap();
+        let mut creates = JoinSet::new();
+        for nth in 0..20 {
+            let service = services[nth % services.len()].service().clone();
+            let new = NewSubscription::new(user, plan.id);
+            creates.spawn(async move { service.create_subscription(new).await.unwrap() });
+        }
+        let made = creates.join_all().await;
+        let trials = made.iter().filter(|it| it.status == SubscriptionStatus::OnTrial).count();
+        assert_eq!((made.len(), trials), (20, 1));
     }
 }

@@ -91,9 +91,9 @@ async fn each_status_allows_its_verbs_and_no_others() {
         let held = world.subscription(|new| new.status = Some(status)).await;
         let may_end = status == Cancelled || status.next().contains(&Cancelled);
 
-        // A user may undo a cancellation, not a pause.
+        // A user may undo a cancellation that was the user's, not a pause.
         for (action, is_allowed) in [
-            (Action::Uncancel, matches!(status, Active | Cancelled)),
+            (Action::Uncancel, status == Active),
             (Action::Resume, matches!(status, Active | Cancelled | Paused)),
         ] {
             let resumed = world.service.act(held.id, action).await;

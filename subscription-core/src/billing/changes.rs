@@ -21,7 +21,7 @@ pub(super) fn change(
 ) -> Result<Subscription, Error> {
     match (before.managed_by, after.managed_by) {
         (ManagedBy::Clock, ManagedBy::Clock) => set_free_fields(before, &mut after, now)?,
-        (_, ManagedBy::Clock) => take_over(&mut after, now)?,
+        (_, ManagedBy::Clock) => take_over(&mut after, policy, now)?,
         (ManagedBy::Clock, ManagedBy::Caller | ManagedBy::Provider) => {
             release(&mut after);
             return Ok(after);
@@ -35,7 +35,7 @@ pub(super) fn change(
 }
 
 /// Lets the clock manage a subscription from now on. Its running period counts as paid.
-fn take_over(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
+fn take_over(after: &mut Subscription, policy: &Policy, now: Timestamp) -> Result<(), Error> {
     if after.status == SubscriptionStatus::Expired {
         let refused = InvalidTransition {
             record: "subscription",
@@ -46,7 +46,7 @@ fn take_over(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
         return Err(Conflict::from(refused).into());
     }
     creation::check(after, now)?;
-    creation::take_over(after, now);
+    creation::take_over(after, policy, now);
     Ok(())
 }
 
@@ -79,9 +79,9 @@ fn set_free_fields(
 
 /// True if a change to another currency is scheduled. Credit cannot follow it there.
 fn moves_currency(subscription: &Subscription) -> bool {
-    let Some(ScheduledChange::ChangePlan(terms)) = subscription.scheduled_change() else {
-        return false;
-    };
+    // Also one that waits until the subscription is resumed.
+    let scheduled = subscription.billing.as_ref().and_then(|billing| billing.scheduled_change);
+    let Some(ScheduledChange::ChangePlan(terms)) = scheduled else { return false };
     subscription.currency() != Some(terms.currency)
 }
 

@@ -29,7 +29,7 @@ pub(super) fn create(
     state.price = state.price.or(of_plan.map(|_| plan.price));
     check(&made, now)?;
     let beside = if imported {
-        take_over(&mut made, now);
+        take_over(&mut made, policy, now);
         Beside::default()
     } else if made.status == Pending {
         Beside::default()
@@ -98,8 +98,9 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     faults.into_result()
 }
 
-/// Takes the running period, or the trial, as it is. It counts as paid.
-pub(super) fn take_over(subscription: &mut Subscription, now: Timestamp) {
+/// Takes the running period, or the trial, as it is. It counts as paid. A subscription that is past due has as long as
+/// the retries of a payment take: its payments may have none left, or may not be here.
+pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     let (status, quantity) = (subscription.status, subscription.quantity);
     if status == Pending {
         return;
@@ -115,5 +116,6 @@ pub(super) fn take_over(subscription: &mut Subscription, now: Timestamp) {
     }
     if matches!(status, PastDue | Unpaid) {
         billing.past_due_since = Some(now);
+        billing.dunning_ended_at = Some(policy.dunning.ends_at(now)).filter(|_| status == PastDue);
     }
 }

@@ -50,8 +50,9 @@ impl DuePage {
             (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for subscription in items {
             let Some(step) = clock.rules().step(&subscription, now) else { continue };
-            steps.push((subscription, step.kind, step.outcome.change.clone()));
-            sets.push(clock.step_set(step.outcome, now).await?);
+            let (kind, change) = (step.kind, step.outcome.change.clone());
+            sets.push(clock.step_set(&subscription, step.outcome, now).await?);
+            steps.push((subscription, kind, change));
         }
         Ok(Some(Self { last, more: next.is_some(), now, sets, steps }))
     }
@@ -112,7 +113,7 @@ impl Committed {
                 // A step decided on before an earlier one of this page took the live key is decided on again.
                 Err(StoreError::Taken(Unique::PaymentPeriod | Unique::LiveSubscription)) => {
                     let Some(step) = clock.rules().step(&subscription, self.now) else { continue };
-                    clock.commit_step(step.outcome, self.now).await.map(drop)
+                    clock.commit_step(&subscription, step.outcome, self.now).await.map(drop)
                 }
                 result => result.map_err(Error::Store),
             };

@@ -49,16 +49,15 @@ impl Billing {
         // Steps that are due come first: the execution would take them.
         while let Some(step) = self.service.rules().step(&subscription, now) {
             let mut outcome = step.outcome;
-            if let Some(start) = outcome.ask.as_ref().map(|ask| ask.period_start) {
+            if let Some(start) = outcome.charged_period(&subscription) {
                 let payments = match &payments {
                     Some(payments) => payments,
                     None => payments.insert(self.service.periods_of(id).await?),
                 };
                 if payments.iter().any(|payment| payment.claimed_period() == Some(start)) {
-                    outcome = outcome.unasked();
-                } else {
-                    asks = true;
+                    outcome = outcome.unasked(&subscription);
                 }
+                asks |= outcome.ask.is_some();
             }
             subscription = Arc::new(outcome.subscription);
         }

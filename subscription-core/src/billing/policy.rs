@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::plans::{CycleUnit, Span};
 use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
 use crate::values::decimal::Bounded;
 use crate::values::faults::{FaultCode, InvalidValue};
 use crate::with_fields;
@@ -84,6 +85,11 @@ impl Dunning {
     /// The span before the next retry, after this number of retries; `None` if none is left.
     pub fn next(&self, retries: u32) -> Option<Span> {
         self.0.get(usize::try_from(retries).ok()?).copied()
+    }
+
+    /// When the last retry of a payment that failed at `at` is due.
+    pub(super) fn ends_at(&self, at: Timestamp) -> Timestamp {
+        self.0.iter().try_fold(at, |at, span| span.after(at)).unwrap_or(at)
     }
 }
 

@@ -7,7 +7,9 @@ use super::policy::Policy;
 use super::steps;
 use crate::error::{Conflict, Error};
 use crate::service::Outcome;
-use crate::subscriptions::{Action, Effective, ScheduledChange, Subscription, SubscriptionStatus};
+use crate::subscriptions::{
+    Action, Cancellation, Effective, ScheduledChange, Subscription, SubscriptionStatus,
+};
 use crate::values::clock::Timestamp;
 use crate::values::faults::{FaultCode, Faults, InvalidValue};
 use crate::values::states::InvalidTransition;
@@ -24,20 +26,39 @@ pub(super) fn act(
     match action {
         Action::Cancel(effective) => {
             beside.cancels_open_payments = cancel(&mut next, effective, now)?;
+            // What an operator cancels too is not the subscriber's to undo any more.
+            if let Some(cancelled) = &mut billing(&mut next).cancelled {
+                cancelled.by_user = false;
+            }
         }
+        Action::Leave => match next.status {
+            Active | OnTrial | PastDue => {
+                cancel(&mut next, Some(Effective::PeriodEnd), now)?;
+                next = next.left(Cancellation::of(before));
+            }
+            // Time that was used is owed; one that was never active used none.
+            Pending | Unpaid | Paused => {
+                beside.cancels_open_payments = next.status == Pending;
+                expire(&mut next, now);
+            }
+            Cancelled => {}
+            Expired => return Err(refused(&next, Cancelled)),
+        },
         Action::Resume => resume(&mut next, now)?,
         Action::Uncancel => match next.status {
-            Cancelled => resume(&mut next, now)?,
+            Cancelled if next.left_by_user().is_some() => resume(&mut next, now)?,
             Active | OnTrial => {}
-            Pending | PastDue | Unpaid | Paused | Expired => return Err(refused(&next, Active)),
+            Pending | PastDue | Unpaid | Paused | Cancelled | Expired => {
+                return Err(refused(&next, Active));
+            }
         },
         Action::Pause { effective, resumes_at } => pause(&mut next, effective, resumes_at, now)?,
         Action::Unschedule => {
-            let dropped = billing(&mut next).scheduled_change.take();
-            dropped.ok_or_else(|| Error::NotFound {
+            before.scheduled_change().ok_or_else(|| Error::NotFound {
                 record: "scheduled change",
                 name: format!("of subscription {}", before.id),
             })?;
+            billing(&mut next).scheduled_change = None;
         }
     }
     Ok((next != *before).then(|| outcome(before, next, beside, policy, now)))
@@ -61,11 +82,12 @@ fn cancel(
             Ok(true)
         }
         (Effective::PeriodEnd, Active | OnTrial | PastDue | Paused) => {
+            let found = Cancellation::of(next);
             let end = next.renews_at.map_or(now, |renews_at| renews_at.max(now));
             next.ends_at = Some(next.ends_at.map_or(end, |ends_at| ends_at.min(end)));
             next.status = Cancelled;
             let billing = billing(next);
-            billing.scheduled_change = None;
+            billing.cancelled = found.kept();
             billing.resumes_at = None;
             Ok(false)
         }
@@ -81,7 +103,7 @@ fn resume(next: &mut Subscription, now: Timestamp) -> Result<(), Error> {
             }
             let on_trial = next.trial_ends_at().is_some_and(|end| end > now);
             next.status = if on_trial { OnTrial } else { Active };
-            next.ends_at = None;
+            next.ends_at = billing(next).cancelled.take().and_then(|found| found.ends_at);
         }
         Paused => steps::resume(next, now),
         Active | OnTrial => {

@@ -9,10 +9,10 @@ use crate::events::{Change, Subject};
 use crate::payments::{Asked, Payment, PaymentStatus};
 use crate::store::{
     ChangeSet, Direction, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
+    UniqueValue,
 };
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
 use crate::values::id::{PaymentId, SubscriptionId};
 use crate::values::version::Version;
 
@@ -140,7 +140,7 @@ impl SubscriptionService {
         for _ in 0..STEPS_AT_ONCE {
             let now = self.now();
             let Some(step) = self.rules().step(&subscription, now) else { break };
-            match clock.commit_step(step.outcome, now).await {
+            match clock.commit_step(&subscription, step.outcome, now).await {
                 Ok(next) => subscription = next,
                 Err(_) => break,
             }
@@ -151,18 +151,27 @@ impl SubscriptionService {
     /// The change set of a step.
     pub(crate) async fn step_set(
         &self,
+        before: &Subscription,
         outcome: Outcome,
         now: Timestamp,
     ) -> Result<ChangeSet, Error> {
-        let (subscription, change, changes) = self.changes_of_step(outcome, now).await?;
+        let (subscription, change, changes) = self.changes_of_step(before, outcome, now).await?;
         self.change_set(&subscription, change, changes, now)
     }
 
     async fn changes_of_step(
         &self,
+        before: &Subscription,
         mut outcome: Outcome,
         now: Timestamp,
     ) -> Result<(Arc<Subscription>, Change, ChangeSet), Error> {
+        // Where credit pays for all of the period, no payment is written that the store would refuse.
+        if outcome.ask.is_none()
+            && let Some(start) = outcome.charged_period(before)
+            && self.store().find(UniqueValue::PaymentPeriod(before.id, start)).await?.is_some()
+        {
+            outcome = outcome.unasked(before);
+        }
         let mut with = ChangeSet::default();
         self.move_live_key_of_step(&mut outcome, &mut with, now).await?;
         self.changes_of(outcome, with, now).await
@@ -171,11 +180,12 @@ impl SubscriptionService {
     /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.
     pub(crate) async fn commit_step(
         &self,
+        before: &Subscription,
         outcome: Outcome,
         now: Timestamp,
     ) -> Result<Arc<Subscription>, Error> {
-        let unasked = outcome.clone().unasked();
-        let (subscription, change, changes) = self.changes_of_step(outcome, now).await?;
+        let unasked = outcome.clone().unasked(before);
+        let (subscription, change, changes) = self.changes_of_step(before, outcome, now).await?;
         let set = self.change_set(&subscription, change, changes, now)?;
         match self.store().commit(set).await {
             Ok(()) => Ok(subscription),
@@ -188,15 +198,17 @@ impl SubscriptionService {
 }
 
 impl Outcome {
-    /// The outcome without its payment. The credit that the payment would have used stays.
-    pub(crate) fn unasked(mut self) -> Self {
-        if let Some(ask) = self.ask.take()
-            && let Some(billing) = &mut self.subscription.billing
-        {
-            let used = ask.value.value().checked_sub(ask.amount.value());
-            let credit = used.and_then(|used| billing.credit.value().checked_add(used));
-            let credit = credit.and_then(|credit| Amount::try_from(credit).ok());
-            billing.credit = credit.unwrap_or(billing.credit);
+    /// The start of the period that a step asks for, or takes credit for.
+    pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
+        let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();
+        self.subscription.billing.as_ref()?.current_period_start.filter(|_| is_charged)
+    }
+
+    /// The outcome of a step whose period another payment pays for: it asks for nothing and takes no credit.
+    pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
+        self.ask = None;
+        if let Some(billing) = &mut self.subscription.billing {
+            billing.credit = before.credit().unwrap_or_default();
         }
         self
     }

@@ -8,7 +8,8 @@ use super::{Created, SubscriptionService, expect_version, found};
 use crate::error::{Conflict, Error};
 use crate::plans::{BillingCycle, Plan};
 use crate::store::{
-    ChangeSet, Guard, Idempotency, Key, Operation, Page, SubscriptionFilter, SubscriptionQuery,
+    ChangeSet, Collection, Document, DocumentKey, Guard, Idempotency, Key, Operation, Page, Record,
+    StoreError, SubscriptionFilter, SubscriptionQuery,
 };
 use crate::subscriptions::{ManagedBy, NewSubscription, Subscription, SubscriptionChanges};
 use crate::values::clock::Timestamp;
@@ -41,16 +42,18 @@ impl SubscriptionService {
                 // Without a plan the rest is checked all the same, to return all faults at once.
                 let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
                 let id = SubscriptionId::new(now, self.randomness())?;
-                let new = match &plan {
-                    Ok(plan) => self.with_defaults_of(plan, new.clone(), now).await?,
-                    Err(_) => new.clone(),
-                };
+                let mut new = new.clone();
+                let mut trial = None;
+                if let Ok(plan) = &plan {
+                    trial = self.set_defaults_of(plan, &mut new, now).await?;
+                }
                 let imported = new.status.is_some();
                 let made = Subscription::create(new, cycle, id, now);
                 let made = Error::all_faults(plan, made.map_err(Error::Invalid));
                 let (user, (plan, made)) = Error::all_faults(user, made)?;
                 let guards = user.into_iter().chain([open_for_new(&plan)?]).collect();
-                let mut with = ChangeSet { guards, ..ChangeSet::default() };
+                let writes = trial.map(Record::from).into_iter().collect();
+                let mut with = ChangeSet { guards, writes, ..ChangeSet::default() };
                 let mut outcome = self.rules().create(made, imported, &plan, now)?;
                 self.claim_live_key(&mut outcome.subscription, &plan, &mut with, now).await?;
                 let (made, _, with) = self.changes_of(outcome, with, now).await?;
@@ -63,13 +66,14 @@ impl SubscriptionService {
         Ok(Created { record: self.take_due_steps(made.record).await, replayed: false })
     }
 
-    /// The input with its manager, and with the trial of the plan if it is the user's first subscription.
-    async fn with_defaults_of(
+    /// Sets the manager, and the trial of the plan if it is the user's first subscription. Returns the document that
+    /// is written with a trial: of several subscriptions that are created at once, one gets the trial.
+    async fn set_defaults_of(
         &self,
         plan: &Plan,
-        mut new: NewSubscription,
+        new: &mut NewSubscription,
         now: Timestamp,
-    ) -> Result<NewSubscription, Error> {
+    ) -> Result<Option<Document>, Error> {
         let by_clock = self.rules().bills()
             && plan.currency.is_some()
             && new.external_subscription_id.is_none();
@@ -80,9 +84,13 @@ impl SubscriptionService {
             && new.status.is_none()
             && self.has_no_subscription(new.user_id, now).await?
         {
-            new.trial_ends_at = trial.after(new.starts_at.unwrap_or(now)).into();
+            let document = trial_of(new.user_id)?;
+            if self.store().get_as::<Document>(&document.key).await?.is_none() {
+                new.trial_ends_at = trial.after(new.starts_at.unwrap_or(now)).into();
+                return Ok(Some(document));
+            }
         }
-        Ok(new)
+        Ok(None)
     }
 
     async fn has_no_subscription(&self, user: UserId, now: Timestamp) -> Result<bool, Error> {
@@ -201,6 +209,14 @@ impl SubscriptionService {
         let plan = self.store().get_as::<Plan>(&id).await?;
         plan.ok_or_else(|| unknown("subscription_plan_id", "must be an existing plan"))
     }
+}
+
+/// The document of a user who has had a trial.
+fn trial_of(user: UserId) -> Result<Document, Error> {
+    let id = user.to_string().parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
+    let key = DocumentKey { collection: Collection::named("trial"), id };
+    let (version, owner) = (Version::FIRST, Some(user.uuid()));
+    Ok(Document { key, version, owner, label: None, due_at: None, body: "{}".into() })
 }
 
 fn unknown(field: &'static str, message: &'static str) -> Error {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Subscription, SubscriptionChanges};
+use super::{Subscription, SubscriptionChanges, SubscriptionStatus};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
@@ -136,6 +136,10 @@ pub struct BillingState {
     /// it. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
+    /// What the cancellation of a cancelled subscription found; resume restores it. A scheduled change stays where it
+    /// is, and is hidden. Not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<Cancellation>,
     /// When no retry of a failed payment was left. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dunning_ended_at: Option<Timestamp>,
@@ -148,6 +152,31 @@ pub struct BillingState {
     /// The page of the payment provider on which the subscriber manages the subscription, if a provider runs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manage_url: Option<HttpsUrl>,
+}
+
+/// What a cancellation found, and who chose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancellation {
+    /// The status before it.
+    pub status: SubscriptionStatus,
+    /// The end that was set before it, such as that of a fixed term.
+    pub ends_at: Option<Timestamp>,
+    /// True if the subscriber cancelled, who may undo it.
+    pub by_user: bool,
+}
+
+impl Cancellation {
+    /// The cancellation of a subscription, by an operator.
+    pub fn of(subscription: &Subscription) -> Self {
+        let Subscription { status, ends_at, .. } = *subscription;
+        Self { status, ends_at, by_user: false }
+    }
+
+    /// The cancellation, if it is not the usual one: of an active subscription without an end, by an operator.
+    pub fn kept(self) -> Option<Self> {
+        let is_usual = self.status == SubscriptionStatus::Active && self.ends_at.is_none();
+        (self.by_user || !is_usual).then_some(self)
+    }
 }
 
 /// The terms of a subscription: its plan, and what it pays how often.
@@ -179,9 +208,15 @@ pub enum ScheduledChange {
 }
 
 impl Subscription {
-    /// The plan that the subscription is scheduled to change to.
+    /// The change that happens at the next renewal; `None` while the subscription is cancelled.
+    pub fn scheduled_change(&self) -> Option<ScheduledChange> {
+        let change = self.billing.as_ref()?.scheduled_change;
+        change.filter(|_| self.status != SubscriptionStatus::Cancelled)
+    }
+
+    /// The plan that the subscription is scheduled to change to, also if it must be resumed first.
     pub fn scheduled_plan_id(&self) -> Option<PlanId> {
-        match self.scheduled_change()? {
+        match self.billing.as_ref()?.scheduled_change? {
             ScheduledChange::ChangePlan(terms) => Some(terms.subscription_plan_id),
             ScheduledChange::Pause { .. } => None,
         }
@@ -196,13 +231,15 @@ impl BillingState {
         self.resumes_at = None;
         self.dunning_ended_at = None;
         self.lapses_at = None;
+        self.cancelled = None;
     }
 
-    /// The state of a subscription that is left to its callers: price, credit, trial and the end of a pause stay.
+    /// The state of a subscription that is left to its callers: price, credit, trial, the end of a pause and what a
+    /// cancellation found stay.
     #[must_use]
     pub fn released(self) -> Self {
-        let Self { price, currency, credit, trial_ends_at, resumes_at, .. } = self;
-        Self { price, currency, credit, trial_ends_at, resumes_at, ..Self::default() }
+        let Self { price, currency, credit, trial_ends_at, resumes_at, cancelled, .. } = self;
+        Self { price, currency, credit, trial_ends_at, resumes_at, cancelled, ..Self::default() }
     }
 
     /// The state in its box, or `None` if nothing of it is set.
@@ -369,7 +406,11 @@ macro_rules! of_billing {
 
             /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
             pub fn credit(&self) -> Option<Amount> {
-                self.billing.as_ref().map(|billing| billing.credit)
+                let billing = self.billing.as_ref()?;
+                // What a cancellation found is kept for a subscription without billing too.
+                let is_empty = billing.cancelled.is_some()
+                    && BillingState { cancelled: None, ..BillingState::clone(billing) }.kept().is_none();
+                (!is_empty).then_some(billing.credit)
             }
         }
     };
@@ -388,6 +429,4 @@ of_billing! {
     past_due_since: Timestamp;
     /// When the clock must look at the subscription.
     next_action_at: Timestamp;
-    /// The change that happens at the next renewal.
-    scheduled_change: ScheduledChange;
 }

@@ -15,7 +15,9 @@ use serde::Deserialize;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
-pub use billing::{BillingState, Managed, ManagedBy, Quantity, ScheduledChange, Terms};
+pub use billing::{
+    BillingState, Cancellation, Managed, ManagedBy, Quantity, ScheduledChange, Terms,
+};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use observed::{ObservedSubscription, Renewal};
@@ -203,7 +205,7 @@ impl Subscription {
     /// The subscription after `changes`, or `None` if they change nothing.
     ///
     /// An absent field stays as it is, with these exceptions. A subscription that is cancelled or expires gets
-    /// its end; one that is resumed before its end loses it. One that becomes `one_time` loses its renewal; one
+    /// its end; one that is resumed before its end gets back the end that the cancellation found, if there was one. One that becomes `one_time` loses its renewal; one
     /// that was `one_time` and gets another cycle renews at the first start of a period after `now`.
     pub fn change(
         &self,
@@ -217,7 +219,13 @@ impl Subscription {
         let comes_back = stepped && current.status == Cancelled && status != Expired;
         let only_start = changes.ends_at.is_absent() && changes.renews_at.is_absent();
         let ends_again = current.ends_again(&changes, now);
-        let billing = current.changed_billing(&changes);
+        let mut billing = current.changed_billing(&changes);
+        let found = billing.as_ref().and_then(|billing| billing.cancelled);
+        if stepped {
+            let mut state = billing.take().map_or_else(BillingState::default, |state| *state);
+            state.cancelled = Cancellation::of(&current).kept().filter(|_| status == Cancelled);
+            billing = state.kept();
+        }
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
         let mut next = Self {
             user_id: changes.user_id.unwrap_or(current.user_id),
@@ -235,7 +243,9 @@ impl Subscription {
             ends_at: if changes.ends_at == Field::Null && current.is_over(now) {
                 current.ends_at
             } else {
-                changes.ends_at.or(current.ends_at.filter(|_| !comes_back))
+                let kept =
+                    if comes_back { found.and_then(|it| it.ends_at) } else { current.ends_at };
+                changes.ends_at.or(kept)
             },
             metadata: changes.metadata.or(current.metadata.clone()),
             managed_by: changes.managed_by.unwrap_or(current.managed_by),

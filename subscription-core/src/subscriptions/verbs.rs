@@ -3,7 +3,9 @@
 use super::SubscriptionStatus;
 use serde::Serialize;
 
-use super::{Managed, ManagedBy, Subscription, SubscriptionChanges, SubscriptionRefused};
+use super::{
+    Cancellation, Managed, ManagedBy, Subscription, SubscriptionChanges, SubscriptionRefused,
+};
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::input::{Field, Fields, InputError, string};
@@ -29,7 +31,9 @@ pub enum Action {
     Cancel(Option<Effective>),
     /// Undoes a cancellation, ends a pause, or drops a scheduled pause.
     Resume,
-    /// Undoes a cancellation. For users: a pause is not theirs to end.
+    /// Ends the subscription, by its subscriber: with the period, or at once if it grants no access. A debt stays.
+    Leave,
+    /// Undoes a cancellation, by the subscriber who chose it.
     Uncancel,
     /// Pauses the subscription. Without a time, its manager decides when.
     Pause {
@@ -90,10 +94,27 @@ impl Subscription {
         match action {
             Action::Cancel(None | Some(Effective::PeriodEnd)) => self.cancel(now),
             Action::Cancel(Some(Effective::Now)) => to(SubscriptionStatus::Expired),
-            Action::Uncancel if self.status == SubscriptionStatus::Paused => {
-                Err(self.not_resumed())
-            }
-            Action::Resume | Action::Uncancel => self.resume(now),
+            Action::Leave => match self.status {
+                SubscriptionStatus::Pending
+                | SubscriptionStatus::Paused
+                | SubscriptionStatus::Unpaid => to(SubscriptionStatus::Expired),
+                SubscriptionStatus::OnTrial
+                | SubscriptionStatus::Active
+                | SubscriptionStatus::PastDue
+                | SubscriptionStatus::Cancelled
+                | SubscriptionStatus::Expired => {
+                    Ok(self.cancel(now)?.map(|next| next.left(Cancellation::of(self))))
+                }
+            },
+            // A subscriber does not come out of debt by this.
+            Action::Uncancel => match self.left_by_user() {
+                Some(found) if found.status == SubscriptionStatus::PastDue => {
+                    Err(self.not_resumed())
+                }
+                None if self.status != SubscriptionStatus::Active => Err(self.not_resumed()),
+                Some(_) | None => self.resume(now),
+            },
+            Action::Resume => self.resume(now),
             Action::Pause { effective: Some(Effective::PeriodEnd), .. } | Action::Unschedule => {
                 Err(Managed { by: ManagedBy::Caller, fields: vec!["scheduled_change"] }.into())
             }
@@ -112,13 +133,32 @@ impl Subscription {
         self.change(SubscriptionChanges::status(SubscriptionStatus::Cancelled), now)
     }
 
+    /// The subscription with the cancellation that its subscriber chose.
+    #[must_use]
+    pub(crate) fn left(mut self, found: Cancellation) -> Self {
+        let found = Cancellation { by_user: true, ..found };
+        self.billing.get_or_insert_default().cancelled = Some(found);
+        self
+    }
+
+    /// The cancellation of the subscription, if its subscriber chose it.
+    pub(crate) fn left_by_user(&self) -> Option<Cancellation> {
+        let found = self.billing.as_ref().and_then(|billing| billing.cancelled);
+        found.filter(|found| found.by_user)
+    }
+
     /// The subscription with its cancellation undone, or `None` if it is active already.
     ///
-    /// Only a cancelled subscription can be resumed, before its `ends_at`, which is cleared, or a paused one.
+    /// Only a cancelled subscription can be resumed, before its `ends_at`, or a paused one. A cancelled one gets back
+    /// the end that was set before the cancellation, if there was one, and goes on with its trial.
     pub fn resume(&self, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
-        use SubscriptionStatus::{Active, Cancelled, Paused};
+        use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
         if matches!(self.status, Active | Cancelled | Paused) {
-            return self.change(SubscriptionChanges::status(Active), now);
+            let found = self.billing.as_ref().and_then(|billing| billing.cancelled);
+            let on_trial = found.is_some_and(|found| found.status == OnTrial)
+                && self.trial_ends_at().is_none_or(|end| end > now);
+            let status = if on_trial { OnTrial } else { Active };
+            return self.change(SubscriptionChanges::status(status), now);
         }
         // Others become active when they are paid for, or by an update.
         Err(self.not_resumed())

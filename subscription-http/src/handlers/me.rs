@@ -83,7 +83,7 @@ fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MyS
     let mut actions = call.state.self_service.clone();
     actions.retain(|change| {
         let action = match change {
-            SelfService::Cancel => Action::Cancel(None),
+            SelfService::Cancel => Action::Leave,
             SelfService::Resume => Action::Uncancel,
         };
         call.service().allows(subscription, action)
@@ -99,7 +99,7 @@ async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
-    act(&call, Action::Cancel(None)).await
+    act(&call, Action::Leave).await
 }
 
 async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -234,6 +234,7 @@ impl Household {
             lapses_at: self.maybe(|| self.time()),
             reminded_for: self.maybe(|| self.time()),
             settled_at: self.maybe(|| self.time()),
+            cancelled: None,
             manage_url: by_provider.then(|| parsed("https://provider.example/manage?a=1&b=é")),
         };
         (by_clock || self.chance()).then(|| Box::new(state))

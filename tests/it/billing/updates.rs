@@ -1,5 +1,7 @@
 //! Updates: take-over by the clock, release from it, and the fields that stay free.
 
+use std::time::Duration;
+
 use subscription_core::subscriptions::ScheduledChange;
 use subscription_core::{
     Action, Effective, Error, Field, ManagedBy, NewSubscription, PaymentStatus,
@@ -8,7 +10,7 @@ use subscription_core::{
 use test_support::billing::{Life, invariants};
 use test_support::service_world::{at, faults, of, wrong};
 
-use SubscriptionStatus::{Active, Expired, OnTrial, PastDue, Paused};
+use SubscriptionStatus::{Active, Expired, OnTrial, PastDue, Paused, Unpaid};
 
 const START: &str = "2026-03-01T00:00:00Z";
 
@@ -79,14 +81,16 @@ fn a_take_over_needs_currency_price_and_a_renewal_ahead() {
 }
 
 #[test]
-fn a_take_over_of_one_that_is_past_due_waits_for_its_payment() {
+fn a_take_over_of_one_that_is_past_due_waits_for_its_payment_as_long_as_retries_take() {
     let mut life = of_caller(|new| new.status = Some(PastDue));
 
     take_over(&mut life).unwrap();
 
     assert_eq!(life.subscription.past_due_since(), Some(at(START)));
+    let end = Duration::from_hours(14 * 24);
+    assert_eq!(life.subscription.next_action_at(), Some(at(START).saturating_add(end)));
     life.until("2026-05-01T00:00:00Z");
-    assert_eq!((life.status(), life.payments.len()), (PastDue, 0));
+    assert_eq!((life.status(), life.payments.len()), (Unpaid, 0));
 }
 
 #[test]

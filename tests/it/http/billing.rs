@@ -489,3 +489,61 @@ async fn without_billing_its_routes_do_not_exist_and_the_verbs_work() {
     let refused = world.server("PUT", &path_of(&held), &[], by_clock).await;
     assert_eq!(refused.faults(), ["managed_by not_allowed_value"]);
 }
+
+/// Puts fields of a subscription, and returns it.
+async fn put(world: &HttpWorld, held: &Value, body: Value) -> Value {
+    let put = world.server("PUT", &path_of(held), &[], body.to_string()).await;
+    assert_eq!(put.status, 200, "{put:?}");
+    put.json()
+}
+
+/// The retry fell due while the clock did not manage the subscription, and was dropped.
+#[tokio::test]
+async fn one_that_is_taken_over_during_dunning_is_not_past_due_for_ever() {
+    let world = HttpWorld::new().await;
+    let held = world.on_clock("ann", &json!({})).await;
+    world.report(&held, "failed").await;
+    put(&world, &held, json!({ "managed_by": "caller" })).await;
+    world.auth.clock.advance(Duration::from_hours(48));
+    world.billing.advance(200).await.unwrap();
+
+    let taken = put(&world, &held, json!({ "managed_by": "clock" })).await;
+
+    assert_eq!(taken["status"], "past_due");
+    assert_eq!(taken["next_action_at"], "2025-02-16T00:00:00.000000Z", "after all retries");
+    world.auth.clock.advance(Duration::from_hours(24 * 200));
+    world.billing.advance(200).await.unwrap();
+    let later = world.server("GET", &path_of(&held), &[], "").await.json();
+    assert_eq!((&later["status"], &later["is_active"]), (&json!("unpaid"), &json!(false)));
+    world.report(&held, "succeeded").await;
+    let paid = world.server("GET", &path_of(&held), &[], "").await.json();
+    assert_eq!(paid["status"], "active");
+}
+
+#[tokio::test]
+async fn a_period_that_an_imported_payment_pays_for_uses_no_credit() {
+    for credit in ["4.00", "19.99", "25.00"] {
+        for by_request in [false, true] {
+            let world = HttpWorld::new().await;
+            let held = world.on_clock("ann", &json!({})).await;
+            world.report(&held, "succeeded").await;
+            put(&world, &held, json!({ "credit": credit })).await;
+            let mut payment = payment_body(&held);
+            let period = json!({ "kind": "renewal", "period_start": held["renews_at"], "status": "succeeded" });
+            add(&mut payment, &period);
+            world.made("/subscription-payments", &payment).await;
+            world.auth.clock.advance(Duration::from_hours(24 * 32));
+
+            if by_request {
+                put(&world, &held, json!({ "metadata": { "a": "b" } })).await;
+            } else {
+                world.billing.advance(200).await.unwrap();
+            }
+
+            let renewed = world.server("GET", &path_of(&held), &[], "").await.json();
+            assert_eq!(renewed["current_period_start"], held["renews_at"], "{renewed}");
+            let expected: f64 = credit.parse().unwrap();
+            assert_eq!(renewed["credit"], json!(expected), "{credit} {by_request}");
+        }
+    }
+}

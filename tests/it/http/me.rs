@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use subscription_core::Action;
 use subscription_core::auth::{ClientKind, Scope};
 use subscription_core::store::PageLimit;
 use subscription_http::SelfService;
@@ -213,8 +214,9 @@ async fn a_verb_that_is_not_listed_has_no_route_no_action_and_no_place_in_the_do
         let world = HttpWorld::new().await.allowing(allowed);
         let ann = world.sign_up("ann").await;
         let active = text(&subscribe(&world, &ann, "pro", &json!({})).await["id"]);
-        let over = json!({ "status": "cancelled" });
-        let cancelled = text(&subscribe(&world, &ann, "old", &over).await["id"]);
+        let cancelled = text(&subscribe(&world, &ann, "old", &json!({})).await["id"]);
+        let service = &world.auth.service;
+        service.act(cancelled.parse().unwrap(), Action::Leave).await.unwrap();
         let document = world.call("GET", "/openapi.json", &[], "").await;
         let told = world.person("GET", "/me/subscriptions", &ann.bearer).await.json();
 
@@ -322,4 +324,174 @@ async fn an_account_that_is_being_deleted_is_told_so() {
         let refused = world.person(method, &path, &ann.bearer).await;
         assert_eq!(refused.problem(), problem(409, "account_closing"), "{path}");
     }
+}
+
+/// Makes a subscription of a person to a plan that the clock bills, with what `more` adds.
+async fn billed(world: &HttpWorld, person: &Person, slug: &str, more: &Value) -> Value {
+    let mut plan = plan_body(slug);
+    add(&mut plan, &json!({ "currency": "USD" }));
+    let plan = world.made("/subscription-plans", &plan).await;
+    let mut body = json!({ "user_id": person.id, "subscription_plan_id": plan["id"] });
+    add(&mut body, more);
+    world.made("/subscriptions", &body).await
+}
+
+async fn read(world: &HttpWorld, made: &Value) -> Value {
+    world.server("GET", &format!("/subscriptions/{}", text(&made["id"])), &[], "").await.json()
+}
+
+/// The record without what every write changes.
+fn unwritten(mut record: Value) -> Value {
+    for field in ["version", "updated_at"] {
+        record[field] = Value::Null;
+    }
+    record
+}
+
+#[tokio::test]
+async fn cancel_and_resume_leave_a_fixed_end_a_trial_and_a_schedule_as_they_were() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let (soon, later) = ("2025-02-11T00:00:00Z", "2025-06-11T00:00:00Z");
+    let trial = json!({ "trial_ends_at": soon, "ends_at": soon });
+    let cases = [
+        ("a gift", subscribe(&world, &ann, "gift", &json!({ "ends_at": soon })).await),
+        (
+            "a caller's trial",
+            subscribe(&world, &ann, "taste", &json!({ "status": "on_trial", "ends_at": soon }))
+                .await,
+        ),
+        ("a fixed term", billed(&world, &ann, "term", &json!({ "ends_at": later })).await),
+        ("a trial that does not convert", billed(&world, &ann, "trial", &trial).await),
+        ("one without an end", billed(&world, &ann, "endless", &json!({})).await),
+        ("a scheduled pause", billed(&world, &ann, "pause", &json!({})).await),
+        ("a scheduled change", billed(&world, &ann, "change", &json!({})).await),
+    ];
+    let path = |nth: usize| format!("/subscriptions/{}", text(&cases[nth].1["id"]));
+    let pause = json!({ "resumes_at": later }).to_string();
+    world.server("POST", &format!("{}/pause", path(5)), &[], pause).await;
+    let change = json!({ "quantity": 2, "effective": "period_end" }).to_string();
+    world.server("POST", &format!("{}/change-plan", path(6)), &[], change).await;
+
+    for (name, made) in cases {
+        let before = read(&world, &made).await;
+        let id = text(&made["id"]);
+        let cancelled = verb(&world, &ann, &id, "cancel").await;
+        assert_eq!(cancelled.json()["status"], "cancelled", "{name}: {cancelled:?}");
+        assert_eq!(cancelled.json()["scheduled_change"], Value::Null, "{name}");
+        let resumed = verb(&world, &ann, &id, "resume").await;
+        assert_eq!(resumed.status, 200, "{name}: {resumed:?}");
+        assert_eq!(unwritten(read(&world, &made).await), unwritten(before.clone()), "{name}");
+        // Operators keep what was there too.
+        for act in ["cancel", "resume"] {
+            let path = format!("/subscriptions/{id}/{act}");
+            let acted = world.server("POST", &path, &[], "").await;
+            assert_eq!(acted.status, 200, "{name}: {acted:?}");
+        }
+        assert_eq!(unwritten(read(&world, &made).await), unwritten(before), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_undoes_only_what_a_person_chose() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    for (slug, by_clock) in [("ours", true), ("theirs", false)] {
+        let made = if by_clock {
+            billed(&world, &ann, slug, &json!({})).await
+        } else {
+            subscribe(&world, &ann, slug, &json!({})).await
+        };
+        let id = text(&made["id"]);
+        let operator = async |verb: &str| {
+            let path = format!("/subscriptions/{id}/{verb}");
+            assert_eq!(world.server("POST", &path, &[], "").await.status, 200);
+        };
+        operator("cancel").await;
+
+        let refused = verb(&world, &ann, &id, "resume").await;
+
+        assert_eq!(refused.problem(), problem(409, "invalid_transition"), "{slug}");
+        assert_eq!(verb(&world, &ann, &id, "cancel").await.json()["actions"], json!([]));
+        operator("resume").await;
+        verb(&world, &ann, &id, "cancel").await;
+        assert_eq!(verb(&world, &ann, &id, "resume").await.json()["status"], "active", "{slug}");
+        let restful = json!({ "status": "cancelled" }).to_string();
+        if by_clock {
+            // Cancelled by both: the operator's choice stays.
+            verb(&world, &ann, &id, "cancel").await;
+            operator("cancel").await;
+        } else {
+            world.server("PUT", &format!("/subscriptions/{id}"), &[], restful).await;
+        }
+        let refused = verb(&world, &ann, &id, "resume").await;
+        assert_eq!(refused.problem(), problem(409, "invalid_transition"), "{slug}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_who_is_past_due_leaves_with_the_period_and_the_debt_stays() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let made = billed(&world, &ann, "pro", &json!({})).await;
+    let failed = world.report(&made, "failed").await;
+    let id = text(&made["id"]);
+
+    let left = verb(&world, &ann, &id, "cancel").await.json();
+
+    assert_eq!((&left["status"], &left["ends_at"]), (&json!("cancelled"), &json!(RENEWAL)));
+    let payment = format!("/subscription-payments/{}", text(&failed["id"]));
+    let owed = world.server("GET", &payment, &[], "").await.json();
+    assert_eq!(
+        (&owed["status"], &owed["next_attempt_at"]),
+        (&json!("failed"), &failed["next_attempt_at"])
+    );
+    assert_ne!(owed["next_attempt_at"], Value::Null);
+    let refused = verb(&world, &ann, &id, "resume").await;
+    assert_eq!(refused.problem(), problem(409, "payment_open"));
+    world.report(&made, "succeeded").await;
+    assert_eq!(verb(&world, &ann, &id, "resume").await.json()["status"], "active");
+}
+
+#[tokio::test]
+async fn a_person_without_access_gains_none_by_leaving_and_only_what_was_never_used_is_forgiven() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let unpaid = billed(&world, &ann, "unpaid", &json!({})).await;
+    let failed = world.report(&unpaid, "failed").await;
+    let payment = format!("/subscription-payments/{}", text(&failed["id"]));
+    world.server("PUT", &payment, &[], r#"{"status":"failed","next_attempt_at":null}"#).await;
+    let paused = billed(&world, &ann, "paused", &json!({})).await;
+    let path = format!("/subscriptions/{}/pause", text(&paused["id"]));
+    world.server("POST", &path, &[], r#"{"effective":"now"}"#).await;
+    let ahead =
+        billed(&world, &ann, "ahead", &json!({ "starts_at": "2025-03-01T00:00:00Z" })).await;
+    let theirs = json!({ "status": "unpaid", "renews_at": "2025-06-01T00:00:00Z" });
+    let theirs = subscribe(&world, &ann, "theirs", &theirs).await;
+
+    for (made, status) in
+        [(&unpaid, "unpaid"), (&paused, "paused"), (&ahead, "pending"), (&theirs, "unpaid")]
+    {
+        assert_eq!(read(&world, made).await["status"], status);
+        let left = verb(&world, &ann, &text(&made["id"]), "cancel").await.json();
+        assert_eq!(
+            (&left["status"], &left["is_active"]),
+            (&json!("expired"), &json!(false)),
+            "{left}"
+        );
+    }
+    assert_eq!(world.server("GET", &payment, &[], "").await.json()["status"], "failed");
+}
+
+#[tokio::test]
+async fn a_callers_subscription_that_is_past_due_is_not_active_again_by_cancel_and_resume() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let made = subscribe(&world, &ann, "pro", &json!({ "status": "past_due" })).await;
+    let id = text(&made["id"]);
+
+    assert_eq!(verb(&world, &ann, &id, "cancel").await.json()["status"], "cancelled");
+
+    let refused = verb(&world, &ann, &id, "resume").await;
+    assert_eq!(refused.problem(), problem(409, "invalid_transition"));
 }

@@ -104,6 +104,7 @@ fn what_the_clock_would_do_is_cleared() {
         dunning_ended_at: Some(now()),
         reminded_for: Some(now()),
         settled_at: Some(now()),
+        cancelled: None,
         period_value: of("9.00"),
         ..BillingState::default()
     };

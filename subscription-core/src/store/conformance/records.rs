@@ -17,7 +17,8 @@ use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Collection, Document, DocumentKey};
 use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{
-    BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus, Terms,
+    BillingState, Cancellation, ManagedBy, Quantity, ScheduledChange, Subscription,
+    SubscriptionStatus, Terms,
 };
 use crate::values::clock::Timestamp;
 use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
@@ -148,6 +149,11 @@ pub(super) fn billing(n: u64) -> BillingState {
         lapses_at: Some(at(n + 6)),
         reminded_for: Some(at(n + 7)),
         settled_at: Some(at(n + 8)),
+        cancelled: Some(Cancellation {
+            status: SubscriptionStatus::OnTrial,
+            ends_at: Some(at(n + 9)),
+            by_user: true,
+        }),
         manage_url: Some(parsed("https://provider.example/manage?a=1")),
     }
 }

@@ -184,7 +184,7 @@ fn credit_is_not_carried_into_another_currency() {
 }
 
 #[test]
-fn an_end_beats_it_and_a_cancellation_drops_it() {
+fn an_end_beats_it_and_a_cancellation_hides_it_until_it_is_undone() {
     let mut ending = life(("10", "USD", "monthly"), START, |new| {
         new.ends_at = Some(at("2026-05-01T00:00:00Z"));
     });
@@ -196,9 +196,13 @@ fn an_end_beats_it_and_a_cancellation_drops_it() {
     let mut cancelled = monthly("10");
     schedule(&mut cancelled, &other_plan("20", "USD", "monthly"));
     cancelled.act(Action::Cancel(None)).unwrap();
+    assert_eq!(cancelled.subscription.scheduled_change(), None);
+    let plan = cancelled.subscription.scheduled_plan_id();
+    assert!(plan.is_some(), "its plan is not deleted meanwhile");
+    cancelled.act(Action::Unschedule).unwrap_err();
     cancelled.act(Action::Resume).unwrap();
     paying_until(&mut cancelled, "2026-05-01T00:00:00Z");
-    assert_eq!(cancelled.amounts(), ["10.00", "10.00"]);
+    assert_eq!(cancelled.amounts(), ["10.00", "20.00"]);
     sound(&ending);
     sound(&cancelled);
 }

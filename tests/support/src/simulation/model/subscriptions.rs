@@ -1,7 +1,7 @@
 //! The model of requests about subscriptions.
 
 use subscription_core::events::{Change, Subject};
-use subscription_core::subscriptions::{ManagedBy, Quantity};
+use subscription_core::subscriptions::{BillingState, Cancellation, ManagedBy, Quantity};
 use subscription_core::{
     BillingCycle, ExternalId, Field, NewSubscription, PlanId, Subscription, SubscriptionChanges,
     SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
@@ -95,10 +95,20 @@ impl Model {
         if !(is_over && changes.ends_at == Field::Null) {
             let cancelled = current.status.as_str() == "cancelled";
             if stepped && cancelled && next.status.as_str() != "expired" {
-                // A subscription that goes on has no end any more.
-                next.ends_at = None;
+                // A subscription that goes on has the end that it had before it was cancelled, if any.
+                next.ends_at = found(&current).and_then(|found| found.ends_at);
             }
             set_field(&mut next.ends_at, changes.ends_at);
+        }
+        if stepped {
+            next.billing = None;
+            // An end or another status than active is worth remembering.
+            let is_plain = current.status.as_str() == "active" && current.ends_at.is_none();
+            if next.status.as_str() == "cancelled" && !is_plain {
+                let (status, ends_at) = (current.status, current.ends_at);
+                let cancelled = Some(Cancellation { status, ends_at, by_user: false });
+                next.billing = Some(Box::new(BillingState { cancelled, ..Default::default() }));
+            }
         }
         if next.starts_at != current.starts_at {
             next.anchor_at = None;
@@ -187,8 +197,11 @@ impl Model {
             let allowed = allowed.iter().filter(|state| **state != "active");
             return Err(Refusal::about("invalid_transition", allowed));
         }
-        let changes = SubscriptionChanges::status(SubscriptionStatus::Active);
-        self.update_subscription(id, &changes, None, now)
+        let was_trial = found(self.subscription(id)?).map(|found| found.status);
+        let was_trial = was_trial == Some(SubscriptionStatus::OnTrial);
+        let status =
+            if was_trial { SubscriptionStatus::OnTrial } else { SubscriptionStatus::Active };
+        self.update_subscription(id, &SubscriptionChanges::status(status), None, now)
     }
 
     fn of_user(&self, id: SubscriptionId, user: Option<UserId>) -> Result<&Subscription, Refusal> {
@@ -249,6 +262,11 @@ fn step(current: &Subscription, to: SubscriptionStatus, now: Timestamp) -> Resul
         return Ok(());
     }
     Err(Refusal::about("invalid_transition", allowed))
+}
+
+/// What the cancellation of a subscription found.
+fn found(subscription: &Subscription) -> Option<Cancellation> {
+    subscription.billing.as_ref().and_then(|billing| billing.cancelled)
 }
 
 fn has_ended(subscription: &Subscription, now: Timestamp) -> bool {
