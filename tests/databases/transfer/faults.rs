@@ -270,7 +270,8 @@ async fn each_rule_is_checked() {
     };
     let file = with(&home.file, &[(ANSWER, "operation", json!(other))]);
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
-    assert!(faults(&refused)[0].starts_with("line 8: operation must be create_"), "{refused}");
+    let expected = format!("line 8: operation {other} does not return the record of the answer");
+    assert_eq!(faults(&refused)[0], expected, "{refused}");
 }
 
 /// From the greatest that the database could hold no next one would follow, and every write would fail.

@@ -351,8 +351,12 @@ impl Household {
     fn answer(&self, answer: IdempotencyResult) -> IdempotencyRecord {
         let operation = match &answer {
             IdempotencyResult::Plan(_) => Operation::CreatePlan,
-            IdempotencyResult::Subscription(_) => Operation::CreateSubscription,
-            IdempotencyResult::Payment(_) => Operation::CreatePayment,
+            IdempotencyResult::Subscription(_) => {
+                self.pick([Operation::CreateSubscription, Operation::Act])
+            }
+            IdempotencyResult::Payment(_) => {
+                self.pick([Operation::CreatePayment, Operation::RetryPayment])
+            }
         };
         IdempotencyRecord {
             key: IdempotencyKey {

@@ -4,6 +4,7 @@
 mod edits;
 mod faults;
 mod household;
+mod idempotency;
 mod providers;
 mod refusals;
 mod round_trips;
@@ -86,6 +87,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         .chain(faults::trials())
         .chain(writers::trials())
         .chain(providers::trials())
+        .chain(idempotency::trials())
         .collect()
 }
 
@@ -98,5 +100,6 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
         .chain(faults::trials_with_a_server())
         .chain(writers::trials_with_a_server())
         .chain(providers::trials_with_a_server())
+        .chain(idempotency::trials_with_a_server())
         .collect()
 }

@@ -84,13 +84,20 @@ impl Check {
             }
             Record::Client(client) => self.rules(line, client.check()),
             Record::Idempotency(record) => {
-                let operation = match record.result {
-                    IdempotencyResult::Plan(_) => Operation::CreatePlan,
-                    IdempotencyResult::Subscription(_) => Operation::CreateSubscription,
-                    IdempotencyResult::Payment(_) => Operation::CreatePayment,
+                let operation = record.key.operation;
+                let result = &record.result;
+                let fits = match operation {
+                    Operation::CreatePlan => matches!(result, IdempotencyResult::Plan(_)),
+                    Operation::CreateSubscription | Operation::Act => {
+                        matches!(result, IdempotencyResult::Subscription(_))
+                    }
+                    Operation::CreatePayment | Operation::RetryPayment => {
+                        matches!(result, IdempotencyResult::Payment(_))
+                    }
                 };
-                if record.key.operation != operation {
-                    self.faults.push(line, format!("operation must be {operation}, by its answer"));
+                if !fits {
+                    let fault = "does not return the record of the answer";
+                    self.faults.push(line, format!("operation {operation} {fault}"));
                 }
             }
             Record::Document(document) => {
