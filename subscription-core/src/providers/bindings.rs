@@ -18,8 +18,9 @@ use crate::values::text::Slug;
 use crate::values::version::Version;
 
 impl Providers {
-    /// Binds a customer to a user, and makes the waiting events of the customer due. A customer who is bound to
-    /// another user is [`Conflict::CustomerConflict`], unless that user was deleted.
+    /// Binds a customer to a user, and makes the waiting events of the customer due: their objects are this user's,
+    /// also those that name another. A customer who is bound to another user is [`Conflict::CustomerConflict`],
+    /// unless that user was deleted.
     pub async fn bind_customer(
         &self,
         source: &Slug,
@@ -46,7 +47,7 @@ impl Providers {
                 self.write(vec![binding(account, customer, user).document(before)?]).await
             })
             .await?;
-        self.wake(source, &[customer.clone()].into()).await
+        self.wake(source, &[customer.clone()].into(), Some(user)).await
     }
 
     /// Lets the provider manage a subscription again that was released from it; it is observed by the next
@@ -92,11 +93,12 @@ impl Providers {
         Ok(Stored { version, due_at: None, body })
     }
 
-    /// Makes the events of customers due that wait for their users.
+    /// Makes the events of customers due that wait for their users. `decided` is the user by the word of a caller.
     pub(super) async fn wake(
         &self,
         source: &Slug,
         customers: &BTreeSet<ObjectId>,
+        decided: Option<UserId>,
     ) -> Result<(), Error> {
         for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
             let Some(label) = Standing::waiting(reason).label() else { continue };
@@ -106,11 +108,13 @@ impl Providers {
                 let page = self.store().list_as::<Document>(query.clone()).await?;
                 let mut waiting = Vec::new();
                 for document in &page.items {
-                    let ticket: Ticket = Stored::read(document)?;
+                    let mut ticket: Ticket = Stored::read(document)?;
                     let customer = ticket.body.customer.as_ref();
                     if ticket.body.source == *source
                         && customer.is_some_and(|customer| customers.contains(customer))
                     {
+                        ticket.body.user_id = decided.or(ticket.body.user_id);
+                        ticket.body.user_decides |= decided.is_some();
                         waiting.push(ticket);
                     }
                 }

@@ -126,6 +126,9 @@ pub(super) struct Link {
     /// True if the next observation takes the record over, though it was released.
     #[serde(default)]
     pub(super) attach: bool,
+    /// True if nothing named a user when the record was made: the customer's binding or address alone decided.
+    #[serde(default)]
+    pub(super) unnamed: bool,
 }
 
 pub(super) fn link_label(source: &Slug, kind: ObjectKind) -> Option<Label> {

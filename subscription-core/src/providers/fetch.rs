@@ -160,19 +160,19 @@ impl Account {
         }
     }
 
-    /// The user whom the checkout session of a subscription names (Stripe).
-    pub(super) async fn session_user(
+    /// The users whom the checkout sessions of a subscription name (Stripe).
+    pub(super) async fn session_users(
         &self,
         subscription: &ObjectId,
         now: Timestamp,
-    ) -> Result<Option<UserId>, Stop> {
+    ) -> Result<Vec<UserId>, Stop> {
         if self.source.kind != ProviderKind::Stripe {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let list = ObjectList::SessionsOf(subscription.clone());
         let page = self.page(&list, None, now, Turn::Later).await?;
-        let mut sessions = page.items.iter().filter_map(|session| mapping::session(session).ok());
-        Ok(sessions.find_map(|(_, user)| user))
+        let sessions = page.items.iter();
+        Ok(sessions.filter_map(|session| mapping::session(session).ok()?.1).collect())
     }
 
     /// The e-mail address of a customer, if the object itself does not have it.

@@ -26,7 +26,7 @@ use crate::service::Followed;
 use crate::store::{
     ChangeSet, Document, Guard, Key, Record, StoreError, StoreExt as _, Stored, UniqueValue,
 };
-use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription};
+use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::id::{PaymentId, SubscriptionId};
 use crate::values::text::ExternalId;
@@ -67,10 +67,10 @@ pub(super) struct Observation<'a> {
 impl<'a> Observation<'a> {
     /// The observation of an object for events. The users whom the events name are the object's.
     pub(super) fn of(account: &'a Account, object: ObjectRef, tickets: Vec<Ticket>) -> Self {
-        let events = tickets.iter().map(|ticket| &ticket.body);
-        let mut decided = events.clone().filter(|event| event.user_decides);
-        let decided = decided.find_map(|event| event.user_id);
-        let named = Named { decided, users: events.filter_map(|event| event.user_id).collect() };
+        let mut named = Named::default();
+        for ticket in &tickets {
+            named.add(&ticket.body);
+        }
         let (shown, skips_same, dry_run, turn) = (None, false, false, Turn::First);
         let (plans, round) = (None, None);
         Self { account, object, tickets, named, shown, skips_same, dry_run, turn, plans, round }
@@ -109,8 +109,8 @@ struct Decision {
     plan: Option<Arc<Plan>>,
     /// The links to write.
     links: Vec<Document>,
-    /// The customer that is bound to a user.
-    binds: Option<ObjectId>,
+    /// The binding of the customer, if it is new.
+    binding: Option<Document>,
 }
 
 /// One try: the moment, and the link that was read before the fetch.
@@ -159,6 +159,13 @@ impl Providers {
             let link = Link::key(&account.source.name, &of.object)?;
             let link: Option<Stored<Link>> = Stored::load(self.store(), &link).await?;
             let is_linked = link.is_some();
+            // A record may be made: its user is named by all events of the object, not by these alone.
+            let makes_record = link.as_ref().is_none_or(|link| link.body.attach);
+            if makes_record && of.object.kind != ObjectKind::Invoice {
+                for event in self.events_of(&account.source.name, &of.object).await? {
+                    of.named.add(&event.body);
+                }
+            }
             let shown = of.shown.take();
             let is_shown = shown.is_some();
             let turn = of.turn;
@@ -220,11 +227,14 @@ impl Providers {
         if of.dry_run || (of.skips_same && is_same && !has_stored) {
             return Ok(Some(verdict));
         }
-        let (mut binds, mut is_second_live) = (None, false);
+        let (mut wakes, mut is_second_live) = (None, false);
         let mut changes = ChangeSet::default();
         if let Some(decision) = decision {
-            changes.writes.extend(decision.links.into_iter().map(Record::from));
-            binds = decision.binds;
+            // Other events of the customer may wait for the binding, or for the word of the caller.
+            let is_decided = decision.binding.is_some() || of.named.decided.is_some();
+            wakes = verdict.customer.clone().filter(|_| is_decided);
+            let links = decision.links.into_iter().chain(decision.binding);
+            changes.writes.extend(links.map(Record::from));
             let service = account.acting(&self.service);
             let (subscription, payments) = (decision.subscription, decision.payments);
             // The plans may have been read before the fetch.
@@ -243,7 +253,7 @@ impl Providers {
                     let path = Some(format!("/{field}").into());
                     let standing = Standing::failed(Reason::Unreadable);
                     verdict = Verdict { standing, path, ..verdict };
-                    (changes, binds) = (ChangeSet::default(), None);
+                    (changes, wakes) = (ChangeSet::default(), None);
                 }
                 Err(error) => return Err(error),
             }
@@ -270,12 +280,12 @@ impl Providers {
         if let Some(customer) = verdict.customer.as_ref().filter(|_| unknown)
             && self.customer_link(account, customer).await?.is_some()
         {
-            binds = Some(customer.clone());
+            wakes = Some(customer.clone());
         }
-        if let Some(customer) = binds {
+        if let Some(customer) = wakes {
             match of.round {
                 Some(round) => round.bound(customer),
-                None => self.wake(&account.source.name, &[customer].into()).await?,
+                None => self.wake(&account.source.name, &[customer].into(), None).await?,
             }
         }
         Ok(Some(verdict))
@@ -343,18 +353,22 @@ impl Providers {
 
     async fn decide_order(&self, tries: &Try<'_>, order: &FoundOrder) -> Result<Decision, Stop> {
         let mut plans = self.plans(tries).await?;
+        let is_mapped = plans.of(&order.sold) != Err(Reason::UnknownPlan);
+        // Anybody can order something for nothing under the address of another.
+        let is_paid = order.payment.is_some() && order.status == SubscriptionStatus::Active;
         plans.plans.retain(|plan| plan.billing_cycle == BillingCycle::ONE_TIME);
         let plan = match plans.of(&order.sold) {
             Ok(plan) => plan,
             Err(Reason::AmbiguousPlan) => {
                 return Err(Standing::waiting(Reason::AmbiguousPlan).into());
             }
-            Err(_) => return self.bind_by_order(tries, order).await,
+            Err(_) => return self.bind_by_order(tries, order, is_paid && is_mapped).await,
         };
         let by_id = self.with_external_id(Some(&order.external_id)).await?;
         let record = self.record(tries, by_id).await?;
         let observed = decide::order(order, plan, &tries.account.source);
         let mut decision = self.follow(tries, &order.object, record, observed, plan).await?;
+        decision.binding = decision.binding.filter(|_| is_paid);
         if let (Some(paid), Some(id)) = (&order.payment, decision.verdict.subscription_id) {
             let period = decide::period_of_order(order, paid.amount);
             let observed = decide::payment(paid, Some(period));
@@ -363,12 +377,21 @@ impl Providers {
         Ok(decision)
     }
 
-    /// An order that makes no record binds its customer, if it names one user.
-    async fn bind_by_order(&self, tries: &Try<'_>, order: &FoundOrder) -> Result<Decision, Stop> {
+    /// An order that makes no record binds its customer, if it is the purchase of a plan and names one user.
+    async fn bind_by_order(
+        &self,
+        tries: &Try<'_>,
+        order: &FoundOrder,
+        is_purchase: bool,
+    ) -> Result<Decision, Stop> {
         let standing = Standing::ignored(Reason::NotASubscription);
         let mut decision = tries.decision(standing, order.object.customer.clone());
-        match self.user_for(tries.account, &order.object, None, tries.named, tries.now).await {
-            Ok((_, binding)) => decision.bind(binding),
+        if !is_purchase {
+            return Ok(decision);
+        }
+        let mut named = tries.named.clone();
+        match self.user_for(tries.account, &order.object, None, &mut named, tries.now).await {
+            Ok((_, binding)) => decision.binding = binding,
             Err(Stop::Stands { .. }) => {}
             Err(stop) => return Err(stop),
         }
@@ -409,7 +432,7 @@ impl Providers {
         decision.plan = plan.filter(|_| decision.payments.iter().any(|it| it.after.is_some()));
         // A link is made only with a record.
         if tries.link.is_some() || !invoice.payments.is_empty() {
-            decision.links.push(tries.next_link(record.id, &decision.verdict)?);
+            decision.links.push(tries.next_link(record.id, &decision.verdict, false)?);
         }
         Ok(decision)
     }
@@ -461,14 +484,17 @@ impl Providers {
     ) -> Result<Decision, Stop> {
         let now = tries.now;
         let mut decision = tries.decision(Standing::SAME, object.customer.clone());
+        let mut named = tries.named.clone();
+        let mut unnamed = tries.link.as_ref().is_some_and(|link| link.body.unnamed);
         let (id, after) = if let Some(before) = &before {
             (before.id, before.observe(observed, now))
         } else {
             let checkout = matches!(tries.object.kind, ObjectKind::Subscription);
             let checkout = checkout.then_some(&object.id);
-            let found = self.user_for(tries.account, object, checkout, tries.named, now).await;
+            let found = self.user_for(tries.account, object, checkout, &mut named, now).await;
             let (user, binding) = found.map_err(|stop| stop.of_customer(object))?;
-            decision.bind(binding);
+            decision.binding = binding;
+            unnamed = named.users.is_empty();
             let id = SubscriptionId::new(now, self.service.randomness()).map_err(Error::from)?;
             (id, Some(Subscription::observe_new(observed, id, user, now)))
         };
@@ -476,8 +502,17 @@ impl Providers {
             decision.verdict.standing = Standing::APPLIED;
             decision.plan = Some(Arc::clone(plan));
         }
+        unnamed &= named.decided.is_none();
+        let mut users = named.users.iter().chain(&object.user_id);
+        // The first event that names a user came after the record was made, and a record is never moved.
+        if unnamed
+            && let Some(before) = &before
+            && users.any(|user| *user != before.user_id)
+        {
+            decision.verdict.standing = Standing::waiting(Reason::CustomerConflict);
+        }
         decision.verdict.subscription_id = Some(id);
-        decision.links.push(tries.next_link(id, &decision.verdict)?);
+        decision.links.push(tries.next_link(id, &decision.verdict, unnamed)?);
         decision.subscription = Followed { before, after };
         Ok(decision)
     }
@@ -509,20 +544,13 @@ impl Providers {
         match after {
             Err(SettledDiffers) => decision.verdict.standing = failed,
             Ok(after) => {
-                if after.is_some() && decision.verdict.standing != failed {
+                if after.is_some() && decision.verdict.standing == Standing::SAME {
                     decision.verdict.standing = Standing::APPLIED;
                 }
                 decision.payments.push(Followed { before, after });
             }
         }
         Ok(())
-    }
-}
-
-impl Decision {
-    fn bind(&mut self, binding: Option<Document>) {
-        self.binds = self.verdict.customer.clone().filter(|_| binding.is_some());
-        self.links.extend(binding);
     }
 }
 
@@ -535,12 +563,17 @@ impl Try<'_> {
             payments: Vec::new(),
             plan: None,
             links: Vec::new(),
-            binds: None,
+            binding: None,
         }
     }
 
     /// The link after this observation.
-    fn next_link(&self, id: SubscriptionId, verdict: &Verdict) -> Result<Document, Error> {
+    fn next_link(
+        &self,
+        id: SubscriptionId,
+        verdict: &Verdict,
+        unnamed: bool,
+    ) -> Result<Document, Error> {
         let link = Link {
             source: self.account.source.name.clone(),
             kind: self.object.kind,
@@ -549,6 +582,7 @@ impl Try<'_> {
             user_id: None,
             subscription_id: Some(id),
             attach: false,
+            unnamed,
         };
         link.document(self.link.as_ref().map_or(Version::NEW, |link| link.version))
     }

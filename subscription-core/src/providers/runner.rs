@@ -58,7 +58,7 @@ pub struct Applied {
 #[derive(Debug)]
 pub(super) struct Round {
     plans: AllPlans,
-    /// The customers that were bound: their events are made due after the observations, all at once.
+    /// The customers whose waiting events are made due after the observations, all at once.
     bound: Mutex<BTreeSet<ObjectId>>,
 }
 
@@ -105,7 +105,7 @@ impl Providers {
                 let results = tries.collect::<Vec<_>>().await;
                 let bound = round.bound.into_inner().unwrap_or_else(PoisonError::into_inner);
                 let woken =
-                    if bound.is_empty() { Ok(()) } else { self.wake(&source, &bound).await };
+                    if bound.is_empty() { Ok(()) } else { self.wake(&source, &bound, None).await };
                 (source, results, woken)
             });
         }

@@ -7,13 +7,13 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::documents::{EVENTS, ProviderEvent, link_uuid};
+use super::documents::{EVENTS, link_uuid};
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::mapping;
 use super::now::ObservedNow;
 use super::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
-use super::observe::{Observation, Observed, Verdict};
+use super::observe::{Observation, Observed, Ticket, Verdict};
 use super::pace::{Held, Turn};
 use super::read::Place;
 use super::standing::{EventState, Standing};
@@ -269,7 +269,8 @@ impl Providers {
         dry_run: bool,
     ) -> Result<Result<(Verdict, bool), Held>, Error> {
         let name = &account.source.name;
-        let has_open = self.has_open_event(name, &object).await?;
+        let events = self.events_of(name, &object).await?;
+        let has_open = events.iter().any(|event| event.body.standing().is_open());
         // An event that is stored already is answered too; a new one is stored only if it waits or fails.
         let ticket = self.sync_ticket(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![ticket]);
@@ -286,18 +287,25 @@ impl Providers {
         }
     }
 
-    /// True if an event of an object is pending or waits.
-    async fn has_open_event(&self, source: &Slug, object: &ObjectRef) -> Result<bool, Error> {
+    /// All stored events of an object.
+    pub(super) async fn events_of(
+        &self,
+        source: &Slug,
+        object: &ObjectRef,
+    ) -> Result<Vec<Ticket>, Error> {
         let filter = DocumentFilter::Owner(link_uuid(source, object));
-        let query = DocumentQuery::new(EVENTS, filter).with_limit(PageLimit::MAX);
-        let page = self.store().list_as::<Document>(query).await?;
-        for document in page.items {
-            let event: Stored<ProviderEvent> = Stored::read(&document)?;
-            if event.body.standing().is_open() {
-                return Ok(true);
+        let mut query = DocumentQuery::new(EVENTS, filter).with_limit(PageLimit::MAX);
+        let mut events = Vec::new();
+        loop {
+            let page = self.store().list_as::<Document>(query.clone()).await?;
+            for document in &page.items {
+                events.push(Stored::read(document)?);
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(events);
             }
         }
-        Ok(page.next.is_some())
     }
 
     /// Compares one object, by the external id that our record shows, or by the provider's id.

@@ -1,6 +1,12 @@
 //! The user whose a new subscription is.
+//!
+//! All stored events of an object, its checkout session and the object itself name users, and the customer may be
+//! bound to one. Two that differ are a conflict, which a caller must decide. If the events were deleted since, and
+//! nothing else names a user, the binding decides.
 
-use super::documents::Link;
+use std::collections::BTreeSet;
+
+use super::documents::{Link, ProviderEvent};
 use super::facade::{Account, Providers};
 use super::fetch::Stop;
 use super::finding::FoundObject;
@@ -18,8 +24,17 @@ use crate::values::version::Version;
 pub(super) struct Named {
     /// The user by the word of a caller, which counts more than a binding.
     pub(super) decided: Option<UserId>,
-    /// The users by events and by the object itself.
-    pub(super) users: Vec<UserId>,
+    /// The users by events, by the checkout session and by the object itself.
+    pub(super) users: BTreeSet<UserId>,
+}
+
+impl Named {
+    pub(super) fn add(&mut self, event: &ProviderEvent) {
+        if event.user_decides {
+            self.decided = self.decided.or(event.user_id);
+        }
+        self.users.extend(event.user_id);
+    }
 }
 
 /// The user by the binding of the customer and by the users that are named; `None` if nothing says.
@@ -33,9 +48,9 @@ pub(super) fn user_of(
     let mut users = named.users.iter().copied();
     match (named.decided, bound) {
         (Some(decided), _) => Ok(Some(decided)),
+        (None, Some((user, _))) if users.any(|named| named != user) => Err(conflict),
+        (None, Some((user, true))) => Ok(Some(user)),
         (None, Some((_, false))) => Err(Standing::ignored(Reason::Detached)),
-        (None, Some((user, true))) if users.all(|named| named == user) => Ok(Some(user)),
-        (None, Some(_)) => Err(conflict),
         (None, None) => {
             let first = users.next();
             if users.all(|named| Some(named) == first) { Ok(first) } else { Err(conflict) }
@@ -61,13 +76,14 @@ impl Providers {
         Ok(Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await?)
     }
 
-    /// The user whose an object is, and the binding of its customer if that is new.
+    /// The user whose an object is, and the binding of its customer if that is new. Adds the users whom the object
+    /// and its checkout session name.
     pub(super) async fn user_for(
         &self,
         account: &Account,
         object: &FoundObject,
         subscription: Option<&ObjectId>,
-        named: &Named,
+        named: &mut Named,
         now: Timestamp,
     ) -> Result<(UserId, Option<Document>), Stop> {
         let link = match &object.customer {
@@ -78,12 +94,13 @@ impl Providers {
             Some(user) => Some((user, self.is_user(account, user).await?)),
             None => None,
         };
-        let mut named = named.clone();
         named.users.extend(object.user_id);
-        let mut user = user_of(bound, &named)?;
-        if let (None, Some(subscription)) = (user, subscription) {
-            user = account.session_user(subscription, now).await?;
+        if let Some(subscription) = subscription
+            && *named == Named::default()
+        {
+            named.users.extend(account.session_users(subscription, now).await?);
         }
+        let mut user = user_of(bound, named)?;
         if user.is_none() && account.source.match_email {
             let email = match &object.email {
                 Some(email) => Some(email.clone()),
@@ -115,5 +132,6 @@ pub(super) fn binding(account: &Account, customer: &ObjectId, user: UserId) -> L
         user_id: Some(user),
         subscription_id: None,
         attach: false,
+        unnamed: false,
     }
 }

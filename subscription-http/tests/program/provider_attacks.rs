@@ -187,6 +187,20 @@ fn p6_a_customer_stays_with_the_user_who_was_first() {
         &json!({ "source": "shop", "customer": customer, "user_id": other }),
     );
     assert_eq!((bound.status, &bound.json()["code"]), (409, &json!("customer_conflict")));
+
+    // Neither an invoice, which names nobody, nor a sync passes the conflict.
+    shared(&shop.provider.account).invoice(&theirs, "initial", true);
+    shop.deliver();
+    let conflicts = || shop.states().iter().filter(|it| *it == "waiting:customer_conflict").count();
+    until("the invoice waits", || conflicts() == 2);
+    let sync = json!({ "source": "shop", "subscription": theirs });
+    let synced = shop.post("/provider-syncs", &sync);
+    assert_eq!((synced.status, &synced.json()["reason"]), (202, &json!("customer_conflict")));
+    assert!(shop.record(&theirs).is_none());
+    let decided = json!({ "source": "shop", "subscription": theirs, "user_id": other });
+    assert_eq!(shop.post("/provider-syncs", &decided).status, 200);
+    assert_eq!(shop.record(&theirs).unwrap()["user_id"], other);
+    until("nothing waits any more", || conflicts() == 0);
 }
 
 #[test]

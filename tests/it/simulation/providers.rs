@@ -90,6 +90,7 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::StoresTwice, "one_record_for_each_object"),
         (Fault::DropsEvents, "nothing_is_dropped"),
         (Fault::LosesChanges, "no_drift_after_a_sync"),
+        (Fault::MakesForAnother, "nobody_has_what_names_another"),
     ];
     for (fault, invariant) in cases {
         assert!(is_found(fault, invariant, 1..=RUNS_MAX).await, "{fault:?}: not by {invariant}");

@@ -4,6 +4,7 @@ mod bindings;
 mod following;
 mod intake;
 mod order_of_commits;
+mod strangers;
 mod sync;
 mod waiting;
 mod world;

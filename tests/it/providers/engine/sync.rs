@@ -12,7 +12,7 @@ use subscription_core::{SubscriptionStatus, Timestamp};
 use super::world::{ADA, World, at, invoice, slug, tea, unavailable, user};
 
 /// Runs a sync to its end.
-async fn sync(world: &World, kind: SyncKind, dry_run: bool) -> SyncCounts {
+pub(super) async fn sync(world: &World, kind: SyncKind, dry_run: bool) -> SyncCounts {
     loop {
         let step = page(world, kind, dry_run).await;
         if step.report.finished_at.is_some() {

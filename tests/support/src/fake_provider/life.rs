@@ -11,7 +11,7 @@ const DAY: i64 = 86_400;
 const SUBSCRIPTIONS_MAX: usize = 6;
 
 impl Account {
-    /// Makes one random change. Each customer belongs to one of the users; the user of a subscription is named in
+    /// Makes one random change. Each customer belongs to one of the users, but for strangers; the user of a subscription is named in
     /// its data, or in its checkout session.
     pub fn live(&mut self, rng: &Rng, users: &[String]) {
         let living = self.subscriptions.values().map(History::last);
@@ -29,9 +29,15 @@ impl Account {
         }
     }
 
-    /// The customer of a user. A user may have several.
+    /// The customer of a user. A user may have several, and a stranger may buy as the customer of another.
     fn customer_of(&mut self, rng: &Rng, users: &[String]) -> (String, String) {
         let user = rng.pick(users.iter().cloned()).unwrap();
+        if self.strangers > 0
+            && rng.percent(self.strangers)
+            && let Some(customer) = rng.pick(self.customers.keys().cloned())
+        {
+            return (customer, user);
+        }
         (self.customer(), user)
     }
 

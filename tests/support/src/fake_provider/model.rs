@@ -127,6 +127,8 @@ pub struct Account {
     pub changes: u64,
     /// The API shows the state of so many changes ago.
     pub lag: u64,
+    /// So many of a hundred purchases are made under the address of a customer who is somebody else.
+    pub strangers: u32,
     pub subscriptions: BTreeMap<String, History<Subscription>>,
     pub invoices: BTreeMap<String, History<Invoice>>,
     pub orders: BTreeMap<String, History<Order>>,
@@ -184,6 +186,7 @@ impl Account {
             now,
             changes: 0,
             lag: 0,
+            strangers: 0,
             subscriptions: BTreeMap::new(),
             invoices: BTreeMap::new(),
             orders: BTreeMap::new(),
@@ -417,6 +420,22 @@ impl Account {
             stripe::event(self, name, number, kind, id)
         } else {
             lemon_squeezy::event(self, name, kind, id)
+        }
+    }
+
+    /// The user whom the checkout of an object was made for.
+    pub fn user_of(&self, kind: ObjectKind, id: &str) -> Option<String> {
+        match kind {
+            ObjectKind::Order => self.orders[id].last().user.clone(),
+            ObjectKind::Invoice => {
+                self.user_of(ObjectKind::Subscription, &self.invoices[id].last().subscription)
+            }
+            _ => {
+                let mut sessions = self.sessions.values().map(History::last);
+                let session = sessions.find(|session| session.subscription == id);
+                let named = session.and_then(|session| session.user.clone());
+                self.subscription(id).user.clone().or(named)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use subscription_core::store::{ChangeSet, Record};
-use subscription_core::{SubscriptionId, Version};
+use subscription_core::{SubscriptionId, UserId, Version};
 use uuid::Uuid;
 
 /// A fault.
@@ -19,6 +19,8 @@ pub enum Fault {
     StoresTwice,
     /// A change of a subscription is not stored.
     LosesChanges,
+    /// A new subscription is stored for another user.
+    MakesForAnother,
 }
 
 impl Fault {
@@ -59,6 +61,17 @@ impl Fault {
                     copy.external_subscription_id =
                         external.and_then(|external| format!("{external}_2").parse().ok());
                     changes.writes.push(Record::Subscription(second));
+                }
+            }
+            Self::MakesForAnother => {
+                for record in &mut changes.writes {
+                    let first = is_new(record);
+                    if let Record::Subscription(made) = record
+                        && first
+                    {
+                        let user = u128::from_be_bytes(*made.user_id.uuid().as_bytes()) ^ 1;
+                        Arc::make_mut(made).user_id = UserId::from(Uuid::from_u128(user));
+                    }
                 }
             }
             Self::ShowsOldStates => {}

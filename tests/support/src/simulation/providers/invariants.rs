@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use subscription_core::providers::{PauseMeans, ProviderEvent, SyncCounts};
+use subscription_core::providers::{ObjectKind, PauseMeans, ProviderEvent, SyncCounts};
 use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{Payment, PlanId, Subscription, SubscriptionId};
 
@@ -17,11 +17,12 @@ pub const COMMITS_SHOW_STATES_OF_THEIR_TIME: &str = "commits_show_states_of_thei
 type Invariant = fn(&Account, &Records, &End) -> Result<(), String>;
 
 /// Every invariant of the end of a run.
-pub const AT_THE_END: [(&str, Invariant); 4] = [
+pub const AT_THE_END: [(&str, Invariant); 5] = [
     ("the_end_state_is_the_providers", the_end_state_is_the_providers),
     ("one_record_for_each_object", one_record_for_each_object),
     ("nothing_is_dropped", nothing_is_dropped),
     ("no_drift_after_a_sync", no_drift_after_a_sync),
+    ("nobody_has_what_names_another", nobody_has_what_names_another),
 ];
 
 /// A run that has come to its end: nothing is due any more, and lost events were made up for by a sync.
@@ -306,4 +307,23 @@ fn no_drift_after_a_sync(_: &Account, _: &Records, end: &End) -> Result<(), Stri
     } else {
         Err(format!("{:?}", end.sync))
     }
+}
+
+/// A record is of the user whom its object names, unless every event that said so was lost. An operator has decided
+/// what was listed as a conflict, and nothing else.
+fn nobody_has_what_names_another(account: &Account, _: &Records, end: &End) -> Result<(), String> {
+    for event in &end.events {
+        let (Some(object), Some(_)) = (&event.resolved, event.user_id) else { continue };
+        let external_id = match object.kind {
+            ObjectKind::Subscription => oracle::external_id(account.kind, object.id.as_str()),
+            ObjectKind::Order => format!("ls_ord_{}", object.id),
+            _ => continue,
+        };
+        let user = account.user_of(object.kind, object.id.as_str()).unwrap_or_default();
+        let ours = end.subscriptions.iter().find(|ours| external(ours) == external_id);
+        if let Some(ours) = ours.filter(|ours| ours.user_id.to_string() != user) {
+            return Err(format!("{external_id} is of {}, but names {user}", ours.user_id));
+        }
+    }
+    Ok(())
 }

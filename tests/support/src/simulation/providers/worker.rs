@@ -28,6 +28,7 @@ pub(super) enum Done {
     Observed(Result<ObservedNow, Error>),
     Synced(Result<SyncStep, Error>),
     Bound(Result<(), Error>),
+    Decided(Result<(), Error>),
 }
 
 pub(super) type Task = Pin<Box<dyn Future<Output = Done> + Send>>;

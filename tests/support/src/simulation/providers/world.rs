@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use subscription_core::providers::{
-    EventFilter, EventState, ObjectKind, ObjectRef, PauseMeans, ProviderEvent, ProviderKind,
+    EventFilter, EventState, ListedEvent, ObjectKind, ObjectRef, PauseMeans, ProviderKind, Reason,
     Source, SyncCounts, SyncKind, TakenIn,
 };
 use subscription_core::store::{PageLimit, PaymentQuery, SubscriptionQuery};
 use subscription_core::{
     Amount, BillingCycle, Clock as _, ManualClock, MemoryStore, NewPlan, Payment, SeededRandomness,
-    Slug, Store, Subscription, SubscriptionService, UserId,
+    Slug, Store, Subscription, SubscriptionChanges, SubscriptionService, UserId,
 };
 
 use super::broken::Fault;
@@ -32,6 +32,8 @@ use crate::simulation::world::Failure;
 const START: &str = "2025-06-01T10:00:00.000000Z";
 const LOG_MAX: usize = 40;
 const USERS: usize = 4;
+/// So many of a hundred purchases are made under the address of another customer.
+const STRANGERS: u32 = 25;
 const ROUNDS_MAX: usize = 2_000;
 const WORKERS: usize = 2;
 /// The tries of events that wait for somebody, at the end of a run.
@@ -90,6 +92,7 @@ impl ProviderSimulation {
         let clock = ManualClock::at(START.parse().unwrap());
         let account = Account::new(kind, seconds(&clock)).into_shared();
         shared(&account).lag = u64::from(fault == Some(Fault::ShowsOldStates));
+        shared(&account).strangers = if fault.is_none() { STRANGERS } else { 0 };
         let random = SeededRandomness::new(seed);
         let users = (0..USERS).map(|_| UserId::new(clock.now(), &random).unwrap().to_string());
         let users = users.collect();
@@ -318,7 +321,9 @@ impl ProviderSimulation {
             Done::Advanced(applied) => self.note(&format!("{worker} advanced"), applied),
             Done::Observed(observed) => self.note(&format!("{worker} observed"), observed),
             Done::Synced(step) => self.note(&format!("{worker} synced"), step),
-            Done::Bound(bound) => self.note(&format!("{worker} bound"), bound),
+            Done::Bound(bound) | Done::Decided(bound) => {
+                self.note(&format!("{worker} bound"), bound);
+            }
         }
     }
 
@@ -370,7 +375,8 @@ impl ProviderSimulation {
             self.bind_customers()?;
             self.drain()?;
         }
-        Ok(())
+        self.decide_conflicts()?;
+        self.drain()
     }
 
     /// Advances until no event is open.
@@ -401,13 +407,17 @@ impl ProviderSimulation {
 
     /// The states of the events that are not finished.
     fn open_events(&self) -> BTreeSet<EventState> {
+        let events = self.listed_events().into_iter().map(|listed| listed.event);
+        events.filter(|event| event.standing().is_open()).map(|event| event.state).collect()
+    }
+
+    fn listed_events(&self) -> Vec<ListedEvent> {
         let providers = self.workers[0].providers.clone();
         let mut listing = Box::pin(async move { listed(&providers).await });
         let mut context = Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(events) = listing.as_mut().poll(&mut context) {
-                let open = events.iter().filter(|event| event.standing().is_open());
-                return open.map(|event| event.state).collect();
+                return events;
             }
         }
     }
@@ -427,18 +437,25 @@ impl ProviderSimulation {
         Err(Broken::new("no_drift_after_a_sync", "a sync never ends"))
     }
 
-    /// An operator says whose the customers are, whose events with the user's id were lost.
+    /// An operator says whose the customers are, whose events with the user's id were lost. Customers of whom
+    /// several users are named are left: their objects are decided one by one.
     fn bind_customers(&mut self) -> Result<(), Broken> {
-        let bindings: BTreeMap<_, _> = {
+        let mut bindings: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        {
             let account = shared(&self.common.account);
             let own = account.subscriptions.values().map(History::last);
             let own = own.map(|of| (of.customer.clone(), of.user.clone()));
             let orders = account.orders.values().map(History::last);
             let orders = orders.map(|of| (of.customer.clone(), of.user.clone()));
-            let named = own.chain(orders);
-            named.filter_map(|(customer, user)| Some((customer, user?))).collect()
-        };
-        for (customer, user) in bindings {
+            let sessions = account.sessions.values().map(History::last);
+            let sessions = sessions.map(|of| (of.customer.clone(), of.user.clone()));
+            for (customer, user) in own.chain(orders).chain(sessions) {
+                bindings.entry(customer).or_default().extend(user);
+            }
+        }
+        for (customer, users) in bindings {
+            let mut users = users.into_iter();
+            let (Some(user), None) = (users.next(), users.next()) else { continue };
             let providers = self.workers[0].providers.clone();
             let (customer, user) = (customer.parse().unwrap(), user.parse().unwrap());
             let bind = Box::pin(async move {
@@ -450,12 +467,54 @@ impl ProviderSimulation {
         Ok(())
     }
 
+    /// An operator looks at what is listed as waiting for its user, and says whose it is.
+    fn decide_conflicts(&mut self) -> Result<(), Broken> {
+        for _ in 0..ROUNDS_MAX {
+            let waiting = self.listed_events().into_iter().find(|listed| {
+                let waits = [Reason::CustomerConflict, Reason::UnknownCustomer];
+                listed.event.reason.is_some_and(|reason| waits.contains(&reason))
+            });
+            let Some(ListedEvent { id, event, .. }) = waiting else { return Ok(()) };
+            let object = event.resolved.clone().unwrap();
+            let (target, user) = {
+                let account = shared(&self.common.account);
+                let user = account.user_of(object.kind, object.id.as_str()).unwrap();
+                let invoice = account.invoices.get(object.id.as_str());
+                let target = invoice.map_or(object.clone(), |invoice| ObjectRef {
+                    kind: ObjectKind::Subscription,
+                    id: invoice.last().subscription.parse().unwrap(),
+                });
+                (target, user.parse::<UserId>().unwrap())
+            };
+            self.note("an operator decides", (&event, user));
+            let providers = self.workers[0].providers.clone();
+            let service = SubscriptionService::builder(Arc::clone(&self.common.store))
+                .clock(self.common.clock.clone())
+                .build();
+            let decide = Box::pin(async move {
+                // A record that was made for another before the event came is not moved by events.
+                if let Some(made) = event.subscription_id {
+                    let changes = SubscriptionChanges { user_id: Some(user), ..Default::default() };
+                    service.update_subscription(made, changes).await.unwrap();
+                } else {
+                    providers.observe_now(&source(), &target, Some(user)).await.unwrap();
+                }
+                Done::Decided(providers.replay(&id).await.map(drop))
+            });
+            let done = self.finish(decide)?;
+            let Done::Decided(Ok(())) = &done else { panic!("{done:?}") };
+            self.move_clock(Duration::from_secs(1));
+        }
+        Err(Broken::new("nothing_is_dropped", "conflicts never come to an end"))
+    }
+
     async fn end(&mut self) -> Result<End, Broken> {
         // A sync that was under way ends with what it found before.
         self.sync()?;
         let sync = self.sync()?;
         let providers = self.workers[0].providers.clone();
         let events = listed(&providers).await;
+        let events: Vec<_> = events.into_iter().map(|listed| listed.event).collect();
         self.met.extend(events.iter().map(|event| {
             let reason = event.reason.map(|reason| format!(":{reason}")).unwrap_or_default();
             format!("{}{reason}", event.state)
@@ -544,11 +603,11 @@ async fn plans(
 }
 
 /// All events, page by page.
-async fn listed(providers: &subscription_core::providers::Providers) -> Vec<ProviderEvent> {
+async fn listed(providers: &subscription_core::providers::Providers) -> Vec<ListedEvent> {
     let (mut events, mut after) = (Vec::new(), None);
     loop {
         let page = providers.events(&EventFilter::default(), after, PageLimit::MAX).await.unwrap();
-        events.extend(page.items.into_iter().map(|listed| listed.event));
+        events.extend(page.items);
         after = page.next;
         if after.is_none() {
             return events;
