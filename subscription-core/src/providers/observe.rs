@@ -75,6 +75,11 @@ impl<'a> Observation<'a> {
         let (plans, round) = (None, None);
         Self { account, object, tickets, named, shown, skips_same, dry_run, turn, plans, round }
     }
+
+    /// True if one of its events is stored.
+    fn has_stored(&self) -> bool {
+        self.tickets.iter().any(|ticket| ticket.version != Version::NEW)
+    }
 }
 
 /// The result of an observation.
@@ -188,8 +193,10 @@ impl Providers {
                 }),
             };
             let standing = decided.as_ref().map_or_else(|it| it.standing, |it| it.verdict.standing);
-            // A page may show a state from before the link was read: a difference is fetched again.
-            if is_shown && is_linked && standing != Standing::SAME {
+            // A page may show a state from before the link was read: the object is fetched again for a difference,
+            // and for a stored event, which is answered with the link.
+            let writes = standing != Standing::SAME || of.has_stored();
+            if is_shown && is_linked && writes {
                 continue;
             }
             let done = match decided {
@@ -223,8 +230,7 @@ impl Providers {
     ) -> Result<Option<Verdict>, Error> {
         let (account, now) = (of.account, self.now());
         let is_same = verdict.standing == Standing::SAME;
-        let has_stored = of.tickets.iter().any(|ticket| ticket.version != Version::NEW);
-        if of.dry_run || (of.skips_same && is_same && !has_stored) {
+        if of.dry_run || (of.skips_same && is_same && !of.has_stored()) {
             return Ok(Some(verdict));
         }
         let (mut wakes, mut is_second_live) = (None, false);
