@@ -95,9 +95,9 @@ fn locks(changes: &ChangeSet) -> Option<Vec<Lock<'_>>> {
 }
 
 /// True if no table has two writes, so that an error that names a table names a write, and if at most one
-/// write takes unique values: it comes last, when all versions have been checked. An update of a subscription
-/// is not counted: it hardly ever changes a unique value, and if that one is taken, new records of the set are
-/// looked up again.
+/// write takes unique values: it comes last, when all versions have been checked. New records may take several,
+/// such as a subscription with its first payment: if one is taken, all new records are looked up again. An update of
+/// a subscription is not counted: it hardly ever changes a unique value.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
@@ -106,7 +106,8 @@ fn is_one_a_table(writes: &[Record]) -> bool {
         matches!(write, Record::Subscription(_)) && write.version() != Version::FIRST
     };
     let taking = writes.iter().filter(|write| has_unique_values(write) && !is_update(write));
-    distinct && taking.count() <= 1
+    let are_new = writes.iter().all(|write| write.version() == Version::FIRST);
+    distinct && (are_new || taking.count() <= 1)
 }
 
 fn has_unique_values(write: &Record) -> bool {

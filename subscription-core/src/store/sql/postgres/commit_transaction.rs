@@ -54,7 +54,7 @@ fn expected(changes: &ChangeSet) -> impl Iterator<Item = (Key, Version)> {
     guarded.chain(written).chain(deleted)
 }
 
-/// Locks every record that the change set names, and returns their versions.
+/// Locks every record that the change set names, in the order of their keys, and returns their versions.
 async fn lock(
     to: &mut PgConnection,
     changes: &ChangeSet,
@@ -76,10 +76,16 @@ async fn lock(
         Guard::Expired { key, .. } => Some(Key::Idempotency(key.clone())),
         Guard::Unchanged { .. } => None,
     });
-    let keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).chain(in_use).collect();
+    // Records that are only guarded are shared, so that the commits of others that guard them do not wait.
+    let changed = changes.writes.iter().map(Record::key);
+    let changed = changed.chain(changes.deletes.iter().map(|delete| delete.key.clone()));
+    let changed: BTreeSet<_> = changed.chain(in_use).collect();
+    let mut keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).collect();
+    keys.extend(changed.iter().cloned());
     let mut stored = BTreeMap::new();
     for key in keys {
-        let text = format!("{} FOR UPDATE", Table::of(&key).texts.select_version);
+        let lock = if changed.contains(&key) { "UPDATE" } else { "SHARE" };
+        let text = format!("{} FOR {lock}", Table::of(&key).texts.select_version);
         if let Some(row) = to.rows(Statement::new(text, key_values(&key))).await?.first() {
             stored.insert(key, Version::from(row.int(0)?.unsigned_abs()));
         }
