@@ -158,6 +158,9 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
     let billing = billing(next);
     billing.past_due_since = None;
     billing.dunning_ended_at = None;
+    if let Some(found) = &mut billing.cancelled {
+        found.status = SubscriptionStatus::Active;
+    }
 }
 
 /// Takes a payment that was not made, or was given back, off the value of the running period, so that no credit is

@@ -114,8 +114,9 @@ pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: T
     } else {
         billing.period_value = periods::value(billing, quantity);
     }
-    if matches!(status, PastDue | Unpaid) {
+    let is_left = billing.cancelled.is_some_and(|found| found.status == PastDue);
+    if is_left || matches!(status, PastDue | Unpaid) {
         billing.past_due_since = Some(now);
-        billing.dunning_ended_at = Some(policy.dunning.ends_at(now)).filter(|_| status == PastDue);
+        billing.dunning_ended_at = Some(policy.dunning.ends_at(now)).filter(|_| status != Unpaid);
     }
 }

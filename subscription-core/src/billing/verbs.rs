@@ -34,7 +34,7 @@ pub(super) fn act(
         Action::Leave => match next.status {
             Active | OnTrial | PastDue => {
                 cancel(&mut next, Some(Effective::PeriodEnd), now)?;
-                next = next.left(Cancellation::of(before));
+                next = next.cancelled(Cancellation { by_user: true, ..Cancellation::of(before) });
             }
             // Time that was used is owed; one that was never active used none.
             Pending | Unpaid | Paused => {

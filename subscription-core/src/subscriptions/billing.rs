@@ -235,10 +235,13 @@ impl BillingState {
     }
 
     /// The state of a subscription that is left to its callers: price, credit, trial, the end of a pause and what a
-    /// cancellation found stay.
+    /// cancellation found stay, and that a cancelled one is behind.
     #[must_use]
     pub fn released(self) -> Self {
-        let Self { price, currency, credit, trial_ends_at, resumes_at, cancelled, .. } = self;
+        let Self { price, currency, credit, trial_ends_at, resumes_at, mut cancelled, .. } = self;
+        if let Some(found) = cancelled.as_mut().filter(|_| self.past_due_since.is_some()) {
+            found.status = SubscriptionStatus::PastDue;
+        }
         Self { price, currency, credit, trial_ends_at, resumes_at, cancelled, ..Self::default() }
     }
 

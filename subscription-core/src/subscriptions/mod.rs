@@ -225,6 +225,12 @@ impl Subscription {
             let mut state = billing.take().map_or_else(BillingState::default, |state| *state);
             state.cancelled = Cancellation::of(&current).kept().filter(|_| status == Cancelled);
             billing = state.kept();
+        } else if let Some(state) = &mut billing
+            && let Some(found) = &mut state.cancelled
+            && changes.ends_at.sets(current.ends_at.as_ref())
+        {
+            // An end that is set meanwhile stays too.
+            found.ends_at = changes.ends_at.or(None);
         }
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
         let mut next = Self {

@@ -92,7 +92,15 @@ impl Subscription {
     pub fn act(&self, action: Action, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         let to = |status| self.change(SubscriptionChanges::status(status), now);
         match action {
-            Action::Cancel(None | Some(Effective::PeriodEnd)) => self.cancel(now),
+            Action::Cancel(None | Some(Effective::PeriodEnd)) => match self.left_by_user() {
+                // What an operator cancels too is not the subscriber's to undo any more.
+                Some(found) => Ok(Some(Self {
+                    updated_at: now.max(self.updated_at),
+                    version: self.version.next(),
+                    ..self.clone().cancelled(Cancellation { by_user: false, ..found })
+                })),
+                None => self.cancel(now),
+            },
             Action::Cancel(Some(Effective::Now)) => to(SubscriptionStatus::Expired),
             Action::Leave => match self.status {
                 SubscriptionStatus::Pending
@@ -101,10 +109,11 @@ impl Subscription {
                 SubscriptionStatus::OnTrial
                 | SubscriptionStatus::Active
                 | SubscriptionStatus::PastDue
-                | SubscriptionStatus::Cancelled
                 | SubscriptionStatus::Expired => {
-                    Ok(self.cancel(now)?.map(|next| next.left(Cancellation::of(self))))
+                    let found = Cancellation { by_user: true, ..Cancellation::of(self) };
+                    Ok(self.cancel(now)?.map(|next| next.cancelled(found).within_period(now)))
                 }
+                SubscriptionStatus::Cancelled => Ok(None),
             },
             // A subscriber does not come out of debt by this.
             Action::Uncancel => match self.left_by_user() {
@@ -133,12 +142,18 @@ impl Subscription {
         self.change(SubscriptionChanges::status(SubscriptionStatus::Cancelled), now)
     }
 
-    /// The subscription with the cancellation that its subscriber chose.
+    /// The subscription with what its cancellation found.
     #[must_use]
-    pub(crate) fn left(mut self, found: Cancellation) -> Self {
-        let found = Cancellation { by_user: true, ..found };
+    pub(crate) fn cancelled(mut self, found: Cancellation) -> Self {
         self.billing.get_or_insert_default().cancelled = Some(found);
         self
+    }
+
+    /// The subscription with an end that is not after its period: nobody is charged for the time after it.
+    fn within_period(mut self, now: Timestamp) -> Self {
+        let end = self.renews_at.map(|renews_at| renews_at.max(now));
+        self.ends_at = self.ends_at.into_iter().chain(end).min();
+        self.as_of(now)
     }
 
     /// The cancellation of the subscription, if its subscriber chose it.

@@ -416,14 +416,9 @@ async fn a_person_undoes_only_what_a_person_chose() {
         operator("resume").await;
         verb(&world, &ann, &id, "cancel").await;
         assert_eq!(verb(&world, &ann, &id, "resume").await.json()["status"], "active", "{slug}");
-        let restful = json!({ "status": "cancelled" }).to_string();
-        if by_clock {
-            // Cancelled by both: the operator's choice stays.
-            verb(&world, &ann, &id, "cancel").await;
-            operator("cancel").await;
-        } else {
-            world.server("PUT", &format!("/subscriptions/{id}"), &[], restful).await;
-        }
+        // Cancelled by both: the operator's choice stays.
+        verb(&world, &ann, &id, "cancel").await;
+        operator("cancel").await;
         let refused = verb(&world, &ann, &id, "resume").await;
         assert_eq!(refused.problem(), problem(409, "invalid_transition"), "{slug}");
     }
@@ -494,4 +489,70 @@ async fn a_callers_subscription_that_is_past_due_is_not_active_again_by_cancel_a
 
     let refused = verb(&world, &ann, &id, "resume").await;
     assert_eq!(refused.problem(), problem(409, "invalid_transition"));
+}
+
+#[tokio::test]
+async fn a_person_leaves_with_the_period_also_where_callers_have_set_a_later_end() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let end = "2025-12-31T00:00:00.000000Z";
+    for (slug, is_billed) in [("theirs", false), ("ours", true)] {
+        let made = if is_billed {
+            billed(&world, &ann, slug, &json!({ "ends_at": end })).await
+        } else {
+            subscribe(&world, &ann, slug, &json!({ "ends_at": end })).await
+        };
+        let id = text(&made["id"]);
+
+        let left = verb(&world, &ann, &id, "cancel").await.json();
+
+        assert_eq!(left["ends_at"], RENEWAL, "{slug}");
+        assert_eq!(verb(&world, &ann, &id, "resume").await.json()["ends_at"], end, "{slug}");
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_an_operator_sets_meanwhile_survives_the_resume_of_a_person() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let made = subscribe(&world, &ann, "pro", &json!({})).await;
+    let (id, end) = (text(&made["id"]), "2025-02-20T00:00:00.000000Z");
+    let left = verb(&world, &ann, &id, "cancel").await.json();
+    let path = format!("/subscriptions/{id}");
+    // A record that is sent back as it was read sets nothing.
+    let same = json!({ "ends_at": left["ends_at"], "status": "cancelled" }).to_string();
+    world.server("PUT", &path, &[], same).await;
+    assert_eq!(verb(&world, &ann, &id, "resume").await.json()["ends_at"], Value::Null);
+
+    verb(&world, &ann, &id, "cancel").await;
+    world.server("PUT", &path, &[], json!({ "ends_at": end }).to_string()).await;
+
+    let resumed = verb(&world, &ann, &id, "resume").await.json();
+    assert_eq!((&resumed["status"], &resumed["ends_at"]), (&json!("active"), &json!(end)));
+}
+
+#[tokio::test]
+async fn a_debt_stays_when_the_subscription_is_released_and_taken_over() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    for (slug, fails_first) in [("first", true), ("later", false)] {
+        let made = billed(&world, &ann, slug, &json!({})).await;
+        let id = text(&made["id"]);
+        if fails_first {
+            world.report(&made, "failed").await;
+        }
+        verb(&world, &ann, &id, "cancel").await;
+        if !fails_first {
+            world.report(&made, "failed").await;
+        }
+        let path = format!("/subscriptions/{id}");
+        for by in ["caller", "clock"] {
+            let put = json!({ "managed_by": by }).to_string();
+            assert_eq!(world.server("PUT", &path, &[], put).await.status, 200);
+            let refused = verb(&world, &ann, &id, "resume").await;
+            assert_eq!(refused.status, 409, "{slug} {by}: {refused:?}");
+        }
+        world.report(&made, "succeeded").await;
+        assert_eq!(verb(&world, &ann, &id, "resume").await.json()["status"], "active", "{slug}");
+    }
 }

@@ -71,6 +71,10 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::LosesNets, "money_adds_up"),
         (Fault::DoublesProrations, "preview_is_execution"),
         (Fault::KeepsThePrice, "preview_is_execution"),
+        (Fault::KeysByPayment, "no_key_twice"),
+        (Fault::ForgetsSettlements, "credit_is_paid_for"),
+        (Fault::LiftsEnds, "fixed_ends_stay"),
+        (Fault::WaitsForEver, "nothing_waits_for_ever"),
     ];
     for (fault, invariant) in cases {
         let mut found = false;

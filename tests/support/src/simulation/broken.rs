@@ -48,6 +48,10 @@ pub enum Breakage {
     HidesPlanChanges,
     /// The payment of a change of plan is asked for with twice its amount.
     DoublesProrations,
+    /// Charge keys are the ids of payments.
+    KeysByPayment,
+    /// Subscriptions do not remember their last change of plan.
+    ForgetsSettlements,
     /// The credit is gone after a change of plan.
     LosesCredit,
 }
@@ -76,6 +80,25 @@ impl<S: Store> BrokenStore<S> {
         }
         let logout = Change::Revoked { reason: RevocationReason::Logout };
         changes.events.retain(|event| !whole || event.change != logout);
+    }
+
+    /// Takes out of a change set what a later change or a restored clock would need.
+    fn forget(&self, changes: &mut ChangeSet) {
+        for write in &mut changes.writes {
+            match (self.breakage, write) {
+                (Breakage::KeysByPayment, Record::Payment(payment)) => {
+                    if let Some(asked) = &mut Arc::make_mut(payment).asked {
+                        asked.by_clock = false;
+                    }
+                }
+                (Breakage::ForgetsSettlements, Record::Subscription(held)) => {
+                    if let Some(billing) = &mut Arc::make_mut(held).billing {
+                        billing.settled_at = None;
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Breaks the commit of a change of plan.
@@ -175,6 +198,7 @@ impl<S: Store> Store for BrokenStore<S> {
             Breakage::HidesPlanChanges | Breakage::DoublesProrations | Breakage::LosesCredit => {
                 self.break_plan_change(&mut changes);
             }
+            Breakage::KeysByPayment | Breakage::ForgetsSettlements => self.forget(&mut changes),
             Breakage::CutsPages => {}
             Breakage::AsksTwice => return self.commit_second(changes).await,
         }

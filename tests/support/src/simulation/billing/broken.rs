@@ -65,6 +65,14 @@ pub enum Fault {
     LosesNets,
     /// A scheduled change of plan keeps the price of the plan before.
     KeepsThePrice,
+    /// Charge keys are the ids of payments.
+    KeysByPayment,
+    /// The moment of the last change of plan is not remembered.
+    ForgetsSettlements,
+    /// One that is resumed has no end any more.
+    LiftsEnds,
+    /// One that is past due and taken over is not looked at again.
+    WaitsForEver,
 }
 
 impl Fault {
@@ -76,6 +84,8 @@ impl Fault {
             Self::ChangesInSilence => Some(Breakage::HidesPlanChanges),
             Self::DoublesProrations => Some(Breakage::DoublesProrations),
             Self::LosesNets => Some(Breakage::LosesCredit),
+            Self::KeysByPayment => Some(Breakage::KeysByPayment),
+            Self::ForgetsSettlements => Some(Breakage::ForgetsSettlements),
             _ => None,
         }
     }
@@ -208,6 +218,16 @@ impl Rules for BrokenRules {
         {
             billing.next_action_at = billing.next_action_at.or(before.next_action_at());
         }
+        if self.fault == Fault::WaitsForEver && before.managed_by == ManagedBy::Caller {
+            let next = &mut outcome.subscription;
+            if let Some(billing) = &mut next.billing {
+                billing.dunning_ended_at = None;
+            }
+            let next_action_at = next_action_at(next, &self.policy);
+            if let Some(billing) = &mut next.billing {
+                billing.next_action_at = next_action_at;
+            }
+        }
         Ok(outcome)
     }
 
@@ -222,6 +242,9 @@ impl Rules for BrokenRules {
             match self.fault {
                 Fault::KeepsAccess => outcome.subscription.is_active = subscription.is_active,
                 Fault::LeavesPaymentsOpen => outcome.cancels_open_payments = false,
+                Fault::LiftsEnds if subscription.status == SubscriptionStatus::Cancelled => {
+                    outcome.subscription.ends_at = None;
+                }
                 _ => {}
             }
         }

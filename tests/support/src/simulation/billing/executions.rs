@@ -51,14 +51,18 @@ pub struct Moved {
 }
 
 impl Execution {
+    /// True if the change settles the running period up to its moment.
+    pub fn settles(&self, before: &Subscription) -> bool {
+        before.status == SubscriptionStatus::Active
+            && self.change.effective == Effective::Now
+            && self.change.proration == Proration::Prorated
+    }
+
     /// The money that the change must move, computed apart from the rules of billing.
     pub fn expected(&self, before: &Subscription, after: &Subscription) -> Option<Moved> {
         let was = before.billing.as_deref()?;
         let (old, credit) = (was.period_value.value(), was.credit.value());
-        let settles = before.status == SubscriptionStatus::Active
-            && self.change.effective == Effective::Now
-            && self.change.proration == Proration::Prorated;
-        if !settles {
+        if !self.settles(before) {
             let (asked, period_start) = (Decimal::ZERO, before.period_start());
             return Some(Moved { asked, credit, period_value: old, period_start });
         }

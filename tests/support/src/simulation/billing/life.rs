@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use rust_decimal::Decimal;
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::store::{ChangeSet, Record};
+use subscription_core::store::{ChangeSet, Key, Record};
 use subscription_core::{
-    Field, ManagedBy, Payment, PaymentId, Subscription, SubscriptionId, SubscriptionStatus,
-    Timestamp,
+    Field, ManagedBy, Payment, PaymentId, PaymentKind, Subscription, SubscriptionId,
+    SubscriptionStatus, Timestamp, Version,
 };
+use uuid::Uuid;
 
 use super::executions::Execution;
 
@@ -60,6 +61,10 @@ pub struct Life {
     pub sent: BTreeSet<(PaymentId, Option<Timestamp>)>,
     /// The changes of plan that were asked for.
     pub executions: Vec<Execution>,
+    /// The charge keys of the payments that the clock asked for, also of those from before a backup was restored.
+    pub keys: BTreeMap<(PaymentKind, Timestamp), BTreeSet<Uuid>>,
+    /// The versions that the subscriber's own cancellations wrote.
+    pub left: BTreeSet<Version>,
     pub deleted: bool,
 }
 
@@ -141,6 +146,27 @@ impl Written {
 pub struct Lives(pub BTreeMap<SubscriptionId, Life>);
 
 impl Lives {
+    /// The lives as they were after these commits, when a backup of then is restored. What is outside of the store
+    /// stays: charge keys, and what reports and changes of plan had said.
+    pub fn restored(&mut self, accepted: &[ChangeSet]) {
+        let before = std::mem::take(&mut self.0);
+        for changes in accepted {
+            self.add(changes);
+        }
+        for (id, was) in before {
+            let Some(life) = self.0.get_mut(&id) else { continue };
+            let Some(last) = life.now().map(|now| now.version) else { continue };
+            let executions = was.executions.into_iter();
+            life.executions =
+                executions.filter(|it| it.written.is_some_and(|it| it <= last)).collect();
+            life.left = was.left.into_iter().filter(|version| *version <= last).collect();
+            life.sent.extend(was.sent);
+            for (period, keys) in was.keys {
+                life.keys.entry(period).or_default().extend(keys);
+            }
+        }
+    }
+
     /// Forgets a payment that was deleted.
     pub fn forget_payment(&mut self, id: PaymentId) {
         self.0.values_mut().for_each(|life| drop(life.payments.remove(&id)));
@@ -176,6 +202,11 @@ impl Lives {
             let expired = life.now().is_some_and(|now| now.status == SubscriptionStatus::Expired);
             life.late_payments += usize::from(expired && payment.version.get() == 1);
             life.payments.entry(payment.id).or_default().push(Arc::clone(payment));
+            // A caller does not know the value of a period.
+            if let Some(asked) = payment.to_collect().filter(|it| !it.value.value().is_zero()) {
+                let keys = life.keys.entry((asked.kind, asked.period_start)).or_default();
+                keys.extend(payment.charge_key());
+            }
             touched.push(payment.subscription_id);
         }
         for write in &changes.writes {
@@ -199,8 +230,10 @@ impl Lives {
             touched.push(subscription.id);
         }
         for delete in &changes.deletes {
-            if let subscription_core::store::Key::Subscription(id) = delete.key {
-                self.0.entry(id).or_default().deleted = true;
+            match delete.key {
+                Key::Subscription(id) => self.0.entry(id).or_default().deleted = true,
+                Key::Payment(id) => self.forget_payment(id),
+                _ => {}
             }
         }
         touched.sort();

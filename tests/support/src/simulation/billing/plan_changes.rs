@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use subscription_core::subscriptions::AgreedQuote;
 use subscription_core::{
     BillingCycle, Clock as _, Effective, Error, ManagedBy, PaymentChanges, PaymentStatus,
     PlanChange, PlanChanges, Quantity, Quote, Subscription, SubscriptionId, SubscriptionStatus,
@@ -41,7 +42,25 @@ impl BillingSimulation {
             Ok(quote) => Some(Ok(quote)),
             Err(error) => (!is_disturbed(&error)).then(|| Err(error.code())),
         };
+        let is_changed = changed.is_ok();
         self.executed(id, change, preview, meanwhile, before, changed.err().as_ref());
+        if is_changed && self.rng.percent(30) {
+            self.change_by_an_old_quote(id).await;
+        }
+    }
+
+    /// A downgrade by a quote from before the last change, which asks for nothing.
+    async fn change_by_an_old_quote(&mut self, id: SubscriptionId) {
+        self.pay(id).await;
+        let ago = Duration::from_secs(self.rng.below(900));
+        let mut change = PlanChange::to_quantity(Quantity::ONE);
+        let (at, amount_due) = (self.clock.now().saturating_sub(ago), amount("0"));
+        change.agreed = Some(AgreedQuote { at, amount_due, next_amount: None, credit_after: None });
+        self.collect();
+        let before = self.version(id);
+        let changed = self.billing.change_plan(id, &change).await;
+        self.note(format!("change {id} {change:?}"), &changed);
+        self.executed(id, change, None, Meanwhile::Changes, before, changed.err().as_ref());
     }
 
     /// Adds an execution to the life of its subscription, unless the store failed before it wrote anything.
@@ -156,7 +175,7 @@ impl BillingSimulation {
         self.some_of(|now| now.scheduled_change().is_some())
     }
 
-    fn some_of(&self, is: impl Fn(&Subscription) -> bool) -> Option<SubscriptionId> {
+    pub(super) fn some_of(&self, is: impl Fn(&Subscription) -> bool) -> Option<SubscriptionId> {
         let lives = self.lives.0.iter().filter(|(_, life)| !life.deleted);
         let some = lives.filter(|(_, life)| life.now().is_some_and(&is));
         self.rng.pick(some.map(|(id, _)| *id))

@@ -1,6 +1,6 @@
-//! A store that keeps a copy of every change set that it accepted.
+//! A store that keeps a copy of every change set that it accepted, and can go back to an earlier state.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use subscription_core::store::{
@@ -11,13 +11,40 @@ use subscription_core::{MemoryStore, Store};
 /// Passes everything on to another store, and records the change sets that were accepted.
 #[derive(Debug)]
 pub struct Recorder {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
     inner: Arc<dyn Store>,
-    accepted: Mutex<Vec<ChangeSet>>,
+    accepted: Vec<ChangeSet>,
+    /// The number of change sets that were taken.
+    taken: usize,
 }
 
 impl Recorder {
     pub fn over(inner: Arc<dyn Store>) -> Self {
-        Self { inner, accepted: Mutex::default() }
+        Self { state: Mutex::new(State { inner, accepted: Vec::new(), taken: 0 }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inner(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.state().inner)
+    }
+
+    /// The number of change sets that were accepted.
+    pub fn accepted(&self) -> usize {
+        self.state().accepted.len()
+    }
+
+    /// Goes back to the state after so many change sets, as if a backup of then was restored.
+    pub async fn restore(&self, count: usize) {
+        let backup: Vec<_> = self.state().accepted.iter().take(count).cloned().collect();
+        let inner = Self::replayed(&backup).await;
+        *self.state() = State { inner, accepted: backup, taken: 0 };
     }
 
     /// A store in memory to which these change sets were committed: a backup that was made after the last of them.
@@ -31,31 +58,34 @@ impl Recorder {
 
     /// The change sets since the last call, in the order in which they were accepted.
     pub fn take(&self) -> Vec<ChangeSet> {
-        std::mem::take(&mut *self.accepted.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut state = self.state();
+        let new = state.accepted.iter().skip(state.taken).cloned().collect();
+        state.taken = state.accepted.len();
+        new
     }
 }
 
 #[async_trait]
 impl Store for Recorder {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        self.inner.get(key).await
+        self.inner().get(key).await
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
-        self.inner.find(value).await
+        self.inner().find(value).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        self.inner.list(query).await
+        self.inner().list(query).await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        self.inner.events(query).await
+        self.inner().events(query).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        self.inner.commit(changes.clone()).await?;
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).push(changes);
+        self.inner().commit(changes.clone()).await?;
+        self.state().accepted.push(changes);
         Ok(())
     }
 }

@@ -169,7 +169,8 @@ impl BillingSimulation {
             76..78 => self.edit_plan().await,
             78..86 => self.act().await,
             86..92 => self.update().await,
-            92..95 => self.retry().await,
+            92..94 => self.retry().await,
+            94 => self.restore().await,
             95..98 => self.advance_at_once().await,
             _ => self.delete().await,
         }
@@ -195,6 +196,19 @@ impl BillingSimulation {
             invariants::check(life, &self.policy, self.checked)?;
         }
         Ok(())
+    }
+
+    /// A backup from a little while ago is restored. Time has gone on, and so has the payment gateway.
+    async fn restore(&mut self) {
+        self.collect();
+        let all = self.recorder.accepted();
+        // The plans are made before anything else.
+        let count = (all - self.rng.below(40).min(all)).max(PLANS.len());
+        self.recorder.restore(count).await;
+        self.lives.restored(&self.recorder.take());
+        self.touched = self.lives.0.keys().copied().collect();
+        self.payments.clear();
+        self.log.push_back(format!("restore {count} of {all} commits"));
     }
 
     pub(super) fn note<T: std::fmt::Debug>(
@@ -376,13 +390,15 @@ impl BillingSimulation {
         let (rng, now) = (&self.rng, self.clock.now());
         let effective = rng
             .maybe(60, |rng| if rng.percent(50) { Effective::Now } else { Effective::PeriodEnd });
-        let action = match rng.below(10) {
+        let action = match rng.below(14) {
             0..3 => Action::Cancel(effective),
             3..6 => Action::Resume,
             6..9 => {
                 Action::Pause { effective, resumes_at: rng.maybe(50, |rng| later(rng, now, 60)) }
             }
-            _ => Action::Unschedule,
+            9 => Action::Unschedule,
+            10..12 => Action::Leave,
+            _ => Action::Uncancel,
         };
         let scheduled = self.some_scheduled().filter(|_| action == Action::Unschedule);
         let id = scheduled.unwrap_or(id);
@@ -390,11 +406,32 @@ impl BillingSimulation {
         let at_end = action == Action::Cancel(Some(Effective::PeriodEnd));
         let behind = self.some_behind(SubscriptionStatus::PastDue).filter(|_| at_end);
         let (id, resumes) = behind.map_or((id, false), |behind| (behind, rng.percent(50)));
+        // Often one that ends anyway is cancelled, and one that is cancelled is resumed.
+        let chosen = match action {
+            Action::Leave => self
+                .some_of(|now| now.ends_at.is_some() && now.status == SubscriptionStatus::Active),
+            Action::Uncancel | Action::Resume if rng.percent(50) => {
+                self.some_of(|now| now.status == SubscriptionStatus::Cancelled)
+            }
+            _ => None,
+        };
+        let id = chosen.unwrap_or(id);
+        self.collect();
+        let before = self.version(id);
         let acted = self.billing.service().act(id, action).await;
         self.note(format!("{action:?} {id}"), &acted);
-        if resumes {
-            let refused = self.billing.service().act(id, Action::Resume).await;
-            self.note(format!("resume {id}"), &refused);
+        self.collect();
+        if let Some(life) = self.lives.0.get_mut(&id).filter(|_| action == Action::Leave) {
+            let versions = life.versions.iter().map(|written| written.subscription.version);
+            life.left = versions
+                .filter(|version| Some(*version) > before)
+                .chain(life.left.iter().copied())
+                .collect();
+        }
+        if resumes || action == Action::Leave && self.rng.percent(50) {
+            let resume = if resumes { Action::Resume } else { Action::Uncancel };
+            let resumed = self.billing.service().act(id, resume).await;
+            self.note(format!("{resume:?} {id}"), &resumed);
         }
     }
 
@@ -402,6 +439,26 @@ impl BillingSimulation {
         let Some(id) = self.some_subscription() else { return };
         let (rng, now) = (&self.rng, self.clock.now());
         let mut changes = SubscriptionChanges::default();
+        // Sometimes one is released or taken over while a payment is behind.
+        let by = rng.pick([ManagedBy::Clock, ManagedBy::Caller]).filter(|_| rng.percent(30));
+        let behind = |now: &Subscription| {
+            now.status == SubscriptionStatus::PastDue && Some(now.managed_by) != by
+        };
+        if let (Some(by), Some(id)) = (by, self.some_of(behind)) {
+            changes.managed_by = Some(by);
+            let updated = self.billing.service().update_subscription(id, changes.clone()).await;
+            self.note(format!("update {id} {changes:?}"), &updated);
+            // A retry falls due while nobody takes it.
+            if by == ManagedBy::Caller && self.rng.percent(50) {
+                self.clock.advance(Duration::from_hours(48));
+                let advanced = self.billing.advance(200).await;
+                self.note("advance 200", &advanced);
+                changes.managed_by = Some(ManagedBy::Clock);
+                let taken = self.billing.service().update_subscription(id, changes).await;
+                self.note(format!("take over {id}"), &taken);
+            }
+            return;
+        }
         match rng.below(10) {
             0..3 => changes.quantity = Quantity::new(1 + rng.below(5_u64)).ok(),
             3..5 => changes.price = Field::Value(amount(&format!("{}", rng.below(30_u64)))),

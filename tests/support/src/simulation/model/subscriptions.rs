@@ -110,6 +110,18 @@ impl Model {
                 next.billing = Some(Box::new(BillingState { cancelled, ..Default::default() }));
             }
         }
+        let moves_end = match changes.ends_at {
+            Field::Absent => false,
+            Field::Null => current.ends_at.is_some(),
+            Field::Value(end) => current.ends_at != Some(end),
+        };
+        if let Some(cancelled) = next.billing.as_mut().and_then(|it| it.cancelled.as_mut())
+            && !stepped
+            && moves_end
+        {
+            // An end that is set after the cancellation is kept too.
+            set_field(&mut cancelled.ends_at, changes.ends_at);
+        }
         if next.starts_at != current.starts_at {
             next.anchor_at = None;
         }
