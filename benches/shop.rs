@@ -62,13 +62,13 @@ impl Shop {
     async fn open(store: impl Store + 'static) -> Arc<Self> {
         let store = CachedStore::new(store, Duration::from_secs(3));
         let billing = Billing::new(SubscriptionService::new(store), Policy::default());
-        let plan = async |slug: &str, currency: Option<&str>| {
+        let create = async |slug: &str, currency: Option<&str>| {
             let (name, price) = ("Pro".parse().unwrap(), "19.90".parse().unwrap());
             let new = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
             let currency = currency.map(|code| code.parse().unwrap());
             billing.service().create_plan(NewPlan { currency, ..new }).await.unwrap().id
         };
-        let (plain, billed) = (plan("plain", None).await, plan("billed", Some("EUR")).await);
+        let (plain, billed) = (create("plain", None).await, create("billed", Some("EUR")).await);
         Arc::new(Self { billing, plain, billed, stages: Default::default() })
     }
 

@@ -42,7 +42,8 @@ async fn walk(store: &Arc<impl Store>) {
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
 
     let mut walked = 0;
-    for filter in filters(&kept, &all[0]) {
+    let one = all.first().unwrap();
+    for filter in filters(&kept, one) {
         for order in [SubscriptionOrder::CreatedAt, SubscriptionOrder::RenewsAt] {
             for direction in [Direction::Ascending, Direction::Descending] {
                 // The same text may follow with another number of values, and the reverse.
@@ -97,7 +98,7 @@ fn filters(plan: &Plan, one: &Subscription) -> Vec<SubscriptionFilter> {
                     filter.statuses.clone_from(&statuses);
                     filter.subscription_plan_id = plan_id;
                     filter.user_id = user_id;
-                    filter.external_subscription_id = external.clone();
+                    filter.external_subscription_id.clone_from(&external);
                     filter.renews_before = before.then(|| at("2025-08-01T00:00:00Z"));
                     filter.renews_after = after.then(|| at("2025-04-01T00:00:00Z"));
                     all.push(filter);

@@ -33,7 +33,9 @@ fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
     let (rng, folder, mut answered) = (seed::rng(story), folder(), 0);
     let rounds = if seconds().is_some() { LONG_ROUNDS } else { ROUNDS };
     let mut writers = Writer::some(6, &rng);
-    writers.iter_mut().for_each(|writer| writer.hangs_up = true);
+    for writer in &mut writers {
+        writer.hangs_up = true;
+    }
 
     for round in 0..rounds {
         let server = Running::start(&folder, &place.url(), &[]);

@@ -113,9 +113,8 @@ pub(crate) fn beside_readers<T>(rng: &Rng, address: SocketAddr, act: impl FnOnce
 /// For a server that is killed: whoever is cut off leaves.
 pub(crate) fn leave_when_cut(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
     match trouble {
-        Trouble::Cut(Cut::HungUp) => ControlFlow::Continue(()),
+        Trouble::Cut(Cut::HungUp) | Trouble::Busy => ControlFlow::Continue(()),
         Trouble::Cut(_) => ControlFlow::Break(()),
-        Trouble::Busy => ControlFlow::Continue(()),
         Trouble::Unavailable => panic!("the store is not out of reach"),
     }
 }

@@ -77,14 +77,14 @@ async fn lock(
         Guard::Unchanged { .. } => None,
     });
     // Records that are only guarded are shared, so that the commits of others that guard them do not wait.
-    let changed = changes.writes.iter().map(Record::key);
-    let changed = changed.chain(changes.deletes.iter().map(|delete| delete.key.clone()));
-    let changed: BTreeSet<_> = changed.chain(in_use).collect();
+    let written = changes.writes.iter().map(Record::key);
+    let written = written.chain(changes.deletes.iter().map(|delete| delete.key.clone()));
+    let written: BTreeSet<_> = written.chain(in_use).collect();
     let mut keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).collect();
-    keys.extend(changed.iter().cloned());
+    keys.extend(written.iter().cloned());
     let mut stored = BTreeMap::new();
     for key in keys {
-        let lock = if changed.contains(&key) { "UPDATE" } else { "SHARE" };
+        let lock = if written.contains(&key) { "UPDATE" } else { "SHARE" };
         let text = format!("{} FOR {lock}", Table::of(&key).texts.select_version);
         if let Some(row) = to.rows(Statement::new(text, key_values(&key))).await?.first() {
             stored.insert(key, Version::from(row.int(0)?.unsigned_abs()));

@@ -498,8 +498,8 @@ fn no_key_twice(life: &Life, _: &Policy) -> Result<(), String> {
         ensure(keys.len() == 1, || format!("{kind} from {start} has the keys {keys:?}"))?;
     }
     let mut seen = BTreeSet::new();
-    let live = life.last_payments().filter(|payment| payment.status != PaymentStatus::Canceled);
-    live.filter_map(|payment| payment.charge_key())
+    let kept = life.last_payments().filter(|payment| payment.status != PaymentStatus::Canceled);
+    kept.filter_map(|payment| payment.charge_key())
         .try_for_each(|key| ensure(seen.insert(key), || format!("two payments have the key {key}")))
 }
 

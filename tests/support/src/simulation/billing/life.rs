@@ -230,10 +230,10 @@ impl Lives {
             touched.push(subscription.id);
         }
         for delete in &changes.deletes {
-            match delete.key {
-                Key::Subscription(id) => self.0.entry(id).or_default().deleted = true,
-                Key::Payment(id) => self.forget_payment(id),
-                _ => {}
+            if let Key::Subscription(id) = delete.key {
+                self.0.entry(id).or_default().deleted = true;
+            } else if let Key::Payment(id) = delete.key {
+                self.forget_payment(id);
             }
         }
         touched.sort();

@@ -407,13 +407,13 @@ impl BillingSimulation {
         let behind = self.some_behind(SubscriptionStatus::PastDue).filter(|_| at_end);
         let (id, resumes) = behind.map_or((id, false), |behind| (behind, rng.percent(50)));
         // Often one that ends anyway is cancelled, and one that is cancelled is resumed.
-        let chosen = match action {
-            Action::Leave => self
-                .some_of(|now| now.ends_at.is_some() && now.status == SubscriptionStatus::Active),
-            Action::Uncancel | Action::Resume if rng.percent(50) => {
-                self.some_of(|now| now.status == SubscriptionStatus::Cancelled)
-            }
-            _ => None,
+        let undoes = matches!(action, Action::Uncancel | Action::Resume) && rng.percent(50);
+        let chosen = if action == Action::Leave {
+            self.some_of(|now| now.ends_at.is_some() && now.status == SubscriptionStatus::Active)
+        } else if undoes {
+            self.some_of(|now| now.status == SubscriptionStatus::Cancelled)
+        } else {
+            None
         };
         let id = chosen.unwrap_or(id);
         self.collect();
@@ -429,9 +429,9 @@ impl BillingSimulation {
                 .collect();
         }
         if resumes || action == Action::Leave && self.rng.percent(50) {
-            let resume = if resumes { Action::Resume } else { Action::Uncancel };
-            let resumed = self.billing.service().act(id, resume).await;
-            self.note(format!("{resume:?} {id}"), &resumed);
+            let undo = if resumes { Action::Resume } else { Action::Uncancel };
+            let undone = self.billing.service().act(id, undo).await;
+            self.note(format!("{undo:?} {id}"), &undone);
         }
     }
 

@@ -100,28 +100,7 @@ impl Model {
             }
             set_field(&mut next.ends_at, changes.ends_at);
         }
-        if stepped {
-            next.billing = None;
-            // An end or another status than active is worth remembering.
-            let is_plain = current.status.as_str() == "active" && current.ends_at.is_none();
-            if next.status.as_str() == "cancelled" && !is_plain {
-                let (status, ends_at) = (current.status, current.ends_at);
-                let cancelled = Some(Cancellation { status, ends_at, by_user: false });
-                next.billing = Some(Box::new(BillingState { cancelled, ..Default::default() }));
-            }
-        }
-        let moves_end = match changes.ends_at {
-            Field::Absent => false,
-            Field::Null => current.ends_at.is_some(),
-            Field::Value(end) => current.ends_at != Some(end),
-        };
-        if let Some(cancelled) = next.billing.as_mut().and_then(|it| it.cancelled.as_mut())
-            && !stepped
-            && moves_end
-        {
-            // An end that is set after the cancellation is kept too.
-            set_field(&mut cancelled.ends_at, changes.ends_at);
-        }
+        remember_cancellation(&current, &mut next, changes.ends_at);
         if next.starts_at != current.starts_at {
             next.anchor_at = None;
         }
@@ -274,6 +253,35 @@ fn step(current: &Subscription, to: SubscriptionStatus, now: Timestamp) -> Resul
         return Ok(());
     }
     Err(Refusal::about("invalid_transition", allowed))
+}
+
+/// A cancellation remembers the status and the end that it finds, unless it finds an active subscription without an
+/// end. An end that is set after it is remembered too.
+fn remember_cancellation(
+    current: &Subscription,
+    next: &mut Subscription,
+    ends_at: Field<Timestamp>,
+) {
+    if next.status != current.status {
+        next.billing = None;
+        let is_plain = current.status.as_str() == "active" && current.ends_at.is_none();
+        if next.status.as_str() == "cancelled" && !is_plain {
+            let (status, ends_at) = (current.status, current.ends_at);
+            let cancelled = Some(Cancellation { status, ends_at, by_user: false });
+            next.billing = Some(Box::new(BillingState { cancelled, ..Default::default() }));
+        }
+        return;
+    }
+    let is_moved = match ends_at {
+        Field::Absent => false,
+        Field::Null => current.ends_at.is_some(),
+        Field::Value(end) => current.ends_at != Some(end),
+    };
+    if let Some(cancelled) = next.billing.as_mut().and_then(|it| it.cancelled.as_mut())
+        && is_moved
+    {
+        set_field(&mut cancelled.ends_at, ends_at);
+    }
 }
 
 /// What the cancellation of a subscription found.
