@@ -296,12 +296,14 @@ async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
     client.call(get("/me/entitlement?feature=sso").bearer(tokens)).await?;
     let page = client.call(get("/me/subscriptions").bearer(tokens)).await?;
     let id = page.body.pointer("/data/0/id").and_then(Value::as_str).unwrap_or_default();
-    for (verb, status) in [("resume", "active"), ("cancel", "cancelled")] {
+    // The backend takes its own cancellation back: a person undoes only what a person chose.
+    client.call(ask(Method::POST, format!("/subscriptions/{id}/resume"))).await?;
+    for (verb, status) in [("cancel", "cancelled"), ("resume", "active"), ("cancel", "cancelled")] {
         // A route of its own for each change that the setting `self_service` lists.
         let change = ask(Method::POST, format!("/me/subscriptions/{id}/{verb}"));
         assert_eq!(client.call(change.bearer(tokens)).await?.text("status"), status);
     }
-    println!("me: access, subscriptions, where to pay; resumed and cancelled");
+    println!("me: access, subscriptions, where to pay; cancelled and resumed");
     Ok(())
 }
 
