@@ -1,4 +1,5 @@
-//! What a shop does, beside plain creates: creates with a first payment, reports of payments, changes of plan, cancels.
+//! The writes of a shop, compared with plain creates: a create with its first payment, the report of a payment, a change
+//! of plan, a cancellation.
 //!
 //! `cargo bench --bench shop` opens a file of SQLite and a durable PostgreSQL, each with the service and its billing. 32
 //! callers do one thing for a second, then the next, in turn; three rounds (`ROUNDS=…` takes another number). It prints
@@ -32,9 +33,9 @@ use tokio::task::JoinSet;
 const CALLERS: usize = 32;
 const SLICE: Duration = Duration::from_secs(1);
 
-/// What the callers do, each over the subscriptions that the one before has left.
+/// The operations that are measured. Each uses the subscriptions that the previous operation has left in its stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum Operation {
     Plain,
     Billed,
     Report,
@@ -42,12 +43,12 @@ enum Deed {
     Cancel,
 }
 
-const DEEDS: [(Deed, &str, &str); 5] = [
-    (Deed::Plain, "create, plan without a currency", "1 record"),
-    (Deed::Billed, "create with its first payment", "2 records"),
-    (Deed::Report, "report of a payment", "1 record, 1 guard"),
-    (Deed::Change, "change of plan with a payment", "2 records"),
-    (Deed::Cancel, "cancel", "1 record"),
+const OPERATIONS: [(Operation, &str, &str); 5] = [
+    (Operation::Plain, "create, plan without a currency", "1 record"),
+    (Operation::Billed, "create with its first payment", "2 records"),
+    (Operation::Report, "report of a payment", "1 record, 1 guard"),
+    (Operation::Change, "change of plan with a payment", "2 records"),
+    (Operation::Cancel, "cancel", "1 record"),
 ];
 
 struct Shop {
@@ -63,12 +64,14 @@ impl Shop {
         let store = CachedStore::new(store, Duration::from_secs(3));
         let billing = Billing::new(SubscriptionService::new(store), Policy::default());
         let create = async |slug: &str, currency: Option<&str>| {
-            let (name, price) = ("Pro".parse().unwrap(), "19.90".parse().unwrap());
+            let name = "Pro".parse().unwrap();
+            let price = "19.90".parse().unwrap();
             let new = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
             let currency = currency.map(|code| code.parse().unwrap());
             billing.service().create_plan(NewPlan { currency, ..new }).await.unwrap().id
         };
-        let (plain, billed) = (create("plain", None).await, create("billed", Some("EUR")).await);
+        let plain = create("plain", None).await;
+        let billed = create("billed", Some("EUR")).await;
         Arc::new(Self { billing, plain, billed, stages: Default::default() })
     }
 
@@ -81,31 +84,31 @@ impl Shop {
     }
 
     /// Does one thing; false if there is nothing left to do it to.
-    async fn act(&self, deed: Deed) -> bool {
+    async fn act(&self, operation: Operation) -> bool {
         let service = self.billing.service();
-        match deed {
-            Deed::Plain | Deed::Billed => {
-                let plan = if deed == Deed::Plain { self.plain } else { self.billed };
+        match operation {
+            Operation::Plain | Operation::Billed => {
+                let plan = if operation == Operation::Plain { self.plain } else { self.billed };
                 let user = UserId::new(service.now(), &SystemRandomness).unwrap();
                 let made = service.create_subscription(NewSubscription::new(user, plan)).await;
-                if deed == Deed::Billed {
+                if operation == Operation::Billed {
                     self.push(0, made.unwrap().id);
                 }
             }
-            Deed::Report => {
+            Operation::Report => {
                 let Some(id) = self.next(0) else { return false };
                 let payments = service.payments(PaymentQuery::of(id)).await.unwrap().items;
                 let paid = PaymentChanges::status(PaymentStatus::Succeeded);
                 service.update_payment(payments[0].id, paid).await.unwrap();
                 self.push(1, id);
             }
-            Deed::Change => {
+            Operation::Change => {
                 let Some(id) = self.next(1) else { return false };
                 let change = PlanChange::to_quantity(Quantity::new(2).unwrap());
                 self.billing.change_plan(id, &change).await.unwrap();
                 self.push(2, id);
             }
-            Deed::Cancel => {
+            Operation::Cancel => {
                 let Some(id) = self.next(2) else { return false };
                 service.cancel(id).await.unwrap();
             }
@@ -114,13 +117,15 @@ impl Shop {
     }
 
     /// How often it was done a second.
-    async fn slice(self: &Arc<Self>, deed: Deed) -> f64 {
-        let (begun, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    async fn slice(self: &Arc<Self>, operation: Operation) -> f64 {
+        let begun = Instant::now();
+        let done = Arc::new(AtomicUsize::new(0));
         let mut callers = JoinSet::new();
         for _ in 0..CALLERS {
-            let (shop, done) = (Arc::clone(self), Arc::clone(&done));
+            let shop = Arc::clone(self);
+            let done = Arc::clone(&done);
             callers.spawn(async move {
-                while begun.elapsed() < SLICE && shop.act(deed).await {
+                while begun.elapsed() < SLICE && shop.act(operation).await {
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -138,16 +143,17 @@ fn middle(mut of: Vec<f64>) -> f64 {
 
 async fn measure(name: &str, shop: Arc<Shop>) {
     let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
-    let (mut rates, mut ratios) = (vec![Vec::new(); DEEDS.len()], vec![Vec::new(); DEEDS.len()]);
+    let mut rates = vec![Vec::new(); OPERATIONS.len()];
+    let mut ratios = vec![Vec::new(); OPERATIONS.len()];
     // The first slices fill caches and grow files.
-    for deed in [Deed::Plain, Deed::Billed] {
-        shop.slice(deed).await;
+    for operation in [Operation::Plain, Operation::Billed] {
+        shop.slice(operation).await;
     }
     for _ in 0..rounds {
         let mut plain = 1.0;
-        for (nth, (deed, ..)) in DEEDS.into_iter().enumerate() {
-            let rate = shop.slice(deed).await;
-            if deed == Deed::Plain {
+        for (nth, (operation, ..)) in OPERATIONS.into_iter().enumerate() {
+            let rate = shop.slice(operation).await;
+            if operation == Operation::Plain {
                 plain = rate;
             }
             rates[nth].push(rate);
@@ -156,9 +162,9 @@ async fn measure(name: &str, shop: Arc<Shop>) {
     }
     println!("\n| {name}, {CALLERS} callers | writes | a second | of plain creates |");
     println!("| --- | --- | ---: | ---: |");
-    for (nth, (_, deed, writes)) in DEEDS.into_iter().enumerate() {
+    for (nth, (_, operation, writes)) in OPERATIONS.into_iter().enumerate() {
         let (rate, ratio) = (middle(rates[nth].clone()), middle(ratios[nth].clone()));
-        println!("| {deed} | {writes} | {rate:.0} | {ratio:.2} |");
+        println!("| {operation} | {writes} | {rate:.0} | {ratio:.2} |");
     }
 }
 

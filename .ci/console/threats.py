@@ -115,11 +115,18 @@ def formulas_in_files(browser, server):
 
 
 def many_calls_for_figures(browser, server):
-    """C8: a hundred at once are one walk, or a few on a busy machine: figures are cached as long as a hundred walks take."""
+    """C8: a hundred at once are one walk, so all have the same time.
+
+    Figures of a small store are cached for about a second, and a busy machine may take longer for the calls: then the
+    hundred are sent again.
+    """
     with ThreadPoolExecutor(100) as pool:
         for path in ("/stats/now", "/stats/months"):
-            times = {answer["as_of"] for answer in pool.map(lambda _: server.get(path), range(100))}
-            assert len(times) <= 3, (path, times)
+            for _ in range(10):
+                times = {answer["as_of"] for answer in pool.map(lambda _: server.get(path), range(100))}
+                if len(times) == 1:
+                    break
+            assert len(times) == 1, (path, times)
 
 
 def a_name_that_is_rebound(browser, server):

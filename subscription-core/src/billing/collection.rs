@@ -158,7 +158,9 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
     let billing = billing(next);
     billing.past_due_since = None;
     billing.dunning_ended_at = None;
-    if let Some(found) = &mut billing.cancelled {
+    if let Some(found) = &mut billing.cancelled
+        && found.status == SubscriptionStatus::PastDue
+    {
         found.status = SubscriptionStatus::Active;
     }
 }

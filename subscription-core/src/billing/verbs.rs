@@ -26,7 +26,7 @@ pub(super) fn act(
     match action {
         Action::Cancel(effective) => {
             beside.cancels_open_payments = cancel(&mut next, effective, now)?;
-            // What an operator cancels too is not the subscriber's to undo any more.
+            // The operator cancels too: the subscriber may no longer undo the cancellation.
             if let Some(cancelled) = &mut billing(&mut next).cancelled {
                 cancelled.by_user = false;
             }

@@ -48,8 +48,8 @@ pub struct Asked {
     /// other payment from its period. Not shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
-    /// True if the clock asked for the payment, so that its [charge key](super::Payment::charge_key) is made of its
-    /// period. Not shown.
+    /// True if the clock created the payment: its [charge key](super::Payment::charge_key) is derived from its period.
+    /// Not shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_clock: bool,
 }

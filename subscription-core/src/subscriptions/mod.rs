@@ -205,8 +205,9 @@ impl Subscription {
     /// The subscription after `changes`, or `None` if they change nothing.
     ///
     /// An absent field stays as it is, with these exceptions. A subscription that is cancelled or expires gets
-    /// its end; one that is resumed before its end gets back the end that the cancellation found, if there was one. One that becomes `one_time` loses its renewal; one
-    /// that was `one_time` and gets another cycle renews at the first start of a period after `now`.
+    /// its end; one that is resumed before its end gets back the end that it had before the cancellation. One that
+    /// becomes `one_time` loses its renewal; one that was `one_time` and gets another cycle renews at the first start of
+    /// a period after `now`.
     pub fn change(
         &self,
         changes: SubscriptionChanges,

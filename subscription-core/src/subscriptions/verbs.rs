@@ -93,11 +93,11 @@ impl Subscription {
         let to = |status| self.change(SubscriptionChanges::status(status), now);
         match action {
             Action::Cancel(None | Some(Effective::PeriodEnd)) => match self.left_by_user() {
-                // What an operator cancels too is not the subscriber's to undo any more.
+                // The operator cancels too: the subscriber may no longer undo the cancellation.
                 Some(found) => Ok(Some(Self {
                     updated_at: now.max(self.updated_at),
                     version: self.version.next(),
-                    ..self.clone().cancelled(Cancellation { by_user: false, ..found })
+                    ..self.as_of(now).cancelled(Cancellation { by_user: false, ..found })
                 })),
                 None => self.cancel(now),
             },

@@ -80,7 +80,7 @@ impl BillingJob {
                     "billing is paused: check the records, then run subscription-http billing resume"
                 );
             } else {
-                tracing::info!("billing goes on");
+                tracing::info!("billing is resumed");
             }
         }
         Ok(is_paused)

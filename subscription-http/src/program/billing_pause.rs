@@ -59,7 +59,9 @@ pub(crate) fn document(reason: &str, now: Timestamp) -> Result<Document, StoreEr
 async fn pause(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
     let writes = vec![Record::from(document("operator", now)?)];
     match store.commit(ChangeSet { writes, ..ChangeSet::default() }).await {
-        Ok(()) => Ok("billing is paused: subscription-http billing resume goes on".to_owned()),
+        Ok(()) => {
+            Ok("billing is paused: run subscription-http billing resume to continue".to_owned())
+        }
         Err(StoreError::Conflict(_)) => Ok("billing was paused already".to_owned()),
         Err(error) => Err(error.into()),
     }
@@ -70,7 +72,7 @@ async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
         return Ok("billing was not paused".to_owned());
     };
     remove(store, &pause).await?;
-    Ok("billing goes on".to_owned())
+    Ok("billing is resumed".to_owned())
 }
 
 /// Deletes a document.
@@ -81,7 +83,7 @@ async fn remove(store: &Arc<dyn Store>, found: &Document) -> Result<(), StoreErr
 
 async fn status(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
     let state = if find(store).await?.is_some() {
-        "billing is paused: subscription-http billing resume goes on"
+        "billing is paused: run subscription-http billing resume to continue"
     } else {
         "billing is not paused"
     };

@@ -246,7 +246,7 @@ fn a_restored_backup_asks_for_a_charged_period_with_the_same_key_once_billing_is
     advance(&running, "2030-03-01T00:00:00Z", "leave");
     assert_eq!(renewal(&running, &id), None, "billing is paused");
     stop(running);
-    assert_eq!(said("resume"), "billing goes on\n");
+    assert_eq!(said("resume"), "billing is resumed\n");
     let running = manual(&here, &[]);
     advance(&running, "2030-03-02T00:00:00Z", "leave");
 
@@ -283,7 +283,7 @@ fn an_import_pauses_the_billing_until_it_is_resumed() {
     running.log_line("billing is paused: ");
     assert!(metrics(&running).contains("subscription_http_billing_paused 1\n"));
     assert!(!stop(running).contains("billing is paused"), "once");
-    assert_eq!(said(&there, &["billing", "resume"]), "billing goes on\n");
+    assert_eq!(said(&there, &["billing", "resume"]), "billing is resumed\n");
     assert_eq!(said(&there, &["billing", "resume"]), "billing was not paused\n");
     assert!(said(&there, &["billing", "status"]).starts_with("billing is not paused"));
 

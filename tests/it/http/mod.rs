@@ -26,6 +26,7 @@ mod me;
 mod metadata;
 mod moods;
 mod mutations;
+mod old_quotes;
 mod openapi;
 mod pages;
 mod payments;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use subscription_core::{Clock as _, ManagedBy, SubscriptionStatus};
+use subscription_core::{ManagedBy, SubscriptionStatus};
 use test_support::service_world::of;
 
 use super::world::{Answer, HttpWorld, add, path_of, plan_body, problem, text};
 
 const NOBODY: &str = "01940000-0000-7000-8000-000000000000";
 const START: &str = "2026-04-01T00:00:00Z";
-const AT: &str = "2026-04-11T00:00:00Z";
+pub(super) const AT: &str = "2026-04-11T00:00:00Z";
 /// Both routes, the preview first.
 const ROUTES: [&str; 2] = ["change-plan/preview", "change-plan"];
 
@@ -56,7 +56,7 @@ impl Shop {
         self.post("change-plan/preview", &[], &body.to_string()).await
     }
 
-    async fn execute(&self, body: &Value) -> Answer {
+    pub(super) async fn execute(&self, body: &Value) -> Answer {
         self.post("change-plan", &[], &body.to_string()).await
     }
 
@@ -67,12 +67,12 @@ impl Shop {
         body
     }
 
-    async fn put(&self, path: &str, body: &str) {
+    pub(super) async fn put(&self, path: &str, body: &str) {
         let put = self.world.server("PUT", path, &[], body).await;
         assert_eq!(put.status, 200, "{put:?}");
     }
 
-    async fn read(&self) -> Value {
+    pub(super) async fn read(&self) -> Value {
         self.world.server("GET", &path_of(&self.held), &[], "").await.json()
     }
 
@@ -88,7 +88,7 @@ impl Shop {
     }
 
     /// Refused by both routes with the same problem, and nothing is written. The problem of the execution.
-    async fn refuses(&self, body: &Value, code: &str) -> Value {
+    pub(super) async fn refuses(&self, body: &Value, code: &str) -> Value {
         let (feed, held) = (self.feed().await, self.read().await);
 
         let (preview, execution) = (self.preview(body).await, self.execute(body).await);
@@ -558,66 +558,4 @@ async fn a_change_for_another_version_is_refused_and_one_under_a_key_is_made_onc
         let quote = shop.post("change-plan/preview", &headers, r#"{"quantity":3}"#).await;
         assert_eq!((quote.status, quote.header("idempotency-replayed")), (200, None), "{key}");
     }
-}
-
-/// The payments of Ann's subscription that are for changes of plan.
-async fn prorations(shop: &Shop) -> Vec<Value> {
-    let path = format!("{}/payments?limit=200", path_of(&shop.held));
-    let all = shop.world.server("GET", &path, &[], "").await.json()["data"].clone();
-    let all = all.as_array().unwrap().iter();
-    all.filter(|payment| payment["kind"] == "proration").cloned().collect()
-}
-
-/// Finding 4: up now, down 15 minutes ago, as often as one likes.
-#[tokio::test]
-async fn a_quote_from_before_the_last_change_gives_no_credit() {
-    let shop = Shop::new().await;
-    assert_eq!(shop.execute(&json!({ "quantity": 10 })).await.status, 200);
-    let held = shop.read().await;
-    shop.world.report(&held, "succeeded").await;
-    shop.world.auth.clock.advance(Duration::from_secs(1));
-
-    let old = json!({ "quantity": 1, "at": "2026-04-10T23:50:00Z", "amount_due": 0 });
-    let refused = shop.refuses(&old, "quote_changed").await;
-
-    assert_eq!(refused["quote"]["at"], "2026-04-11T00:00:01.000000Z", "{refused}");
-    // Quotes since the change hold, also at its very moment: then the two cancel each other out.
-    let back = json!({ "quantity": 1, "at": AT, "amount_due": 0 });
-    assert_eq!(shop.execute(&back).await.json()["credit"], json!(59.94));
-}
-
-/// Ups and downs with every quote that the server accepts add no more credit than was paid.
-#[tokio::test]
-async fn credit_is_never_more_than_what_was_paid() {
-    let shop = Shop::new().await;
-    assert_eq!(shop.execute(&json!({ "quantity": 10 })).await.status, 200);
-    let held = shop.read().await;
-    shop.world.report(&held, "succeeded").await;
-    for round in 0..100 {
-        shop.world.auth.clock.advance(Duration::from_millis(60));
-        let at = shop.world.auth.clock.now().saturating_sub(Duration::from_secs(890));
-        let down = json!({ "quantity": 1, "at": at, "amount_due": 0 });
-        shop.execute(&down).await;
-        shop.execute(&json!({ "quantity": 10 })).await;
-        let credit = shop.read().await["credit"].as_f64().unwrap();
-        assert!(credit < 0.01, "{credit} after {round} rounds");
-    }
-}
-
-/// The gateway would repeat the result of the first: the two have one charge key.
-#[tokio::test]
-async fn a_second_payment_for_the_same_moment_is_refused() {
-    let shop = Shop::new().await;
-    assert_eq!(shop.execute(&json!({ "quantity": 2 })).await.status, 200);
-    let asked = prorations(&shop).await;
-    let path = format!("/subscription-payments/{}", text(&asked[0]["id"]));
-    // Also if the first was cancelled.
-    shop.put(&path, r#"{"status":"canceled"}"#).await;
-
-    shop.refuses(&json!({ "quantity": 3 }), "quote_changed").await;
-
-    shop.world.auth.clock.advance(Duration::from_micros(1));
-    assert_eq!(shop.execute(&json!({ "quantity": 3 })).await.status, 200);
-    let keys: Vec<_> = prorations(&shop).await.iter().map(|it| text(&it["charge_key"])).collect();
-    assert!(keys.len() == 2 && keys[0] != keys[1], "{keys:?}");
 }
