@@ -21,7 +21,6 @@ mod pool;
 pub(crate) mod postgres;
 mod read;
 mod records;
-mod shared_pages;
 mod shared_reads;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
@@ -32,10 +31,4 @@ pub(in crate::store) use dialect::{Dialect, SqlConnection};
 
 /// A store in an SQL database.
 #[derive(Debug)]
-pub struct SqlStore<D>(pub(in crate::store) D, shared_pages::SharedPages);
-
-impl<D> SqlStore<D> {
-    fn new(database: D) -> Self {
-        Self(database, shared_pages::SharedPages::default())
-    }
-}
+pub struct SqlStore<D>(pub(in crate::store) D);

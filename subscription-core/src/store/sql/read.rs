@@ -52,17 +52,14 @@ impl<D: Dialect> Store for SqlStore<D> {
             let rows = self.0.few_rows(statement).await?;
             return Ok(page(query, limit, D::records(&rows, table.read)?));
         }
-        let read = || async {
-            let rows = self.0.rows(statement.clone()).await?;
-            let records = if limit.is_some_and(|limit| limit.get() > LONG) {
-                let made = tokio::spawn(async move { D::records(&rows, table.read) });
-                made.await.map_err(unavailable)??
-            } else {
-                D::records(&rows, table.read)?
-            };
-            Ok(page(query, limit, records))
+        let rows = self.0.rows(statement).await?;
+        let records = if limit.is_some_and(|limit| limit.get() > LONG) {
+            let made = tokio::spawn(async move { D::records(&rows, table.read) });
+            made.await.map_err(unavailable)??
+        } else {
+            D::records(&rows, table.read)?
         };
-        self.1.read(&statement, read).await
+        Ok(page(query, limit, records))
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {

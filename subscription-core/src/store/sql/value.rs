@@ -12,7 +12,7 @@ use crate::values::clock::Timestamp;
 use crate::values::version::Version;
 
 /// A value to be bound to a statement.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum Value {
     Id(Uuid),
     IdOrNull(Option<Uuid>),

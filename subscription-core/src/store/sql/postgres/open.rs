@@ -119,7 +119,7 @@ impl PostgresOptions {
         );
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
         let commits = Groups::new(Commits(Arc::clone(&pool)));
-        SqlStore::new(Postgres { pool, reads, commits, options, readiness, stop })
+        SqlStore(Postgres { pool, reads, commits, options, readiness, stop })
     }
 }
 

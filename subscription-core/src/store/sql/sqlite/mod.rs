@@ -90,7 +90,7 @@ impl SqliteOptions {
                 let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
                 let writer = Writer::start(options, connection, held);
                 let reads = SharedReads::new(Arc::clone(&readers), PATIENCE / 5);
-                Ok(SqlStore::new(Sqlite { readers, reads, writer }))
+                Ok(SqlStore(Sqlite { readers, reads, writer }))
             }
             Err(error) => {
                 held.discard();
