@@ -21,7 +21,6 @@ mod pool;
 pub(crate) mod postgres;
 mod read;
 mod records;
-mod shared_reads;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 pub(in crate::store) mod table;

@@ -25,6 +25,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::dialect::SqlConnection;
+use super::error::failed;
+use super::page::Statement;
+use crate::store::StoreError;
 
 /// A connection that was idle for longer is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
@@ -105,6 +108,30 @@ impl<C: SqlConnection + 'static> Pool<C> {
     ) -> Result<T, sqlx::Error> {
         let silent = |_| sqlx::Error::Io(ErrorKind::TimedOut.into());
         timeout(self.answer_max, statement).await.map_err(silent).flatten()
+    }
+
+    /// The rows of a statement.
+    pub(super) async fn rows(
+        self: &Arc<Self>,
+        statement: Statement,
+    ) -> Result<Vec<C::Row>, StoreError> {
+        self.read(statement).await.map_err(failed)
+    }
+
+    /// The rows of a statement, which is repeated if its connection is lost: a restart of the database does
+    /// not fail a read.
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        statement: Statement,
+    ) -> Result<Vec<C::Row>, sqlx::Error> {
+        let rows = self.rows_once(statement.clone()).await;
+        if rows.as_ref().is_err_and(is_lost) { self.rows_once(statement).await } else { rows }
+    }
+
+    async fn rows_once(self: &Arc<Self>, statement: Statement) -> Result<Vec<C::Row>, sqlx::Error> {
+        let mut connection = self.get().await?;
+        let rows = self.answered(connection.rows(statement)).await;
+        connection.finish(rows)
     }
 
     /// An idle connection, or a new one.

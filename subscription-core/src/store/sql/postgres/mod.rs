@@ -11,8 +11,8 @@ mod leader_lock;
 mod listen;
 mod notify;
 mod open;
-mod read_for_many;
 mod row;
+mod shared_reads;
 mod transfer;
 
 use std::ops::RangeInclusive;
@@ -26,13 +26,13 @@ use super::error::{failed, outages, unavailable};
 use super::groups::Groups;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
-use super::shared_reads::SharedReads;
 use super::{SqlStore, access};
 use commit_each::{Form, groups};
 use commits::Commits;
 pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
 use open::Readiness;
+use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::clock::Timestamp;
@@ -47,7 +47,7 @@ pub type PostgresStore = SqlStore<Postgres>;
 #[derive(Debug)]
 pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
-    reads: SharedReads<PgConnection>,
+    reads: SharedReads,
     commits: Arc<Groups<Commits>>,
     options: PgConnectOptions,
     readiness: Readiness,
@@ -73,7 +73,7 @@ impl Dialect for Postgres {
 
     async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
         self.readiness.check()?;
-        self.reads.alone(statement).await
+        self.pool.rows(statement).await
     }
 
     async fn few_rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {

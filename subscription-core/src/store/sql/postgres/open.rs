@@ -12,8 +12,8 @@ use super::super::error::unavailable;
 use super::super::groups::Groups;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
-use super::super::shared_reads::SharedReads;
 use super::commits::Commits;
+use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
 

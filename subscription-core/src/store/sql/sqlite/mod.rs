@@ -4,7 +4,6 @@ mod commit;
 mod commit_several;
 mod file;
 mod page_text;
-mod read_for_many;
 mod row;
 mod traces;
 mod transfer;
@@ -24,7 +23,6 @@ use super::dialect::Dialect;
 use super::error::OpenError;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
-use super::shared_reads::SharedReads;
 use super::table::{Reader, Table};
 use super::value::Cells;
 use super::{SqlStore, migrations};
@@ -55,7 +53,6 @@ pub type SqliteStore = SqlStore<Sqlite>;
 #[derive(Debug)]
 pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
-    reads: SharedReads<SqliteConnection>,
     writer: Writer,
 }
 
@@ -89,8 +86,7 @@ impl SqliteOptions {
                 let read_only = options.clone().pragma("query_only", "on");
                 let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
                 let writer = Writer::start(options, connection, held);
-                let reads = SharedReads::new(Arc::clone(&readers), PATIENCE / 5);
-                Ok(SqlStore(Sqlite { readers, reads, writer }))
+                Ok(SqlStore(Sqlite { readers, writer }))
             }
             Err(error) => {
                 held.discard();
@@ -140,12 +136,7 @@ impl Dialect for Sqlite {
     async fn rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
         // The text alone: bound values may be personal data.
         tracing::trace!(statement = %statement.text, "reads");
-        self.reads.alone(statement).await
-    }
-
-    async fn few_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
-        tracing::trace!(statement = %statement.text, "reads");
-        self.reads.rows(statement).await
+        self.readers.rows(statement).await
     }
 
     fn of_records(table: &Table, statement: Statement) -> Statement {

@@ -1,0 +1,209 @@
+//! Reads of callers who wait at the same time, as one statement.
+//!
+//! Statements of the same text are a group ([`super::super::groups`]): while one is under way, those who come wait, and the next
+//! statement reads for all of them. So nobody gets rows of a statement that was sent before the call, and each sees what was
+//! committed before it. Nobody waits for others longer than a set time.
+//!
+//! ```text
+//! SELECT found.*, caller.nth
+//! FROM unnest($1::uuid[]) WITH ORDINALITY AS caller (v1, nth),
+//!      LATERAL (SELECT … FROM subscriptions WHERE id = caller.v1 OFFSET 0) AS found
+//! ```
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::iter::repeat_n;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Row as _};
+use tokio::time::timeout;
+
+use super::super::error::{failed, unavailable};
+use super::super::groups::{Groups, Handler};
+use super::super::page::Statement;
+use super::super::pool::{Pool, is_lost};
+use super::super::value::Value;
+use super::row::rows_by_arrays;
+use crate::store::StoreError;
+
+/// The callers that one statement reads for.
+const CALLERS_MAX: usize = 64;
+/// Above this number of texts those that nobody reads are forgotten.
+const TEXTS_KEPT: usize = 64;
+
+/// Runs reads, several of them by one statement.
+#[derive(Debug)]
+pub(super) struct SharedReads {
+    pool: Arc<Pool<PgConnection>>,
+    /// After this time a caller sends a statement of its own, and later callers do not wait for the one that
+    /// is under way: its connection may be dead.
+    wait_max: Duration,
+    reads: Mutex<Reads>,
+}
+
+/// By the text of the statement for one caller.
+type Reads = HashMap<Cow<'static, str>, Arc<Groups<ReadsOfText>>>;
+
+/// The reads of one text.
+#[derive(Debug)]
+struct ReadsOfText {
+    pool: Arc<Pool<PgConnection>>,
+    single: Cow<'static, str>,
+    types: Vec<Type>,
+    /// The text for several callers.
+    several: Arc<str>,
+}
+
+impl SharedReads {
+    pub(super) fn new(pool: Arc<Pool<PgConnection>>, wait_max: Duration) -> Self {
+        Self { pool, wait_max, reads: Mutex::default() }
+    }
+
+    /// The rows of a statement, which may be read together with those of other callers.
+    pub(super) async fn rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
+        let Some(reads) = self.of_text(&statement) else { return self.pool.rows(statement).await };
+        match timeout(self.wait_max, reads.answer(statement.values.clone())).await {
+            Ok(Some(rows)) => rows.map_err(failed),
+            Ok(None) => Err(unavailable("the store closed meanwhile")),
+            Err(_) => {
+                self.reads().retain(|_, kept| !Arc::ptr_eq(kept, &reads));
+                self.pool.rows(statement).await
+            }
+        }
+    }
+
+    fn reads(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reads of the same text, if the statement can be shared.
+    fn of_text(&self, statement: &Statement) -> Option<Arc<Groups<ReadsOfText>>> {
+        let mut all = self.reads();
+        if let Some(reads) = all.get(&statement.text) {
+            let types = reads.handler.types.iter().copied().map(Some);
+            return Type::all(&statement.values).eq(types).then(|| Arc::clone(reads));
+        }
+        let types = Type::all(&statement.values).collect::<Option<Vec<_>>>()?;
+        if all.len() >= TEXTS_KEPT {
+            all.retain(|_, reads| Arc::strong_count(reads) > 1);
+        }
+        let single = statement.text.clone();
+        let several = text_for_several(&single, &types).into();
+        let reads = ReadsOfText { pool: Arc::clone(&self.pool), single, types, several };
+        let reads = Groups::new(reads);
+        all.insert(statement.text.clone(), Arc::clone(&reads));
+        Some(reads)
+    }
+}
+
+impl ReadsOfText {
+    /// The rows of each caller.
+    async fn rows(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
+        if let [values] = callers {
+            let statement = Statement::new(self.single.clone(), values.clone());
+            return Ok(vec![self.pool.read(statement).await?]);
+        }
+        let rows = self.rows_once(callers).await;
+        if rows.as_ref().is_err_and(is_lost) { self.rows_once(callers).await } else { rows }
+    }
+
+    async fn rows_once(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
+        let of_all = |at| callers.iter().filter_map(|values| values.get(at).cloned()).collect();
+        let arrays = (0..self.types.len()).map(of_all).collect();
+        let text = AssertSqlSafe(Arc::clone(&self.several));
+        let mut connection = self.pool.get().await?;
+        let rows = self.pool.answered(rows_by_arrays(&mut connection, text, arrays)).await;
+        by_caller(connection.finish(rows)?, callers.len())
+    }
+}
+
+impl Handler for ReadsOfText {
+    type Request = Vec<Value>;
+    type Answer = Result<Vec<PgRow>, Arc<sqlx::Error>>;
+
+    const GROUPS_MAX: usize = 1;
+
+    fn group_size(waiting: usize) -> usize {
+        waiting.min(CALLERS_MAX)
+    }
+
+    async fn handle(&self, callers: Vec<Vec<Value>>) -> Vec<Self::Answer> {
+        match self.rows(&callers).await {
+            Ok(rows) => rows.into_iter().map(Ok).collect(),
+            Err(error) => repeat_n(Arc::new(error), callers.len()).map(Err).collect(),
+        }
+    }
+}
+
+/// The text that reads for any number of callers what `single` reads for one.
+fn text_for_several(single: &str, types: &[Type]) -> String {
+    let (mut each, mut arrays, mut names) = (single.to_owned(), String::new(), String::new());
+    // From the last on, because `$1` is the beginning of `$10`.
+    for at in (1..=types.len()).rev() {
+        each = each.replace(&format!("${at}"), &format!("caller.v{at}"));
+    }
+    for (at, kind) in (1..).zip(types) {
+        let comma = if at == 1 { "" } else { ", " };
+        // Writing to a string does not fail.
+        write!(arrays, "{comma}${at}::{}[]", kind.name()).ok();
+        write!(names, "v{at}, ").ok();
+    }
+    // With OFFSET 0 the planner plans for each caller as for one, and does not join with the whole table.
+    format!(
+        "SELECT found.*, caller.nth \
+         FROM unnest({arrays}) WITH ORDINALITY AS caller ({names}nth), LATERAL ({each} OFFSET 0) AS found"
+    )
+}
+
+/// The rows of each caller, whose number is in the last column, from 1.
+fn by_caller(rows: Vec<PgRow>, callers: usize) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
+    let mut by_caller: Vec<_> = (0..callers).map(|_| Vec::new()).collect();
+    for row in rows {
+        let nth: i64 = row.try_get(row.len().saturating_sub(1))?;
+        let at = usize::try_from(nth).ok().and_then(|nth| nth.checked_sub(1));
+        if let Some(rows) = at.and_then(|at| by_caller.get_mut(at)) {
+            rows.push(row);
+        }
+    }
+    Ok(by_caller)
+}
+
+/// The types of values that are shared. Text is not: a text that PostgreSQL refuses would fail the
+/// reads of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Id,
+    Time,
+    Int,
+}
+
+impl Type {
+    /// The type of each value; `None` for those that are not shared.
+    fn all(values: &[Value]) -> impl Iterator<Item = Option<Self>> {
+        values.iter().map(|value| match value {
+            Value::Id(_) => Some(Self::Id),
+            Value::Time(Some(_)) => Some(Self::Time),
+            Value::Int(_) => Some(Self::Int),
+            Value::IdOrNull(_)
+            | Value::Text(_)
+            | Value::Bool(_)
+            | Value::Time(None)
+            | Value::Amount(_)
+            | Value::Bytes(_)
+            | Value::Json(_)
+            | Value::PriceOrder(_)
+            | Value::TimeOrder(_) => None,
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "uuid",
+            Self::Time => "timestamptz",
+            Self::Int => "int8",
+        }
+    }
+}
