@@ -128,7 +128,7 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `auth` (default) | `Authentication`: accounts, sessions, tokens, clients; compiles aws-lc |
-//! | `stripe`, `lemon-squeezy` | `providers::Providers`: subscriptions that a payment provider bills, followed here |
+//! | `providers` | `providers::Providers`: subscriptions that a payment provider bills, followed here |
 //! | `webhooks` | `webhooks::Webhooks`: events sent to receivers; `verify` for receivers |
 //! | `sqlite` | `store::SqliteStore`: one file, one process; needs tokio, compiles SQLite |
 //! | `postgres` | `store::PostgresStore`: a database server, many processes; needs tokio |
@@ -141,11 +141,11 @@ pub mod billing;
 mod error;
 pub mod events;
 pub mod figures;
-#[cfg(any(feature = "auth", feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
+#[cfg(any(feature = "auth", feature = "providers", feature = "webhooks"))]
 pub mod http_client;
 pub mod payments;
 pub mod plans;
-#[cfg(any(feature = "lemon-squeezy", feature = "stripe"))]
+#[cfg(feature = "providers")]
 pub mod providers;
 #[cfg(any(feature = "auth", feature = "webhooks"))]
 mod server_keys;

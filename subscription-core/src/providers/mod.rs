@@ -13,10 +13,6 @@ mod fetch;
 mod finding;
 mod http_api;
 mod intake;
-#[cfg(feature = "lemon-squeezy")]
-mod lemon_squeezy;
-#[cfg(not(feature = "lemon-squeezy"))]
-#[path = "absent.rs"]
 mod lemon_squeezy;
 mod links;
 mod mapping;
@@ -33,10 +29,6 @@ mod runner;
 mod signature;
 mod source;
 mod standing;
-#[cfg(feature = "stripe")]
-mod stripe;
-#[cfg(not(feature = "stripe"))]
-#[path = "absent.rs"]
 mod stripe;
 mod sync;
 mod tally;

@@ -4,25 +4,20 @@
 
 use rust_decimal::Decimal;
 
-#[cfg(feature = "lemon-squeezy")]
 use super::finding::Unmapped;
-#[cfg(feature = "lemon-squeezy")]
 use super::read::Place;
 use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
 
 /// The currencies that Stripe counts in whole units.
-#[cfg(feature = "stripe")]
 const STRIPE_0: [&str; 15] = [
     "BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "VND", "VUV", "XAF",
     "XOF", "XPF",
 ];
 /// The currencies that Stripe counts in thousandths.
-#[cfg(feature = "stripe")]
 const STRIPE_3: [&str; 5] = ["BHD", "JOD", "KWD", "OMR", "TND"];
 
 /// An amount of Stripe. ISK and UGX have no digits after the point, but Stripe sends them with 00.
-#[cfg(feature = "stripe")]
 pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
     let digits = match currency.code() {
         code if STRIPE_0.contains(&code) => 0,
@@ -34,7 +29,6 @@ pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
 
 /// An amount of Lemon Squeezy, with the digits of ISO 4217. If these are not 2, the amount must be the one in
 /// the text for people (`¥1,000`), because the provider does not say how many digits it uses.
-#[cfg(feature = "lemon-squeezy")]
 pub(crate) fn lemon_squeezy(
     units: &Place<'_>,
     currency: Currency,

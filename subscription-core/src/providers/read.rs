@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::finding::Unmapped;
 use super::object::ObjectId;
-#[cfg(feature = "stripe")]
 use crate::values::clock::Timestamp;
 
 /// A value in an object and its path, such as `/items/data/0/price/id`. A missing field has the value null.
@@ -68,7 +67,6 @@ impl<'a> Place<'a> {
     }
 
     /// The moment, from seconds since 1970 (Stripe). A moment in RFC 3339 is [`Self::parsed`].
-    #[cfg(feature = "stripe")]
     pub(crate) fn seconds(&self) -> Result<Timestamp, Unmapped> {
         let micros = self.integer()?.checked_mul(1_000_000).ok_or_else(|| self.unreadable())?;
         Timestamp::from_micros(micros).map_err(|_| self.unreadable())

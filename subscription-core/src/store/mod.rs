@@ -11,7 +11,7 @@ mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod document;
-#[cfg(any(feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
+#[cfg(any(feature = "providers", feature = "webhooks"))]
 mod document_body;
 mod due;
 mod error;
@@ -44,7 +44,7 @@ pub use document::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
 };
 
-#[cfg(any(feature = "lemon-squeezy", feature = "stripe", feature = "webhooks"))]
+#[cfg(any(feature = "providers", feature = "webhooks"))]
 pub(crate) use document_body::{Stored, document_key};
 pub use due::{DuePayments, DueSubscriptions};
 pub use error::{BadChangeSet, Source, StoreError, Unique};
