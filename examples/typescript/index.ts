@@ -189,6 +189,7 @@ export class Subscriptions {
     ...this.#list("/users"),
     get: (user_id: string) => this.call("GET", "/users/{user_id}", { path: { user_id } }),
     entitlement: (user_id: string, query?: Query<"/users/{user_id}/entitlement">) => this.call("GET", "/users/{user_id}/entitlement", { path: { user_id }, query }),
+    payments: (user_id: string, query?: Query<"/users/{user_id}/payments">, extra?: Extra) => this.#all("/users/{user_id}/payments", { path: { user_id }, query, ...extra }),
     sessions: (user_id: string) => this.call("GET", "/users/{user_id}/sessions", { path: { user_id } }),
     revokeSessions: this.#verb("/users/{user_id}/revoke-sessions"),
   };

@@ -209,11 +209,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a plan */
+        /**
+         * Read a plan
+         * @description By its slug, or by its id, which subscriptions have.
+         */
         get: operations["getPlan"];
         /**
          * Change a plan
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing.
+         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. Where a user may have one live subscription for each product, another `product_id` is 409 `plan_in_use` while a subscription has the plan.
          */
         put: operations["updatePlan"];
         post?: never;
@@ -439,6 +442,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/{user_id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the payments of a user
+         * @description A page of the payments for all subscriptions of the user, newest first. Payments for a subscription that was deleted are not in it. The list of a user without payments is empty, also if there is no such account.
+         */
+        get: operations["listUserPayments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/subscription-payments": {
         parameters: {
             query?: never;
@@ -493,7 +516,7 @@ export interface paths {
         };
         /**
          * List the payments to collect
-         * @description A page of the payments with a `kind` that are `pending`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{id}/{attempt}`, and changes it to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun and not reported: one that was killed finishes them first. The route exists only where the service bills.
+         * @description A page of the payments with a `kind` that are `pending`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{charge_key}/{attempt}`, and changes it to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun and not reported: one that was killed finishes them first. The route exists only where the service bills.
          */
         get: operations["listDuePayments"];
         put?: never;
@@ -1240,7 +1263,7 @@ export interface components {
         NewPlan: {
             /** @description What people read: 1 to 200 characters on one line. */
             name: string;
-            /** @description Names the plan in paths; unique among the plans that exist. 1 to 64 of `a-z`, `0-9` and `-`, no dash at an end. */
+            /** @description Names the plan in paths; unique among the plans that exist. 1 to 64 of `a-z`, `0-9` and `-`, no dash at an end, and not a UUID. */
             slug: string;
             /** @description What one cycle costs: 0 or more, with at most 15 digits before the point and 6 after it. */
             price: components["schemas"]["AmountInput"];
@@ -1271,13 +1294,19 @@ export interface components {
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a plan: what is left out stays, and only `currency`, `trial_period` and `metadata` can be null. Name, slug, product, variants and link are fixed.
+         * @description Changes to a plan: what is left out stays, and only `product_id`, `href`, `currency`, `trial_period` and `metadata` can be null. The slug cannot be changed.
          * @example {
          *       "price": "24.90",
          *       "is_active": false
          *     }
          */
         PlanChanges: {
+            name?: string;
+            /** @description The product at the payment provider. */
+            product_id?: components["schemas"]["NullableExternalIdInput"];
+            variants?: components["schemas"]["ExternalIdInput"][];
+            /** Format: uri */
+            href?: string | null;
             /** @description What one cycle costs. */
             price?: components["schemas"]["AmountInput"];
             billing_cycle?: components["schemas"]["BillingCycleInput"];
@@ -1786,8 +1815,11 @@ export interface components {
          */
         UpcomingStep: {
             at: components["schemas"]["Timestamp"];
-            /** @enum {string} */
-            step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected";
+            /**
+             * @description `payment_retried` and `dunning_ended` are shown for a payment that has failed: they come if it fails each time. All other steps are those of a subscription whose payments are made at once.
+             * @enum {string}
+             */
+            step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected" | "payment_retried";
             /** @description The status after the step. */
             status: components["schemas"]["SubscriptionStatus"];
             /** @description The payment that is asked for with the step. */
@@ -2956,7 +2988,7 @@ export interface components {
         "if-none-match": string;
         /** @description The caller's own `auth_id`. */
         auth_id: string;
-        /** @description The plan's slug. What is none names no plan: 404. */
+        /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
         slug: string;
         /** @description The subscription's id. What is no UUID names no subscription: 404. */
         id: string;
@@ -3360,7 +3392,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug. What is none names no plan: 404. */
+                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3388,7 +3420,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug. What is none names no plan: 404. */
+                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3420,7 +3452,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug. What is none names no plan: 404. */
+                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3851,6 +3883,37 @@ export interface operations {
             };
         };
     };
+    listUserPayments: {
+        parameters: {
+            query?: {
+                /** @description How many records a page has at most. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: {
+                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The user's id. What is no UUID names no user: 404. */
+                user_id: components["parameters"]["user_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of payments. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentPage"];
+                };
+            };
+        };
+    };
     createPayment: {
         parameters: {
             query?: never;
@@ -4190,7 +4253,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug. What is none names no plan: 404. */
+                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;

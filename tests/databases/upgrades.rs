@@ -34,7 +34,7 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
     trials![a_database_of_every_earlier_set_opens_with_all_that_was_in_it]
 }
 
-fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/databases/fixtures");
     std::fs::read_to_string(folder.join(name)).unwrap()
 }

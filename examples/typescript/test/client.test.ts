@@ -134,10 +134,13 @@ test("payments of a subscription and users are listed page by page", async () =>
 
   const payments = [];
   for await (const payment of api.subscriptions.payments(id, { limit: 2 })) payments.push(payment);
+  const ofUser = [];
+  for await (const payment of api.users.payments(user_id, { limit: 1 })) ofUser.push(payment);
   const users = [];
   for await (const user of api.users.all({ email_starts_with: "pages", limit: 1 })) users.push(user.id);
 
   assert.deepEqual(payments.map((one) => [one.id, one.amount]), [[created[0], "3.00"], [created[1], "2"], [created[2], "0.10"]]);
+  assert.deepEqual(ofUser, payments);
   assert.deepEqual(users.sort(), [user_id, other].sort());
 });
 

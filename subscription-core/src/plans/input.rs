@@ -6,6 +6,7 @@ use super::{BillingCycle, Features, NodeQuota, Span, Tier};
 use crate::values::currency::Currency;
 use crate::values::decimal::Amount;
 use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::values::id::PlanId;
 use crate::values::input::{Field, Fields, InputError, amount, boolean, string, whole_number};
 use crate::values::metadata::Metadata;
 use crate::values::text::{Description, ExternalId, Href, Name, Slug};
@@ -89,6 +90,9 @@ impl NewPlan {
         if let Some(Err(fault)) = price.map(|price| check_price(price, currency)) {
             fields.note(fault);
         }
+        if let Some(Err(fault)) = slug.as_ref().map(check_slug) {
+            fields.note(fault);
+        }
         let plan = (|| {
             let required = Self::new(name?, slug?, price?, billing_cycle?);
             Some(Self {
@@ -109,17 +113,32 @@ impl NewPlan {
         fields.finish(plan)
     }
 
-    /// Checks the price against the currency, and the length of the lists, which may be built in code, and
-    /// which their types do not limit.
+    /// Checks what the types of the fields do not: an input may be built in code.
     pub(super) fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
-        check_price(self.price, self.currency).unwrap_or_else(|fault| faults.push(fault));
-        if self.variants.len() > VARIANTS_MAX {
-            let message = format!("must have at most {VARIANTS_MAX} elements");
-            faults.push(InvalidValue::new(FaultCode::TooLong, message).at("variants"));
+        let price = check_price(self.price, self.currency);
+        for checked in [price, check_slug(&self.slug), check_variants(&self.variants)] {
+            checked.unwrap_or_else(|fault| faults.push(fault));
         }
         faults.into_result()
     }
+}
+
+/// Checks that the slug is not taken for the id of a plan.
+fn check_slug(slug: &Slug) -> Result<(), Fault> {
+    if slug.as_str().parse::<PlanId>().is_err() {
+        return Ok(());
+    }
+    Err(InvalidValue::new(FaultCode::NotAllowedValue, "must not be a UUID").at("slug"))
+}
+
+/// Checks the number of variants.
+pub(super) fn check_variants(variants: &[ExternalId]) -> Result<(), Fault> {
+    if variants.len() <= VARIANTS_MAX {
+        return Ok(());
+    }
+    let message = format!("must have at most {VARIANTS_MAX} elements");
+    Err(InvalidValue::new(FaultCode::TooLong, message).at("variants"))
 }
 
 /// Checks that the price has no more digits after the point than its currency.
@@ -131,6 +150,10 @@ pub(super) fn check_price(price: Amount, currency: Option<Currency>) -> Result<(
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the plan")]
 pub struct PlanChanges {
+    pub name: Option<Name>,
+    pub product_id: Field<ExternalId>,
+    pub variants: Option<Vec<ExternalId>>,
+    pub href: Field<Href>,
     pub price: Option<Amount>,
     pub billing_cycle: Option<BillingCycle>,
     pub description: Option<Description>,
@@ -150,6 +173,10 @@ impl PlanChanges {
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         let changes = Self {
+            name: fields.optional("name", string),
+            product_id: fields.nullable("product_id", string),
+            variants: fields.list("variants", VARIANTS_MAX),
+            href: fields.nullable("href", string),
             price: fields.optional("price", amount),
             billing_cycle: fields.optional("billing_cycle", string),
             description: fields.optional("description", string),

@@ -107,6 +107,10 @@ impl Plan {
     /// The plan after `changes`, or `None` if they change nothing.
     pub fn change(&self, changes: PlanChanges, now: Timestamp) -> Result<Option<Self>, Faults> {
         let next = Self {
+            name: changes.name.unwrap_or_else(|| self.name.clone()),
+            product_id: changes.product_id.or(self.product_id.clone()),
+            variants: changes.variants.unwrap_or_else(|| self.variants.clone()),
+            href: changes.href.or(self.href.clone()),
             price: changes.price.unwrap_or(self.price),
             currency: changes.currency.or(self.currency),
             trial_period: changes.trial_period.or(self.trial_period),
@@ -121,6 +125,7 @@ impl Plan {
             ..self.clone()
         };
         input::check_price(next.price, next.currency)?;
+        input::check_variants(&next.variants)?;
         Ok((next != *self).then(|| Self { updated_at: now, version: self.version.next(), ..next }))
     }
 }

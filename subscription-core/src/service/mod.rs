@@ -277,6 +277,7 @@ impl SubscriptionService {
         match self.store().commit(changes).await {
             Ok(()) => Ok(record),
             Err(StoreError::Taken(unique)) => Err(self.taken(unique, taken).await?),
+            Err(StoreError::PlanInUse(_)) => Err(Conflict::PlanInUse.into()),
             Err(error) => Err(Error::Store(error)),
         }
     }

@@ -5,7 +5,8 @@ use crate::error::{Conflict, Error};
 use crate::events::{Change, Subject};
 use crate::plans::Plan;
 use crate::store::{
-    ChangeSet, Key, PageLimit, Record, StoreExt as _, SubscriptionFilter, SubscriptionQuery, Unique,
+    ChangeSet, Guard, Key, PageLimit, Record, StoreExt as _, SubscriptionFilter, SubscriptionQuery,
+    Unique,
 };
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::as_text::named_enum;
@@ -134,6 +135,13 @@ impl SubscriptionService {
             None => next.live_key = None,
         }
         Ok(())
+    }
+
+    /// Guards that no subscription has the plan, if another product would give its subscriptions other keys.
+    pub(super) fn product_guards(&self, plan: &Plan, next: &Plan) -> Vec<Guard> {
+        let moves = self.parts.one_live_per == Some(OneLivePer::Product)
+            && plan.product_id != next.product_id;
+        moves.then_some(Guard::PlanUnused(plan.id)).into_iter().collect()
     }
 
     async fn key_of(&self, per: OneLivePer, other: &Subscription) -> Result<Box<str>, Error> {

@@ -53,6 +53,9 @@ impl SubscriptionService {
     }
 
     /// Changes a plan. If no field would get a different value, nothing is written.
+    ///
+    /// Where a user may have one live subscription for each product, the product of a plan changes only while no
+    /// subscription has the plan.
     pub async fn update_plan(&self, slug: &Slug, changes: PlanChanges) -> Result<Arc<Plan>, Error> {
         self.update_plan_if(slug, None::<Version>, changes).await
     }
@@ -72,7 +75,8 @@ impl SubscriptionService {
             match plan.change(changes.clone(), now)? {
                 Some(next) => {
                     let change = Change::Updated { fields: plan.changed_fields(&next) };
-                    self.commit_changed(next, change, Vec::new(), now).await
+                    let guards = self.product_guards(&plan, &next);
+                    self.commit_changed(next, change, guards, now).await
                 }
                 None => Ok(plan),
             }

@@ -207,12 +207,15 @@ pub struct PlanQuery {
     pub limit: PageLimit,
 }
 
-/// A page of payments, in the order of their creation: of one subscription, or of all.
+/// A page of payments, in the order of their creation: of one subscription, of one user, or of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaymentQuery {
-    /// The subscription whose payments are listed; `None` for the payments of all.
+    /// The subscription whose payments are listed; `None` for those of all.
     pub subscription_id: Option<SubscriptionId>,
+    /// The user whose payments are listed; `None` for those of all. Payments for subscriptions that were deleted are
+    /// nobody's.
+    pub user_id: Option<UserId>,
     /// The direction in which the list is sorted.
     pub direction: Direction,
     /// The position after which the page begins; from the start if `None`.
@@ -227,10 +230,16 @@ impl PaymentQuery {
         Self { subscription_id: Some(subscription_id), ..Self::all() }
     }
 
+    /// The newest payments for the subscriptions of a user.
+    pub fn of_user(user_id: UserId) -> Self {
+        Self { user_id: Some(user_id), direction: Direction::Descending, ..Self::all() }
+    }
+
     /// The oldest payments of all subscriptions, also of those that were deleted.
     pub fn all() -> Self {
         Self {
             subscription_id: None,
+            user_id: None,
             direction: Direction::Ascending,
             after: None,
             limit: PageLimit::default(),

@@ -117,6 +117,9 @@ impl<T: Serialize> Serialize for Field<T> {
 /// times the size of the request.
 const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
+/// Fields of records that no input sets, or that no update changes.
+const FIXED: [&str; 5] = ["id", "slug", "created_at", "updated_at", "version"];
+
 /// Parses the JSON text of a field.
 type Parse<'a, T> = fn(&'a str) -> Result<T, InvalidValue>;
 
@@ -218,8 +221,12 @@ impl<'a> Fields<'a> {
     /// Returns the value, if no field has a fault and no field is left over.
     pub fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
         for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_REPORTED_MAX) {
-            let refused =
-                InvalidValue::new(FaultCode::UnknownField, "is not a field of this input");
+            let message = if FIXED.contains(&&*name) {
+                "cannot be set or changed"
+            } else {
+                "is not a field of this input"
+            };
+            let refused = InvalidValue::new(FaultCode::UnknownField, message);
             // The name comes from the caller and may be long: its start is enough to find the typo.
             self.faults.push(refused.at(name.chars().take(100).collect::<String>()));
         }

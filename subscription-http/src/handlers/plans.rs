@@ -3,7 +3,7 @@
 use http::StatusCode;
 use subscription_core::auth::Scope::{PlansRead, PlansWrite, SubscriptionsRead};
 use subscription_core::store::{PlanFilter, PlanOrder, PlanQuery};
-use subscription_core::{NewPlan, PlanChanges};
+use subscription_core::{Error, NewPlan, PlanChanges};
 
 use crate::api::call::Call;
 use crate::api::error::ApiError;
@@ -57,7 +57,11 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
-    let plan = call.service().plan(&call.slug()?).await?;
+    let slug = call.slug()?;
+    let plan = match (call.service().plan(&slug).await, slug.as_str().parse()) {
+        (Err(Error::NotFound { .. }), Ok(id)) => call.service().plan_by_id(id).await?,
+        (found, _) => found?,
+    };
     call.record(&plan)
 }
 

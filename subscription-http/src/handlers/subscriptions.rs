@@ -78,14 +78,17 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
-    let query = &call.query;
-    query.expect(&["limit", "cursor"], &[])?;
-    let asked = PaymentQuery::of(call.path("id")?)
-        .with_direction(Direction::Descending)
-        .with_after(query.after(&call.cursors()?)?)
-        .with_limit(query.limit()?);
+    let asked = newest_payments(&call, PaymentQuery::of(call.path("id")?))?;
     let page = call.service().payments_of_subscription(asked).await?;
     call.page(&page)
+}
+
+/// The page of a list of payments that a call asks for, the newest first.
+pub(super) fn newest_payments(call: &Call, of: PaymentQuery) -> Result<PaymentQuery, ApiError> {
+    let query = &call.query;
+    query.expect(&["limit", "cursor"], &[])?;
+    let of = of.with_direction(Direction::Descending).with_limit(query.limit()?);
+    Ok(of.with_after(query.after(&call.cursors()?)?))
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {

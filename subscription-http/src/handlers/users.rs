@@ -3,11 +3,12 @@
 use http::StatusCode;
 use serde_json::json;
 use subscription_core::NoInput;
-use subscription_core::auth::Scope::{UsersRead, UsersWrite};
+use subscription_core::auth::Scope::{PaymentsRead, UsersRead, UsersWrite};
 use subscription_core::auth::User;
 use subscription_core::events::Actor;
-use subscription_core::store::UserFilter;
+use subscription_core::store::{PaymentQuery, UserFilter};
 
+use super::subscriptions::newest_payments;
 use crate::api::bodies::{AccountBody, SessionBody, UserBody};
 use crate::api::bounds::USER_IDS_MAX;
 use crate::api::call::Call;
@@ -24,6 +25,7 @@ pub(crate) static AREA: Area = Area {
             list("/users", scope(UsersRead), |call| Box::pin(list_page(call))),
             get("/users/{user_id}", scope(UsersRead), |call| Box::pin(show(call))),
             get("/users/{user_id}/sessions", scope(UsersRead), |call| Box::pin(sessions(call))),
+            list("/users/{user_id}/payments", scope(PaymentsRead), |call| Box::pin(payments(call))),
             post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), |call| {
                 Box::pin(revoke_sessions(call))
             }),
@@ -52,6 +54,12 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let after = query.after(&call.cursors()?)?;
     let page = call.auth().users(filter, after, limit).await?;
     call.page_of::<User, UserBody<'_>>(&page)
+}
+
+async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
+    let asked = newest_payments(&call, PaymentQuery::of_user(call.path("user_id")?))?;
+    let page = call.service().payments(asked).await?;
+    call.page(&page)
 }
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -46,7 +46,7 @@ pub(super) static CODES: [Code; 63] = [
     (409, "managed_by_provider", "A payment provider manages the subscription and its payments."),
     (409, "managed_by_caller", "Callers manage the subscription: set managed_by to clock first."),
     (409, "already_subscribed", "The user has a live subscription already; holder is its id."),
-    (409, "payment_open", "A payment of the subscription is not paid yet."),
+    (409, "payment_open", "A payment of the subscription is not paid yet, or is disputed."),
     (409, "payment_of_period", "The payment is for a period: its fields are fixed, and no other is made for the period."),
     (409, "change_scheduled", "Another change of the subscription is scheduled."),
     (409, "currency_mismatch", "The plan has another currency, or there is none: it changes at the end of a period, without credit."),

@@ -119,7 +119,7 @@ impl BackgroundWork {
                 }
                 (_, unchanged) => running = unchanged,
             }
-            if leads && skew_checked.is_none_or(|at| at.elapsed() >= SKEW_CHECKED_EVERY) {
+            if skew_checked.is_none_or(|at| at.elapsed() >= SKEW_CHECKED_EVERY) {
                 skew_checked = Some(Instant::now());
                 self.check_skew(leader.skew());
             }
@@ -134,12 +134,14 @@ impl BackgroundWork {
         self.metrics.leads(false);
     }
 
-    fn check_skew(&self, skew: Option<Duration>) {
-        let Some(skew) = skew else { return };
+    fn check_skew(&self, skew: Duration) {
         self.metrics.skew(skew);
         if skew > SKEW_MAX {
             let seconds = skew.as_secs();
-            tracing::warn!(seconds, "clock skew: this machine's time differs from the database's");
+            tracing::warn!(
+                seconds,
+                "clock skew: this machine's time differs from the database's; beyond a minute this instance writes nothing"
+            );
         }
     }
 

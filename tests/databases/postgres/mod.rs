@@ -6,6 +6,7 @@ mod groups;
 mod index_costs;
 mod instances;
 mod limits;
+mod migrating;
 mod outages;
 mod shared_reads;
 
@@ -48,6 +49,7 @@ pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
     let mut all = abandoned::trials_with_a_server_of_their_own();
     all.extend(explained::trials());
     all.extend(index_costs::trials());
+    all.extend(migrating::trials());
     all.extend(outages::trials());
     all
 }

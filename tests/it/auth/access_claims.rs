@@ -87,7 +87,7 @@ async fn the_token_must_be_ours_and_for_us() {
 }
 
 #[tokio::test]
-async fn clocks_may_be_thirty_seconds_apart_and_no_more() {
+async fn a_token_is_good_until_thirty_seconds_after_its_end_whenever_it_was_made() {
     let target = Target::new().await;
     let now = seconds(target.world.service.now());
     for (claim, offset, expected) in [
@@ -99,8 +99,9 @@ async fn clocks_may_be_thirty_seconds_apart_and_no_more() {
         ("exp", -60, "token_expired"),
         ("iat", 29, "taken"),
         ("iat", 30, "taken"),
-        ("iat", 31, "token_invalid"),
-        ("iat", 60, "token_invalid"),
+        // Another instance signed it, whose clock is ahead.
+        ("iat", 31, "taken"),
+        ("iat", 600, "taken"),
     ] {
         let token = target.with_claims(|claims| claims[claim] = json!(now + offset));
         assert_eq!(target.answer(&token).await, expected, "{claim} {offset}");
@@ -125,13 +126,13 @@ async fn a_token_lasts_ten_minutes_by_the_clock_that_is_in_hand() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_back_refuses_and_recovers() {
+async fn a_clock_that_jumps_back_leaves_tokens_good() {
     let target = Target::new().await;
     let start = target.world.service.now();
-    for (back, expected) in [(600, "token_invalid"), (31, "token_invalid"), (30, "taken")] {
+    for back in [600, 31, 30] {
         let earlier = start.micros() - back * 1_000_000;
         target.world.clock.set(subscription_core::Timestamp::from_micros(earlier).unwrap());
-        assert_eq!(target.answer(&target.token).await, expected, "{back} s back");
+        assert_eq!(target.answer(&target.token).await, "taken", "{back} s back");
     }
 }
 

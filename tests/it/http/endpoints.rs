@@ -57,6 +57,7 @@ async fn answers_of(route: &str) -> Option<Shown> {
     let (_, path) = route.split_once(' ')?;
     match path.split('/').nth(1)? {
         _ if path.ends_with("/checkout-link") => about_access(&world, route).await,
+        "users" if path.ends_with("/payments") => about_subscriptions(&world, route).await,
         "due-payments" => about_billing(&world, route).await,
         "subscriptions" | "subscription-payments"
             if BILLING.iter().any(|end| path.ends_with(end)) =>
@@ -202,6 +203,13 @@ async fn about_subscriptions(world: &HttpWorld, route: &str) -> Option<Shown> {
                 world.made("/subscription-payments", &payment_body(&made)).await;
             }
             listed(world, &format!("{path}/payments?limit=1")).await
+        }
+        "GET /users/{user_id}/payments" => {
+            for _ in 0..2 {
+                world.auth.clock.advance(Duration::from_mins(5));
+                world.made("/subscription-payments", &payment_body(&made)).await;
+            }
+            listed(world, &format!("/users/{}/payments?limit=1", text(&made["user_id"]))).await
         }
         "PUT /subscriptions/{id}" => changed(world, &path, r#"{"status":"cancelled"}"#).await,
         "DELETE /subscriptions/{id}" => deleted(world, &path).await,

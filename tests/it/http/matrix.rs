@@ -57,6 +57,7 @@ pub(super) const ROWS: &[Row] = &[
     ("GET /subscriptions", Client(Scope::SubscriptionsRead), 200),
     ("GET /subscriptions/{id}", Client(Scope::SubscriptionsRead), 200),
     ("GET /subscriptions/{id}/payments", Client(Scope::PaymentsRead), 200),
+    ("GET /users/{user_id}/payments", Client(Scope::PaymentsRead), 200),
     ("POST /subscriptions", Client(Scope::SubscriptionsWrite), 201),
     ("PUT /subscriptions/{id}", Client(Scope::SubscriptionsWrite), 200),
     ("DELETE /subscriptions/{id}", Client(Scope::SubscriptionsWrite), 204),

@@ -120,10 +120,12 @@ async fn nothing_but_the_listed_fields_can_be_set() {
         let refused = world.server("POST", "/subscription-plans", &[], body.to_string()).await;
         assert_eq!(refused.faults(), [format!("{field} unknown_field")]);
     }
-    for field in OURS.into_iter().chain(["slug", "name", "product_id", "variants", "href"]) {
+    for field in OURS.into_iter().chain(["slug"]) {
         let body = json!({ "tier": 7, field: "x" }).to_string();
         let refused = world.server("PUT", "/subscription-plans/pro", &[], body).await;
         assert_eq!(refused.faults(), [format!("{field} unknown_field")]);
+        let is_ours = field != "is_admin";
+        assert_eq!(refused.json()["errors"][0]["message"] == "cannot be set or changed", is_ours);
     }
 
     let after = world.server("GET", "/subscription-plans/pro", &[], "").await.json();
@@ -194,4 +196,54 @@ async fn slugs_that_are_none_name_no_plan() {
             assert_eq!(refused.problem(), problem(404, "not_found"), "{method} {slug}");
         }
     }
+}
+
+#[tokio::test]
+async fn name_link_product_and_variants_can_be_changed() {
+    let world = HttpWorld::new().await;
+    let before = world.made("/subscription-plans", &serde_json::from_str(FULL).unwrap()).await;
+    let path = "/subscription-plans/pro";
+
+    let body = r#"{"name":"Team","href":null,"product_id":"prod_2","variants":["v3"]}"#;
+    let changed = world.server("PUT", path, &[], body).await.json();
+
+    let (name, product) = (json!("Team"), json!("prod_2"));
+    assert_eq!((&changed["name"], &changed["product_id"]), (&name, &product), "{changed}");
+    assert_eq!((&changed["href"], &changed["variants"]), (&json!(null), &json!(["v3"])));
+    assert_eq!((&changed["id"], &changed["slug"]), (&before["id"], &before["slug"]));
+    let listed = world.server("GET", "/subscription-plans?product_id=prod_2", &[], "").await;
+    assert_eq!(listed.json()["data"], json!([changed]));
+    let events = world.server("GET", "/events", &[], "").await.json();
+    let last = events["data"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        last["change"]["fields"],
+        json!(["name", "product_id", "variants", "href"]),
+        "{last}"
+    );
+
+    let many: Vec<_> = (0..101).map(|n| n.to_string()).collect();
+    let body = json!({ "name": "", "href": "x", "variants": many }).to_string();
+    let refused = world.server("PUT", path, &[], body).await;
+    assert_eq!(refused.status, 422);
+    assert_eq!(refused.json()["errors"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_plan_is_read_by_its_id_which_is_nobodys_slug() {
+    let world = HttpWorld::new().await;
+    let plan = world.plan("pro").await;
+    let path = format!("/subscription-plans/{}", text(&plan["id"]));
+
+    assert_eq!(world.server("GET", &path, &[], "").await.json(), plan);
+
+    for method in ["PUT", "DELETE"] {
+        let refused = world.server(method, &path, &[], "{}").await;
+        assert_eq!(refused.problem(), problem(404, "not_found"), "{method}");
+    }
+    let refused = world
+        .server("POST", "/subscription-plans", &[], plan_body(&text(&plan["id"])).to_string())
+        .await;
+    assert_eq!(refused.faults(), ["slug not_allowed_value"]);
+    let unknown = path.replace('0', "1");
+    assert_eq!(world.server("GET", &unknown, &[], "").await.problem(), problem(404, "not_found"));
 }

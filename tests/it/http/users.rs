@@ -238,6 +238,35 @@ async fn the_payments_of_a_subscription_are_listed_newest_first_while_there_are_
 }
 
 #[tokio::test]
+async fn the_payments_of_a_user_are_listed_newest_first_for_all_subscriptions() {
+    let world = HttpWorld::new().await;
+    let first = world.subscription("ann", &json!({})).await;
+    let plan = world.plan("second").await;
+    let body = json!({ "user_id": first["user_id"], "subscription_plan_id": plan["id"] });
+    let second = world.made("/subscriptions", &body).await;
+    let other = world.subscription("ben", &json!({})).await;
+    let mut made = Vec::new();
+    for of in [&first, &second, &first] {
+        world.auth.clock.advance(Duration::from_secs(1));
+        made.push(world.made("/subscription-payments", &payment_body(of)).await);
+        world.made("/subscription-payments", &payment_body(&other)).await;
+    }
+    made.reverse();
+    let payments = format!("/users/{}/payments", text(&first["user_id"]));
+
+    let page = get(&world, &format!("{payments}?limit=2")).await.json();
+    let rest = format!("{payments}?cursor={}", text(&page["next_cursor"]));
+
+    assert_eq!(get(&world, &payments).await.json()["data"], json!(made));
+    assert_eq!(page["data"], json!(made[..2]));
+    assert_eq!(get(&world, &rest).await.json()["data"], json!(made[2..]));
+    let elsewhere = rest.replace(&text(&first["user_id"]), &text(&other["user_id"]));
+    assert_eq!(get(&world, &elsewhere).await.problem(), problem(400, "invalid_cursor"));
+    let nobody = get(&world, &format!("/users/{NOBODY}/payments")).await.json();
+    assert_eq!(nobody["data"], json!([]));
+}
+
+#[tokio::test]
 async fn bad_parameters_of_a_list_of_payments_are_refused_by_name() {
     let world = HttpWorld::new().await;
     let subscription = world.subscription("ann", &json!({})).await;

@@ -156,6 +156,7 @@ macro_rules! store_conformance {
             }
             payment_lists on "current_thread" {
                 payments_are_listed_by_their_subscription,
+                payments_are_listed_by_their_user,
                 payments_of_all_subscriptions_are_listed_by_id,
                 payments_outlive_their_subscription,
                 a_changed_payment_is_listed_by_what_it_is_now,

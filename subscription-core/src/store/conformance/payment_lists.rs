@@ -7,6 +7,7 @@ use super::steps::{assert_stored, limit, put, remove};
 use super::walk::{DIRECTIONS, assert_list};
 use crate::payments::Payment;
 use crate::store::{PaymentQuery, Query, Store};
+use crate::subscriptions::Subscription;
 
 fn payment_for(subscription_number: u64, n: u64) -> Payment {
     Payment { subscription_id: subscription(subscription_number).id, ..payment(n) }
@@ -49,6 +50,24 @@ pub async fn payments_of_all_subscriptions_are_listed_by_id(store: Arc<dyn Store
     let others = (0..12).filter(|n| ![4, 9].contains(n)).map(|n| payment_for(n % 3, n));
     let payments: Vec<_> = others.chain([moved]).collect();
     assert_listed(&store, &PaymentQuery::all(), &payments).await;
+}
+
+/// The list of a user has the payments for all subscriptions of the user, and no others.
+pub async fn payments_are_listed_by_their_user(store: Arc<dyn Store>) {
+    let user_id = subscription(0).user_id;
+    let held = |n| Subscription { user_id, ..subscription(n) };
+    put(&store, [held(0), held(1)]).await;
+    put(&store, [subscription(2)]).await;
+    put(&store, (0..12).rev().map(|n| payment_for(n % 4, n))).await;
+
+    let paid = |of: &[u64]| -> Vec<_> {
+        (0..12).filter(|n| of.contains(&(n % 4))).map(|n| payment_for(n % 4, n)).collect()
+    };
+    assert_listed(&store, &PaymentQuery::of_user(user_id), &paid(&[0, 1])).await;
+    assert_listed(&store, &PaymentQuery::of_user(subscription(2).user_id), &paid(&[2])).await;
+    assert_listed(&store, &PaymentQuery::of_user(subscription(5).user_id), &[]).await;
+    remove(&store, [held(1)]).await;
+    assert_listed(&store, &PaymentQuery::of_user(user_id), &paid(&[0])).await;
 }
 
 /// Payments are listed after their subscription was deleted.

@@ -115,7 +115,10 @@ impl Tables {
         match query {
             Query::Plan(query) => page(self.plans.page(query)),
             Query::Subscription(query) => page(self.subscriptions.page(query)),
-            Query::Payment(query) => page(self.payments.page(query)),
+            Query::Payment(query) => {
+                let of_user = query.user_id.map(|user| self.subscriptions.of_user(user).collect());
+                page(self.payments.page(query, of_user))
+            }
             Query::User(UserQuery::Closing { limit }) => whole(self.users.closing(limit.get())),
             Query::User(UserQuery::Open { filter, after, limit }) => {
                 page(self.users.page(filter, after.as_ref(), *limit))

@@ -85,10 +85,16 @@ impl PaymentTable {
         }
     }
 
-    pub(super) fn page(&self, query: &PaymentQuery) -> Page<Arc<Payment>> {
+    /// A page; `of_user` are the subscriptions of the user whose payments it lists.
+    pub(super) fn page(
+        &self,
+        query: &PaymentQuery,
+        of_user: Option<Vec<u128>>,
+    ) -> Page<Arc<Payment>> {
         let from = after(query.after.as_ref(), query.direction, |_| ());
-        let list = match query.subscription_id {
-            Some(id) => (&self.by_subscription, vec![id.uuid().as_u128()]),
+        let of = query.subscription_id.map(|id| vec![id.uuid().as_u128()]).or(of_user);
+        let list = match of {
+            Some(ids) => (&self.by_subscription, ids),
             None => (&self.all, vec![ALL]),
         };
         let found = walk(&[list], query.direction, from);

@@ -134,6 +134,11 @@ impl SubscriptionTable {
         self.by_creation.by_plan.all(plan).chain(self.to_plan.all(plan)).map(|found| found.id)
     }
 
+    /// The subscriptions of a user, by the numbers of their ids.
+    pub(super) fn of_user(&self, user: UserId) -> impl Iterator<Item = u128> {
+        self.by_user.all(user.uuid().as_u128()).map(|found| found.id.uuid().as_u128())
+    }
+
     /// The subscriptions of a user that are not expired.
     pub(super) fn live_of_user(&self, user: UserId) -> impl Iterator<Item = SubscriptionId> {
         let found = self.by_user.all(user.uuid().as_u128());

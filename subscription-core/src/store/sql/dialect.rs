@@ -30,6 +30,14 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         self.rows(statement)
     }
 
+    /// Reads a list whose order no index has, which takes long.
+    fn slow_rows(
+        &self,
+        statement: Statement,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send {
+        self.rows(statement)
+    }
+
     /// Fits a statement that selects the columns of a table, whose rows [`records`](Self::records) reads.
     fn of_records(_table: &Table, statement: Statement) -> Statement {
         statement

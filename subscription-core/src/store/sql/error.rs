@@ -1,6 +1,6 @@
 //! Errors of the databases as errors of the store, and errors at opening.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,12 +27,16 @@ pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Source>) -
             | sqlx::Error::Decode(_)
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
     );
-    let code = told.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    if unreadable || code.is_some_and(|code| is_damage(&code)) {
+    if unreadable || code(told).is_some_and(|code| is_damage(&code)) {
         StoreError::Damaged(error.into())
     } else {
         unavailable(error)
     }
+}
+
+/// The database's own code of an error.
+pub(super) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    error.as_database_error()?.code()
 }
 
 /// Codes of a file or a page that cannot be read: SQLite's (11, 26), PostgreSQL's.

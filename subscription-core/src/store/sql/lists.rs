@@ -68,7 +68,7 @@ pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
         Query::Subscription(query) => {
             List::page::<Subscription>(subscriptions(query, fit)?, query.limit)
         }
-        Query::Payment(query) => List::page::<Payment>(payments(query), query.limit),
+        Query::Payment(query) => List::page::<Payment>(payments(query, fit), query.limit),
         Query::DueSubscriptions(query) => {
             List::page::<Subscription>(due_subscriptions(query), query.limit)
         }
@@ -134,13 +134,23 @@ fn plans(query: &PlanQuery) -> Statement {
     statement
 }
 
-fn payments(query: &PaymentQuery) -> Statement {
+fn payments(query: &PaymentQuery, fit: Fit) -> Statement {
     let mut statement = Statement::default();
-    let subscription = query.subscription_id.map(|id| statement.bind(Value::Id(id.uuid())));
+    let mut conditions = Vec::new();
+    let mut index = None;
+    if let Some(id) = query.subscription_id {
+        conditions.push(format!("subscription_id = {}", statement.bind(Value::Id(id.uuid()))));
+    }
+    if let Some(user) = query.user_id {
+        index = Some("payments_of_subscription");
+        let user = statement.bind(Value::Id(user.uuid()));
+        let of_user = format!("SELECT id FROM subscriptions WHERE user_id = {user}");
+        conditions.push(format!("subscription_id IN ({of_user})"));
+    }
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
-    let conditions = subscription.iter().map(|id| format!("subscription_id = {id}")).collect();
-    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
+    let select = format!("{}{}", Payment::TABLE.texts.select, hint(index, fit));
+    statement.text = window.close(&select, conditions).into();
     statement
 }
 

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::dialect::SqlConnection;
-use super::error::failed;
+use super::error::{code, failed};
 use super::page::Statement;
 use crate::store::StoreError;
 
@@ -110,25 +110,22 @@ impl<C: SqlConnection + 'static> Pool<C> {
         timeout(self.answer_max, statement).await.map_err(silent).flatten()
     }
 
-    /// The rows of a statement.
+    /// The rows of a statement, which is repeated if its connection is lost: a restart of the database does
+    /// not fail a read.
     pub(super) async fn rows(
         self: &Arc<Self>,
         statement: Statement,
     ) -> Result<Vec<C::Row>, StoreError> {
-        self.read(statement).await.map_err(failed)
+        let rows = self.rows_once(statement.clone()).await;
+        let is_lost = rows.as_ref().is_err_and(is_lost);
+        if is_lost { self.rows_once(statement).await } else { rows }.map_err(failed)
     }
 
-    /// The rows of a statement, which is repeated if its connection is lost: a restart of the database does
-    /// not fail a read.
-    pub(super) async fn read(
+    /// The rows of a statement.
+    pub(super) async fn rows_once(
         self: &Arc<Self>,
         statement: Statement,
     ) -> Result<Vec<C::Row>, sqlx::Error> {
-        let rows = self.rows_once(statement.clone()).await;
-        if rows.as_ref().is_err_and(is_lost) { self.rows_once(statement).await } else { rows }
-    }
-
-    async fn rows_once(self: &Arc<Self>, statement: Statement) -> Result<Vec<C::Row>, sqlx::Error> {
         let mut connection = self.get().await?;
         let rows = self.answered(connection.rows(statement)).await;
         connection.finish(rows)
@@ -295,15 +292,13 @@ impl<C: SqlConnection + 'static> DerefMut for Lease<C> {
 
 /// True if the database, the role or the whole server has as many connections as it may have.
 fn is_one_too_many(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.as_deref() == Some("53300")
+    code(error).as_deref() == Some("53300")
 }
 
 /// True if the connection is lost. The statement may have been executed or not.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     // PostgreSQL is stopping, or ends this connection, or has become a stand-by.
     const ENDED: [&str; 4] = ["57P01", "57P02", "57P03", "25006"];
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     let broken = matches!(
         error,
         sqlx::Error::Io(_)
@@ -312,5 +307,5 @@ pub(super) fn is_lost(error: &sqlx::Error) -> bool {
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::BeginFailed
     );
-    broken || code.is_some_and(|code| ENDED.contains(&code.as_ref()))
+    broken || code(error).is_some_and(|code| ENDED.contains(&code.as_ref()))
 }

@@ -14,7 +14,8 @@ use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, EventPage, EventQuery, Key, Page, PageLimit,
-    PaymentQuery, Position, Query, Record, SessionQuery, Store, StoreError, UniqueValue, UserQuery,
+    PaymentQuery, Position, Query, Record, SessionQuery, Store, StoreError, SubscriptionOrder,
+    UniqueValue, UserQuery,
 };
 use crate::values::clock::Timestamp;
 
@@ -52,7 +53,11 @@ impl<D: Dialect> Store for SqlStore<D> {
             let rows = self.0.few_rows(statement).await?;
             return Ok(page(query, limit, D::records(&rows, table.read)?));
         }
-        let rows = self.0.rows(statement).await?;
+        let rows = if is_unordered(query) {
+            self.0.slow_rows(statement).await?
+        } else {
+            self.0.rows(statement).await?
+        };
         let records = if limit.is_some_and(|limit| limit.get() > LONG) {
             let made = tokio::spawn(async move { D::records(&rows, table.read) });
             made.await.map_err(unavailable)??
@@ -138,7 +143,7 @@ fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
 const fn is_of_one(query: &Query) -> bool {
     match query {
         Query::Subscription(query) => query.filter.user_id.is_some(),
-        Query::Payment(query) => query.subscription_id.is_some(),
+        Query::Payment(query) => query.subscription_id.is_some() || query.user_id.is_some(),
         Query::Session(SessionQuery::LiveOf { .. }) => true,
         Query::Plan(_)
         | Query::User(_)
@@ -149,6 +154,14 @@ const fn is_of_one(query: &Query) -> bool {
         | Query::DueSubscriptions(_)
         | Query::DuePayments(_) => false,
     }
+}
+
+/// True for a list whose order no index has: subscriptions by their creation, filtered by their renewal.
+fn is_unordered(query: &Query) -> bool {
+    let Query::Subscription(query) = query else { return false };
+    let filter = &query.filter;
+    query.order == SubscriptionOrder::CreatedAt
+        && (filter.renews_before.is_some() || filter.renews_after.is_some())
 }
 
 /// The position of a record in a list that has positions.

@@ -13,7 +13,7 @@ use subscription_http::{EventSignal, StoreMetrics};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::program::Failure;
-use crate::program::leader::{Alone, Elected, Leader};
+use crate::program::leader::{Alone, Leader};
 use crate::program::process_clock::ProcessClock;
 use crate::program::settings::{Database, Settings};
 
@@ -108,7 +108,7 @@ impl Opened {
     pub(crate) fn leader(&self) -> Box<dyn Leader> {
         match &self.inner {
             Inner::Memory | Inner::Sqlite(_) => Box::new(Alone),
-            Inner::Postgres(store) => Box::new(Elected::by(store.leader_lock())),
+            Inner::Postgres(store) => Box::new(store.leader_lock()),
         }
     }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use subscription_core::billing::{Advanced, Billing, Policy};
 use subscription_core::store::{ChangeSet, Delete, EventQuery, Key, PageLimit, PaymentQuery};
 use subscription_core::{
-    Action, BillingCycle, Clock as _, Effective, Error, ManualClock, NewPlan, NewSubscription,
-    OneLivePer, PaymentChanges, PaymentStatus, Plan, PlanChange, Store, Subscription,
-    SubscriptionService, SystemRandomness, UserId,
+    Action, BillingCycle, Clock as _, Effective, Error, Field, ManualClock, NewPlan,
+    NewSubscription, OneLivePer, PaymentChanges, PaymentStatus, Plan, PlanChange, PlanChanges,
+    Slug, Store, Subscription, SubscriptionService, SystemRandomness, UserId,
 };
 
 use crate::service_world::{of, wrong};
@@ -117,6 +117,7 @@ async fn subscribed(billing: &Billing, user: UserId, to: &str) -> Result<Arc<Sub
 pub async fn all(store: &Arc<dyn Store>) {
     a_change_to_a_product_that_the_user_has_is_refused_and_changes_nothing(store).await;
     a_change_frees_the_old_product(store).await;
+    a_plan_that_a_subscription_has_keeps_its_product(store).await;
     a_change_within_the_same_limit_needs_no_other_key(store).await;
     for taken in [Taken::ByClock, Taken::ByCall] {
         a_scheduled_change_takes_the_key_when_it_happens(store, taken).await;
@@ -153,6 +154,22 @@ async fn a_change_frees_the_old_product(store: &Arc<dyn Store>) {
     assert_eq!(world.plan_of(&changed).await, "b2");
     assert_eq!(wrong(world.subscribe("b").await).1, "already_subscribed");
     world.subscribe("a").await.unwrap();
+}
+
+async fn a_plan_that_a_subscription_has_keeps_its_product(store: &Arc<dyn Store>) {
+    let world = World::over(store, OneLivePer::Product).await;
+    let service = world.billing.service();
+    plan(&world.billing, "unused").await;
+    let moved = PlanChanges { product_id: Field::Value(of("moved")), ..PlanChanges::default() };
+    let named = PlanChanges { name: Some(of("Another name")), ..PlanChanges::default() };
+    let used: Slug = of(&world.plan_of(&world.held).await);
+
+    assert_eq!(wrong(service.update_plan(&used, moved.clone()).await).1, "plan_in_use");
+
+    service.update_plan(&used, named).await.unwrap();
+    let unused = service.update_plan(&of("unused"), moved).await.unwrap();
+    assert_eq!(unused.product_id, Some(of("moved")));
+    service.delete_plan(&unused.slug).await.unwrap();
 }
 
 /// A second live subscription without a key, as one from a time without the setting, does not matter: the first has

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::super::commit::Refusal;
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{failed, outages, taken, unavailable};
+use super::super::error::{code, failed, outages, taken, unavailable};
 use super::super::groups::Handler;
 use super::super::page::Statement;
 use super::super::pool::{Pool, is_lost};
@@ -197,14 +197,12 @@ impl Commits {
 /// True if nothing was written because of other transactions: a deadlock, a lock that took too long, a
 /// serialization failure.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    matches!(code.as_deref(), Some("40001" | "40P01" | "55P03"))
+    matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
 }
 
 /// True if one of the sets failed the statement: a value is taken or not accepted, or a lock was waited for too long.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|it| it.starts_with("22") || it.starts_with("23") || it == "57014")
+    code(error).is_some_and(|it| it.starts_with("22") || it.starts_with("23") || it == "57014")
 }
 
 /// The meaning of an error of a one-statement commit, by the index that the database names.

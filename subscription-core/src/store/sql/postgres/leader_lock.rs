@@ -4,6 +4,7 @@
 //! of records, so two holders for a moment cost refused commits and nothing else.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
@@ -12,7 +13,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::PostgresStore;
-use crate::values::clock::Timestamp;
+use super::clock_skew::ClockSkew;
+use crate::values::clock::{Clock as _, SystemClock};
 
 /// How long the database may take to connect, or to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,6 +42,7 @@ const TRY_LOCK: &str = "SELECT CASE \
 pub struct LeaderLock {
     options: PgConnectOptions,
     session: Mutex<Option<Session>>,
+    skew: Arc<ClockSkew>,
 }
 
 #[derive(Debug)]
@@ -52,15 +55,22 @@ struct Session {
 impl PostgresStore {
     /// A lock that one of all processes over the database holds: the one that does the background work.
     pub fn leader_lock(&self) -> LeaderLock {
-        LeaderLock { options: self.0.options.clone(), session: Mutex::default() }
+        LeaderLock {
+            options: self.0.options.clone(),
+            session: Mutex::default(),
+            skew: Arc::clone(&self.0.skew),
+        }
     }
 }
 
 impl LeaderLock {
-    /// Takes the lock if nobody has it, and returns the time of the database if this process holds it.
+    /// Takes the lock if nobody has it, and returns true if this process holds it.
     ///
-    /// Call it every two seconds: a holder whose connection is silent for six seconds loses the lock.
-    pub async fn holds(&self) -> Option<Timestamp> {
+    /// Call it every two seconds, also in processes that do no background work: a holder whose connection is silent for
+    /// six seconds loses the lock, and the clock of the machine is compared with the database's. If they differ by more
+    /// than a minute, this process neither holds the lock nor writes to the store until its clock is right.
+    pub async fn holds(&self) -> bool {
+        let asked_at = SystemClock.now();
         let mut place = self.session.lock().await;
         // Taken out meanwhile: a caller that is cancelled leaves no session in the middle of a statement.
         let session = place.take();
@@ -74,15 +84,23 @@ impl LeaderLock {
         });
         match asked.await.unwrap_or_else(|_| Err(sqlx::Error::Io(ErrorKind::TimedOut.into()))) {
             Ok((session, now)) => {
-                let holds = session.holds;
-                *place = Some(session);
-                Timestamp::from_micros(now).ok().filter(|_| holds)
+                self.skew.compare(asked_at, now);
+                // The lock ends with the session.
+                let session = Some(session).filter(|_| self.skew.check().is_ok());
+                let holds = session.as_ref().is_some_and(|session| session.holds);
+                *place = session;
+                holds
             }
             Err(error) => {
                 tracing::debug!(%error, "the connection of the leader lock failed");
-                None
+                false
             }
         }
+    }
+
+    /// How far the clock of this machine was from the database's when they were last compared.
+    pub fn skew(&self) -> Duration {
+        self.skew.get()
     }
 }
 

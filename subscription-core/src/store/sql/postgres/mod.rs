@@ -1,6 +1,7 @@
 //! A store in a PostgreSQL database, for one process or many.
 
 mod amount;
+mod clock_skew;
 mod commit_creates;
 mod commit_each;
 mod commit_one_statement;
@@ -27,6 +28,7 @@ use super::groups::Groups;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
 use super::{SqlStore, access};
+use clock_skew::ClockSkew;
 use commit_each::{Form, groups};
 use commits::Commits;
 pub use leader_lock::LeaderLock;
@@ -51,6 +53,7 @@ pub struct Postgres {
     commits: Arc<Groups<Commits>>,
     options: PgConnectOptions,
     readiness: Readiness,
+    skew: Arc<ClockSkew>,
     /// Stops the background tasks.
     stop: Arc<Notify>,
 }
@@ -68,6 +71,13 @@ impl PostgresStore {
     }
 }
 
+impl Postgres {
+    fn takes_writes(&self) -> Result<(), StoreError> {
+        self.readiness.check()?;
+        self.skew.check()
+    }
+}
+
 impl Dialect for Postgres {
     type Row = PgRow;
 
@@ -82,7 +92,7 @@ impl Dialect for Postgres {
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
-        self.readiness.check()?;
+        self.takes_writes()?;
         match Form::of(&changes) {
             Some(Form::Creates) => match self.commits.answer(changes).await {
                 Some(Ok(outcome)) => outcome,
@@ -96,7 +106,7 @@ impl Dialect for Postgres {
     async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let mut outcomes = Vec::with_capacity(sets.len());
         for group in groups(sets) {
-            outcomes.extend(match self.readiness.check() {
+            outcomes.extend(match self.takes_writes() {
                 Ok(()) => self.commits.handler.commit_group(group).await,
                 Err(error) => outages(error).take(group.sets.len()).collect(),
             });
@@ -112,6 +122,7 @@ impl Dialect for Postgres {
     }
 
     async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.takes_writes()?;
         // A row that another transaction is writing is left for the next list.
         self.rows(access::move_due(now, " FOR NO KEY UPDATE SKIP LOCKED")).await.map(drop)
     }

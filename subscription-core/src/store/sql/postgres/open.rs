@@ -4,6 +4,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
@@ -12,13 +13,23 @@ use super::super::error::unavailable;
 use super::super::groups::Groups;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
-use super::commits::Commits;
+use super::clock_skew::ClockSkew;
+use super::commits::{Commits, is_transient};
 use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
+use crate::values::clock::{Clock as _, SystemClock};
 
 /// The longest pause between two attempts to reach a database.
 const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// Sets the time-outs of a migration, in milliseconds: how long it waits for a lock, and how long its session stays open,
+/// with its locks, if this process freezes. A setting that an older server lacks is left out. Returns the time of the
+/// database in microseconds, in each row.
+const SET_TIMEOUTS: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
+     set_config(name, value, false) FROM pg_settings JOIN (VALUES \
+     ('lock_timeout', '1000'), ('idle_session_timeout', '10000'), \
+     ('idle_in_transaction_session_timeout', '10000')) AS timeouts (name, value) USING (name)";
 
 /// PostgreSQL's own bound of `max_connections`.
 const CONNECTIONS_MAX: usize = 262_143;
@@ -78,28 +89,48 @@ impl PostgresOptions {
     }
 
     /// Opens the database and migrates its tables.
+    ///
+    /// Waits for locks of others without an end, such as those of a backup or of a process that migrates.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
-        migrate(&self.options, self.patience).await?;
-        Ok(self.store(Readiness::ready(), Arc::default()))
+        let skew = Arc::default();
+        loop {
+            match migrate(&self.options, self.patience, &skew).await {
+                Err(OpenError::Database(error))
+                    if error.downcast_ref().and_then(cause).is_some_and(is_transient) =>
+                {
+                    tracing::warn!("the migration waits: a backup or another process has a lock");
+                    tokio::time::sleep(RETRY_MAX).await;
+                }
+                migrated => {
+                    migrated?;
+                    return Ok(self.store(Readiness::ready(), Arc::default(), skew));
+                }
+            }
+        }
     }
 
     /// Opens the database, or if it cannot be reached a store that is unavailable until it can be.
     pub async fn open_once_reachable(self) -> Result<PostgresStore, OpenError> {
-        match migrate(&self.options, self.patience).await {
-            Ok(()) => Ok(self.store(Readiness::ready(), Arc::default())),
+        let skew = Arc::default();
+        match migrate(&self.options, self.patience, &skew).await {
+            Ok(()) => Ok(self.store(Readiness::ready(), Arc::default(), skew)),
             Err(error @ OpenError::Database(_)) => {
                 let told = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(error = told, "the database cannot be reached yet");
+                tracing::warn!(error = told, "the database cannot be used yet");
                 let stop = Arc::default();
-                let readiness =
-                    Readiness::awaited(self.options.clone(), self.patience, Arc::clone(&stop));
-                Ok(self.store(readiness, stop))
+                let readiness = Readiness::awaited(
+                    self.options.clone(),
+                    self.patience,
+                    Arc::clone(&stop),
+                    Arc::clone(&skew),
+                );
+                Ok(self.store(readiness, stop, skew))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn store(self, readiness: Readiness, stop: Arc<Notify>) -> PostgresStore {
+    fn store(self, readiness: Readiness, stop: Arc<Notify>, skew: Arc<ClockSkew>) -> PostgresStore {
         let millis = self.statement_timeout.min(TIMEOUT_MAX).as_millis().to_string();
         // The last one ends the session, and so the locks, of a process that freezes in a transaction.
         let timeouts = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
@@ -119,25 +150,47 @@ impl PostgresOptions {
         );
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
         let commits = Groups::new(Commits(Arc::clone(&pool)));
-        SqlStore(Postgres { pool, reads, commits, options, readiness, stop })
+        SqlStore(Postgres { pool, reads, commits, options, readiness, skew, stop })
     }
 }
 
-/// Migrates the tables. Of several processes one does it while the others wait.
-async fn migrate(options: &PgConnectOptions, patience: Duration) -> Result<(), OpenError> {
+/// Migrates the tables, and compares the clocks. Of several processes one migrates while the others wait.
+///
+/// A lock that is not free within a second is an error: other sessions wait behind one that waits for a table. So the
+/// caller pauses and tries again.
+async fn migrate(
+    options: &PgConnectOptions,
+    patience: Duration,
+    skew: &ClockSkew,
+) -> Result<(), OpenError> {
     let options = options.clone().disable_statement_logging();
     let database = |error: sqlx::Error| OpenError::Database(error.into());
     // A server that accepts the connection and sends nothing must not be awaited without end.
     let connected = tokio::time::timeout(patience, options.connect()).await;
     let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     let mut connection = connected.map_err(silent).flatten().map_err(database)?;
+    let asked_at = SystemClock.now();
+    let now =
+        sqlx::query_scalar(SET_TIMEOUTS).fetch_all(&mut connection).await.map_err(database)?;
+    now.last().inspect(|now| skew.compare(asked_at, **now));
     let migrated = migrations::postgres().run_direct(None, &mut connection, false).await;
     connection.close().await.ok();
     migrated.map_err(|error| {
-        let lost = matches!(&error, sqlx::migrate::MigrateError::Execute(error) if is_lost(error));
-        // A connection that was lost may be opened later.
-        if lost { OpenError::Database(error.into()) } else { OpenError::Migration(error.into()) }
+        let may_pass = cause(&error).is_some_and(|it| is_lost(it) || is_transient(it));
+        if may_pass {
+            OpenError::Database(error.into())
+        } else {
+            OpenError::Migration(error.into())
+        }
     })
+}
+
+/// The error of the database that ended a migration.
+const fn cause(error: &MigrateError) -> Option<&sqlx::Error> {
+    if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = error {
+        return Some(error);
+    }
+    None
 }
 
 /// Whether the tables have been migrated.
@@ -150,7 +203,12 @@ impl Readiness {
     }
 
     /// Retries until the migration succeeds.
-    fn awaited(options: PgConnectOptions, patience: Duration, stop: Arc<Notify>) -> Self {
+    fn awaited(
+        options: PgConnectOptions,
+        patience: Duration,
+        stop: Arc<Notify>,
+        skew: Arc<ClockSkew>,
+    ) -> Self {
         let (tell, ready) = watch::channel(false);
         tokio::spawn(async move {
             let mut pause = Duration::from_millis(100);
@@ -161,7 +219,7 @@ impl Readiness {
                     // The store was dropped.
                     () = tell.closed() => return,
                 }
-                match migrate(&options, patience).await {
+                match migrate(&options, patience, &skew).await {
                     Ok(()) => {
                         tracing::info!("the database is reachable and ready");
                         tell.send(true).ok();

@@ -52,7 +52,7 @@ type Reads = HashMap<Cow<'static, str>, Arc<Groups<ReadsOfText>>>;
 struct ReadsOfText {
     pool: Arc<Pool<PgConnection>>,
     single: Cow<'static, str>,
-    types: Vec<Type>,
+    types: Vec<&'static str>,
     /// The text for several callers.
     several: Arc<str>,
 }
@@ -84,9 +84,9 @@ impl SharedReads {
         let mut all = self.reads();
         if let Some(reads) = all.get(&statement.text) {
             let types = reads.handler.types.iter().copied().map(Some);
-            return Type::all(&statement.values).eq(types).then(|| Arc::clone(reads));
+            return types_of(&statement.values).eq(types).then(|| Arc::clone(reads));
         }
-        let types = Type::all(&statement.values).collect::<Option<Vec<_>>>()?;
+        let types = types_of(&statement.values).collect::<Option<Vec<_>>>()?;
         if all.len() >= TEXTS_KEPT {
             all.retain(|_, reads| Arc::strong_count(reads) > 1);
         }
@@ -102,15 +102,15 @@ impl SharedReads {
 impl ReadsOfText {
     /// The rows of each caller.
     async fn rows(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
-        if let [values] = callers {
-            let statement = Statement::new(self.single.clone(), values.clone());
-            return Ok(vec![self.pool.read(statement).await?]);
-        }
         let rows = self.rows_once(callers).await;
         if rows.as_ref().is_err_and(is_lost) { self.rows_once(callers).await } else { rows }
     }
 
     async fn rows_once(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
+        if let [values] = callers {
+            let statement = Statement::new(self.single.clone(), values.clone());
+            return Ok(vec![self.pool.rows_once(statement).await?]);
+        }
         let of_all = |at| callers.iter().filter_map(|values| values.get(at).cloned()).collect();
         let arrays = (0..self.types.len()).map(of_all).collect();
         let text = AssertSqlSafe(Arc::clone(&self.several));
@@ -139,7 +139,7 @@ impl Handler for ReadsOfText {
 }
 
 /// The text that reads for any number of callers what `single` reads for one.
-fn text_for_several(single: &str, types: &[Type]) -> String {
+fn text_for_several(single: &str, types: &[&str]) -> String {
     let (mut each, mut arrays, mut names) = (single.to_owned(), String::new(), String::new());
     // From the last on, because `$1` is the beginning of `$10`.
     for at in (1..=types.len()).rev() {
@@ -148,7 +148,7 @@ fn text_for_several(single: &str, types: &[Type]) -> String {
     for (at, kind) in (1..).zip(types) {
         let comma = if at == 1 { "" } else { ", " };
         // Writing to a string does not fail.
-        write!(arrays, "{comma}${at}::{}[]", kind.name()).ok();
+        write!(arrays, "{comma}${at}::{kind}[]").ok();
         write!(names, "v{at}, ").ok();
     }
     // With OFFSET 0 the planner plans for each caller as for one, and does not join with the whole table.
@@ -171,39 +171,21 @@ fn by_caller(rows: Vec<PgRow>, callers: usize) -> Result<Vec<Vec<PgRow>>, sqlx::
     Ok(by_caller)
 }
 
-/// The types of values that are shared. Text is not: a text that PostgreSQL refuses would fail the
-/// reads of others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Id,
-    Time,
-    Int,
-}
-
-impl Type {
-    /// The type of each value; `None` for those that are not shared.
-    fn all(values: &[Value]) -> impl Iterator<Item = Option<Self>> {
-        values.iter().map(|value| match value {
-            Value::Id(_) => Some(Self::Id),
-            Value::Time(Some(_)) => Some(Self::Time),
-            Value::Int(_) => Some(Self::Int),
-            Value::IdOrNull(_)
-            | Value::Text(_)
-            | Value::Bool(_)
-            | Value::Time(None)
-            | Value::Amount(_)
-            | Value::Bytes(_)
-            | Value::Json(_)
-            | Value::PriceOrder(_)
-            | Value::TimeOrder(_) => None,
-        })
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Id => "uuid",
-            Self::Time => "timestamptz",
-            Self::Int => "int8",
-        }
-    }
+/// The type of each value in SQL; `None` for those that are not shared. Text is not: a text that PostgreSQL refuses
+/// would fail the reads of others.
+fn types_of(values: &[Value]) -> impl Iterator<Item = Option<&'static str>> {
+    values.iter().map(|value| match value {
+        Value::Id(_) => Some("uuid"),
+        Value::Time(Some(_)) => Some("timestamptz"),
+        Value::Int(_) => Some("int8"),
+        Value::IdOrNull(_)
+        | Value::Text(_)
+        | Value::Bool(_)
+        | Value::Time(None)
+        | Value::Amount(_)
+        | Value::Bytes(_)
+        | Value::Json(_)
+        | Value::PriceOrder(_)
+        | Value::TimeOrder(_) => None,
+    })
 }

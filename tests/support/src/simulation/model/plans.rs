@@ -50,6 +50,10 @@ impl Model {
         fresh(current.version, version)?;
         let mut next = current.clone();
         let PlanChanges {
+            name,
+            product_id,
+            variants,
+            href,
             price,
             billing_cycle,
             description,
@@ -62,6 +66,10 @@ impl Model {
             currency,
             trial_period,
         } = changes.clone();
+        set(&mut next.name, name);
+        set_field(&mut next.product_id, product_id);
+        set(&mut next.variants, variants);
+        set_field(&mut next.href, href);
         set(&mut next.price, price);
         set(&mut next.billing_cycle, billing_cycle);
         set(&mut next.description, description);
