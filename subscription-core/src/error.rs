@@ -211,8 +211,8 @@ pub enum Conflict {
     /// The clock or a provider manages the subscription, or the request needs one that the clock manages.
     #[error(transparent)]
     Managed(#[from] Managed),
-    /// A payment of the subscription is open or has failed, and must be paid first.
-    #[error("a payment of the subscription is not paid yet")]
+    /// A payment of the subscription is open, has failed or is disputed, and must be paid first.
+    #[error("a payment of the subscription is not paid yet, or is disputed")]
     PaymentOpen,
     /// Another change is scheduled for the subscription.
     #[error("another change of the subscription is scheduled")]

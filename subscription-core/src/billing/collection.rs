@@ -166,23 +166,34 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
 }
 
 /// Takes a payment that was not made, or was given back, off the value of the running period, so that no credit is
-/// given for it. A payment for the rest of the period counts as for the whole of it: 5 for half of it are 10.
+/// given for it. A payment for the rest of the period counts as for the whole of it: 5 for half of it are 10. Of a
+/// payment for the period that a change of plan cut short, the part after the change counts.
+///
+/// A change of plan may have turned the value into credit: what the value lacks is taken off the credit.
 fn forget_value(amount: Amount, asked: &Asked, next: &mut Subscription) {
-    if !is_running(asked, next) {
-        return;
-    }
     let renews_at = next.renews_at;
     let billing = billing(next);
-    let period = billing.current_period_start.zip(renews_at);
+    let Some(start) = billing.current_period_start else { return };
+    // Paid ahead, for a period that has not begun.
+    if renews_at.is_some_and(|renews_at| renews_at <= asked.period_start) {
+        return;
+    }
     let seconds = |start, end: Timestamp| end.since(start).as_secs();
-    let lost = match (period, asked.period_end, billing.currency) {
-        (Some((start, end)), Some(asked_end), Some(currency)) => {
-            scaled(amount, seconds(start, end), seconds(asked.period_start, asked_end), currency)
-        }
-        _ => Some(amount),
+    let part = |of: Timestamp, end: Timestamp, asked_end: Timestamp| {
+        let whole = seconds(asked.period_start, asked_end);
+        billing.currency.and_then(|currency| scaled(amount, seconds(of, end), whole, currency))
     };
-    let value = billing.period_value;
-    billing.period_value = excess(value, lost.unwrap_or(value));
+    let lost = if start <= asked.period_start {
+        renews_at.zip(asked.period_end).and_then(|(end, asked_end)| part(start, end, asked_end))
+    } else {
+        let is_cut_short = |end: &Timestamp| billing.settled_at.is_some() && *end > start;
+        let Some(end) = asked.period_end.filter(is_cut_short) else { return };
+        part(start, end, end)
+    };
+    let lost = lost.unwrap_or(amount);
+    let lacking = excess(lost, billing.period_value);
+    billing.period_value = excess(billing.period_value, lost);
+    billing.credit = excess(billing.credit, excess(amount, excess(amount, lacking)));
 }
 
 /// True if the payment is for the running period, or for a change within it.

@@ -9,7 +9,7 @@ use super::proration::{change_plan, quote};
 use super::runner::Billing;
 use super::verbs::invalid;
 use crate::error::{Conflict, Error};
-use crate::payments::{Payment, PaymentKind};
+use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::Plan;
 use crate::service::{Created, Outcome};
 use crate::store::{ChangeSet, Guard, Idempotency, Key, StoreError};
@@ -133,7 +133,13 @@ impl Billing {
         let mut payments = Vec::new();
         if subscription.managed_by == ManagedBy::Clock && change.effective == Effective::Now {
             payments = self.service.periods_of(subscription.id).await?;
-            if asks || payments.iter().any(|payment| payment.is_unpaid()) {
+            let start = subscription.current_period_start();
+            // Money that the bank may take back gives no credit.
+            let is_disputed = |payment: &Payment| {
+                payment.status == PaymentStatus::Disputed
+                    && payment.period_end().is_none_or(|end| Some(end) > start)
+            };
+            if asks || payments.iter().any(|it| it.is_unpaid() || is_disputed(it)) {
                 return Err(Conflict::PaymentOpen.into());
             }
         }

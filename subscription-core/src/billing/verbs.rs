@@ -32,6 +32,10 @@ pub(super) fn act(
             }
         }
         Action::Leave => match next.status {
+            // Paid once, for good: there is no later payment to cancel.
+            Active | OnTrial | PastDue if next.renews_at.is_none() => {
+                return Err(refused(&next, Cancelled));
+            }
             Active | OnTrial | PastDue => {
                 cancel(&mut next, Some(Effective::PeriodEnd), now)?;
                 next = next.cancelled(Cancellation { by_user: true, ..Cancellation::of(before) });

@@ -146,6 +146,8 @@ impl AddressRules {
             Some(Host::Domain(name)) if is_localhost(name) => {
                 self.admits(Ipv4Addr::LOCALHOST.into(), plain)
             }
+            // It resolves to no address that is admitted without TLS.
+            Some(Host::Domain(_)) if plain && self.allow.is_empty() => return Err(BadUrl::Scheme),
             Some(Host::Domain(_)) => true,
             None => return Err(BadUrl::Unreadable),
         };

@@ -155,14 +155,18 @@ async fn without_tls_only_allowed_addresses_are_sent_to_and_this_machine_in_deve
         (rules(&["127.0.0.0/8"], &["127.0.0.1/32"]), Outcome::Blocked),
         (rules(&[], &["127.0.0.0/8"]).with_loopback(true), Outcome::Blocked),
         (rules(&["127.0.0.0/8"], &[]), Outcome::answered(200)),
-        (rules(&[], &[]).with_loopback(true), Outcome::answered(200)),
+        // Only this machine's own names are sent to in development.
+        (rules(&[], &[]).with_loopback(true), Outcome::Blocked),
     ] {
         let shown = format!("{rules:?}");
         let client = over(&names(DeliverSettings::default().with_addresses(rules)));
 
         assert_eq!(send(&client, &url).await, outcome, "{shown}");
     }
-    assert_eq!(receiver.connections(), 2);
+    assert_eq!(receiver.connections(), 1);
+    let local = DeliverSettings::default().with_addresses(rules(&[], &[]).with_loopback(true));
+    let url = format!("http://localhost:{}/", receiver.address.port());
+    assert_eq!(send(&over(&names(local)), &url).await, Outcome::answered(200));
 
     // A public address is no exception.
     let client = over(&DeliverSettings::default().with_names(Names::of([&["192.0.1.1"]])));

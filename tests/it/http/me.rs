@@ -448,6 +448,23 @@ async fn a_person_who_is_past_due_leaves_with_the_period_and_the_debt_stays() {
     assert_eq!(verb(&world, &ann, &id, "resume").await.json()["status"], "active");
 }
 
+/// There is no later payment to cancel, and what was paid for must not be lost by a button.
+#[tokio::test]
+async fn a_subscription_that_is_paid_once_has_nothing_to_cancel() {
+    let world = HttpWorld::new().await;
+    let ann = world.sign_up("ann").await;
+    let made = billed(&world, &ann, "pass", &json!({ "billing_cycle": "one_time" })).await;
+    world.report(&made, "succeeded").await;
+    let held = read(&world, &made).await;
+
+    let listed = world.person("GET", "/me/subscriptions", &ann.bearer).await.json();
+    assert_eq!(listed["data"][0]["actions"], json!([]));
+    let refused = verb(&world, &ann, &text(&made["id"]), "cancel").await;
+
+    assert_eq!(refused.problem(), problem(409, "invalid_transition"));
+    assert_eq!(read(&world, &made).await, held);
+}
+
 #[tokio::test]
 async fn a_person_without_access_gains_none_by_leaving_and_only_what_was_never_used_is_forgiven() {
     let world = HttpWorld::new().await;

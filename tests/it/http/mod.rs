@@ -35,6 +35,7 @@ mod plans;
 mod provider;
 mod providers;
 mod rates;
+mod refunds;
 mod request_heads;
 mod routes;
 mod stats;

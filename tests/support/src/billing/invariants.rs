@@ -211,7 +211,7 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
             if less != net {
                 return broken("money_adds_up", write);
             }
-        } else if write.by != By::Update && !less.is_zero() {
+        } else if write.by != By::Update && !less.is_zero() && !is_taken_back(write, less) {
             return broken("money_adds_up", write);
         }
     }
@@ -220,6 +220,12 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
         return broken("money_adds_up", &(asked, used, values));
     }
     Ok(())
+}
+
+/// True if money that was given back takes credit with it, after the whole value of the period.
+fn is_taken_back(write: &Write, less: Decimal) -> bool {
+    let value = write.after.billing.as_ref().map(|billing| billing.period_value.value());
+    write.by == By::Report && less > Decimal::ZERO && value == Some(Decimal::ZERO)
 }
 
 /// The charge less the credit of a quote.

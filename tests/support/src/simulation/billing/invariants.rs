@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rust_decimal::Decimal;
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
 use subscription_core::{
@@ -250,7 +251,16 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         if had.value() == has.value() || is_update {
             continue;
         }
-        ensure(has.value() < had.value() && after.starts_period(Some(before)), || {
+        // Money that is given back takes credit with it, after the whole value of the period.
+        let value = after.subscription.billing.as_ref().map(|billing| billing.period_value.value());
+        let is_back = |payment: &Payment| {
+            matches!(payment.status, PaymentStatus::Refunded | PaymentStatus::Canceled)
+                && had.value() - has.value() <= payment.amount.value()
+        };
+        let is_taken_back =
+            value == Some(Decimal::ZERO) && after.payments.iter().any(|payment| is_back(payment));
+        let is_used = is_taken_back || after.starts_period(Some(before));
+        ensure(has.value() < had.value() && is_used, || {
             format!("version {}: credit {had} became {has}", after.subscription.version)
         })?;
     }
