@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::collection::retry;
 use super::due_page::DuePage;
-use super::policy::Policy;
+use super::policy::{AfterDunning, Policy};
 use super::rules::BillingRules;
 use super::steps::steps;
 use crate::error::{Conflict, Error};
@@ -228,6 +228,8 @@ impl Billing {
 
     /// The steps that a subscription will take after `after`, up to `until`, if every payment is made at once; and
     /// whether there are more. They are at most `limit`, and those at the same moment as the last of these.
+    ///
+    /// Among them are the retries of payments that have failed and the end of the dunning, as if each retry failed.
     pub async fn timeline(
         &self,
         id: SubscriptionId,
@@ -254,7 +256,37 @@ impl Billing {
             found.push(step);
             next = upcoming.next();
         }
+        let until = next.as_ref().zip(found.last()).map_or(until, |(_, last)| last.at);
+        let retries = self.retries(&subscription).await?;
+        found.extend(retries.into_iter().filter(|retry| retry.at > after && retry.at <= until));
+        found.sort_by_key(|step| step.at);
         Ok((found, next.is_some()))
+    }
+
+    /// The retries of the payments that have failed, if each fails again, and the end of the dunning.
+    async fn retries(&self, of: &Subscription) -> Result<Vec<Upcoming>, Error> {
+        let mut found = Vec::new();
+        if of.past_due_since().is_none() {
+            return Ok(found);
+        }
+        let upcoming = |at, step, status| Upcoming { at, step, status, ask: None };
+        for payment in self.service.periods_of(of.id).await? {
+            let mut retries = payment.asked.as_ref().map_or(0, |asked| asked.retries);
+            let mut next = payment.next_attempt_at();
+            while let Some(at) = next {
+                found.push(upcoming(at, StepKind::PaymentRetried, of.status));
+                retries += 1;
+                next = self.policy.dunning.next(retries).and_then(|span| span.after(at));
+            }
+        }
+        if let Some(at) = found.iter().map(|retry| retry.at).max() {
+            let is_unpaid = of.status == SubscriptionStatus::PastDue
+                && self.policy.after_dunning == AfterDunning::Unpaid;
+            let status =
+                if is_unpaid { SubscriptionStatus::Unpaid } else { SubscriptionStatus::Expired };
+            found.push(upcoming(at, StepKind::DunningEnded, status));
+        }
+        Ok(found)
     }
 }
 

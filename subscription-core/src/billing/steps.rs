@@ -187,7 +187,7 @@ fn take(
                 }
             });
         }
-        StepKind::Corrected => {}
+        StepKind::Corrected | StepKind::PaymentRetried => {}
     }
     (kind, beside)
 }

@@ -44,7 +44,7 @@ pub enum ApiFailed {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The API key is refused: 401 or 403.
-    #[error("the provider refuses the API key")]
+    #[error("the provider refuses the API key: check api_key")]
     KeyRefused,
     /// The answer is not the JSON that was asked for.
     #[error("the answer of the provider cannot be read")]

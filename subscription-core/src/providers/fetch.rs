@@ -77,12 +77,20 @@ impl Account {
         now: Timestamp,
         turn: Turn,
         read: impl Future<Output = Result<T, ApiFailed>> + Send,
+        is_there: fn(&T) -> bool,
     ) -> Result<T, Stop> {
         self.pace.begin(now, turn)?;
-        let (outcome, result) = match read.await {
+        let read = read.await;
+        if let Err(error @ (ApiFailed::Unavailable { .. } | ApiFailed::KeyRefused)) = &read
+            && self.pace.is_to_log(now)
+        {
+            tracing::warn!(source = %self.source.name, ?error, "reads from the payment provider fail");
+        }
+        let (outcome, result) = match read {
             Ok(answer) => {
                 self.pace.succeeded();
-                (FetchOutcome::Ok, Ok(answer))
+                let is_there = is_there(&answer);
+                (if is_there { FetchOutcome::Ok } else { FetchOutcome::NotFound }, Ok(answer))
             }
             Err(ApiFailed::Unavailable { retry_after, .. }) => {
                 (FetchOutcome::Unavailable, Err(self.pace.failed(retry_after, now).into()))
@@ -107,7 +115,8 @@ impl Account {
         turn: Turn,
     ) -> Result<Value, Stop> {
         self.pace.fetching(object, now);
-        let found = self.read(now, turn, self.source.api.object(object.kind, &object.id)).await?;
+        let object = self.source.api.object(object.kind, &object.id);
+        let found = self.read(now, turn, object, Option::is_some).await?;
         found.ok_or_else(|| Standing::waiting(Reason::NotFound).into())
     }
 
@@ -118,7 +127,7 @@ impl Account {
         now: Timestamp,
         turn: Turn,
     ) -> Result<ApiPage, Stop> {
-        self.read(now, turn, self.source.api.page(list, after)).await
+        self.read(now, turn, self.source.api.page(list, after), |_| true).await
     }
 
     /// Maps an object, which must be the one that was asked for, in the mode that is followed.

@@ -11,6 +11,8 @@ use crate::values::clock::Timestamp;
 
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
+/// How often the log says that reads fail.
+const LOGGED_EVERY: Duration = Duration::from_hours(1);
 const OBJECT_EVERY: Duration = Duration::from_secs(1);
 /// The number of fetches in memory from which on old ones are forgotten.
 const FETCHED_MAX: usize = 4_096;
@@ -28,6 +30,8 @@ struct Memory {
     paused_until: Option<Timestamp>,
     pause: Duration,
     fetched: HashMap<ObjectRef, Timestamp>,
+    /// When the log last said that reads fail; `None` after a read that succeeded.
+    logged_at: Option<Timestamp>,
 }
 
 /// The place of a read in an observation.
@@ -94,7 +98,19 @@ impl Pace {
 
     /// Ends the pause: a read succeeded.
     pub(super) fn succeeded(&self) {
-        self.memory().pause = Duration::ZERO;
+        let mut memory = self.memory();
+        memory.pause = Duration::ZERO;
+        memory.logged_at = None;
+    }
+
+    /// True if the log is to say that reads fail: once for each outage, and then each hour.
+    pub(super) fn is_to_log(&self, now: Timestamp) -> bool {
+        let logged_at = &mut self.memory().logged_at;
+        let is_to_log = logged_at.is_none_or(|at| now.since(at) >= LOGGED_EVERY);
+        if is_to_log {
+            *logged_at = Some(now);
+        }
+        is_to_log
     }
 
     /// Pauses the source: as long as the provider asks, else twice as long as the last time.
@@ -107,5 +123,21 @@ impl Pace {
             memory.paused_until = Some(now.saturating_add(pause));
         }
         Held { until: memory.paused_until.unwrap_or(now), unavailable: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_logged_once_and_then_each_hour() {
+        let pace = Pace::new(ProviderKind::Stripe, true);
+        let at = |minute| Timestamp::from_micros(minute * 60_000_000).unwrap();
+
+        let logged: Vec<_> = [0, 1, 59, 60, 61].map(|minute| pace.is_to_log(at(minute))).into();
+        assert_eq!(logged, [true, false, false, true, false]);
+        pace.succeeded();
+        assert!(pace.is_to_log(at(62)), "another outage");
     }
 }

@@ -15,7 +15,6 @@ use super::observe::{Observation, Observed, Ticket, Verdict};
 use super::pace::{Held, Turn};
 use super::plans::AllPlans;
 use super::standing::Standing;
-use super::tally::FetchOutcome;
 use crate::error::Error;
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
@@ -44,8 +43,6 @@ pub struct Applied {
     pub events: BTreeMap<(Slug, Standing), usize>,
     /// The number of events that were deleted, because they were finished long ago.
     pub deleted: usize,
-    /// The sources whose API key was refused: an operator must look.
-    pub key_refused: Vec<Slug>,
     /// How long the event that was due longest had waited.
     pub lag: Duration,
     /// True if more events are due: call again at once.
@@ -78,7 +75,6 @@ impl Providers {
     /// An event stays due if its observation lost to other writers, and if the limits of its source hold it back.
     pub async fn advance(&self, limit: usize) -> Result<Applied, Error> {
         let now = self.now();
-        let refused = self.keys_refused();
         let mut applied = Applied::default();
         let groups = self.due_groups(now, limit, &mut applied).await?;
         // They are read after the events: a plan that was changed before an event came in is up to date.
@@ -125,9 +121,6 @@ impl Providers {
         if let Some(at) = later {
             applied.at(at);
         }
-        let refused_now = self.keys_refused();
-        applied.key_refused =
-            refused_now.into_iter().filter(|it| !refused.contains(it)).map(|it| it.0).collect();
         Ok(applied)
     }
 
@@ -272,13 +265,6 @@ impl Providers {
             .with_limit(PageLimit::new(1).unwrap_or_default());
         let page = self.store().list_as::<Document>(query).await?;
         Ok(page.items.first().and_then(|document| document.due_at))
-    }
-
-    /// The number of times that each API key was refused.
-    fn keys_refused(&self) -> Vec<(Slug, u64)> {
-        let refused = |tally: &super::Tally| tally.fetches.get(&FetchOutcome::KeyRefused).copied();
-        let tallies = self.tallies().into_iter();
-        tallies.filter_map(|(source, tally)| Some((source, refused(&tally)?))).collect()
     }
 }
 

@@ -113,6 +113,8 @@ named_enum! {
         Reminded = "reminded",
         /// Only `next_action_at` was corrected.
         Corrected = "corrected",
+        /// A payment that failed is asked for again. A step of the payment, in timelines alone.
+        PaymentRetried = "payment_retried",
     }
 }
 

@@ -73,7 +73,7 @@ impl ClockMetrics {
         self.periods_skipped.inc_by(round.periods_skipped);
     }
 
-    /// Notes the number of payments that wait to be collected, and how long the first of them has waited.
+    /// Notes the number of payments that are due and not reported, and how long the first of them is due.
     pub fn to_collect(&self, count: usize, oldest: Duration) {
         self.to_collect.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.to_collect_oldest_seconds.set(oldest.as_secs_f64());
@@ -99,10 +99,9 @@ impl ClockMetrics {
         registry.register("clock_round_seconds", help, self.round_seconds.0.clone());
         let help = "Periods that were missed for too long and are not asked for";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
-        let help =
-            "Payments that are due and that nobody has collected; 200 stands for 200 or more";
+        let help = "Payments that are due and not reported; 200 or more may be more";
         registry.register("payments_to_collect", help, self.to_collect.clone());
-        let help = "How long the first payment that nobody has collected has been due";
+        let help = "How long the first payment that is not reported has been due";
         let oldest = self.to_collect_oldest_seconds.clone();
         registry.register("payments_to_collect_oldest_seconds", help, oldest);
         let help = "1 if the billing is paused";

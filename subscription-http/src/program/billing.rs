@@ -30,6 +30,10 @@ const REQUESTS_EXPECTED: Duration = Duration::from_secs(1);
 /// How often the payments to collect are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
+/// A payment that is due for longer is in the log, each day.
+const WEEK: Duration = Duration::from_hours(7 * 24);
+const DAY: Duration = Duration::from_hours(24);
+
 /// Takes the steps of subscriptions that are due.
 #[derive(Debug, Clone)]
 pub(crate) struct BillingJob {
@@ -51,6 +55,8 @@ struct State {
     failed: AtomicUsize,
     /// When the payments to collect were counted last.
     counted: Mutex<Option<Instant>>,
+    /// When the log last said that payments are not reported.
+    warned_at: Mutex<Option<Timestamp>>,
     /// The number of requests when it was read last, and when it was last seen to grow.
     requests_seen: Mutex<(u64, Option<Instant>)>,
 }
@@ -117,17 +123,29 @@ impl BillingJob {
         Ok(advanced)
     }
 
-    /// Counts the payments to collect, at most once an interval and up to one page.
+    /// Counts the payments that are due and not reported, at most once an interval and up to two pages. One that is due
+    /// for long is in the log each day: nobody collects it, or nobody reports it.
     async fn count_payments(&self) -> Result<(), Error> {
         let mut counted = self.state.counted.lock().await;
         if counted.is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
             return Ok(());
         }
         let now = self.billing.service().now();
-        let due = DuePayments::until(PaymentStatus::Pending, now).with_limit(PageLimit::MAX);
-        let due = self.billing.due_payments(due).await?.items;
-        let oldest = due.first().and_then(|first| first.due_at());
-        self.metrics.to_collect(due.len(), oldest.map_or(Duration::ZERO, |at| now.since(at)));
+        let mut payments = 0;
+        let mut oldest = now;
+        for status in [PaymentStatus::Pending, PaymentStatus::Processing] {
+            let due = DuePayments::until(status, now).with_limit(PageLimit::MAX);
+            let due = self.billing.due_payments(due).await?.items;
+            payments += due.len();
+            oldest =
+                due.first().and_then(|first| first.due_at()).map_or(oldest, |at| at.min(oldest));
+        }
+        self.metrics.to_collect(payments, now.since(oldest));
+        let mut warned_at = self.state.warned_at.lock().await;
+        if now.since(oldest) > WEEK && warned_at.is_none_or(|at| now.since(at) >= DAY) {
+            *warned_at = Some(now);
+            tracing::warn!(payments, %oldest, "payments are due, and nobody has reported them");
+        }
         *counted = Some(Instant::now());
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use subscription_core::figures::Figures;
 use subscription_core::providers::Providers;
+use subscription_core::store::{PageLimit, PlanQuery};
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{Clock as _, SubscriptionService};
 use subscription_http::{
@@ -72,10 +73,11 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         api = send_events(api, webhooks, &opened, &mut jobs);
     }
     if settings.console() != Console::Off {
-        api = api.console().figures(Figures::new(service));
+        api = api.console().figures(Figures::new(service.clone()));
     }
     let servers = Servers::new(&api.build(), settings, listeners)?;
     log_start(settings)?;
+    log_unbilled_plans(&service).await;
     // Caught before the address is printed: the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
     servers.tell_addresses(settings)?;
@@ -201,6 +203,22 @@ fn limits(settings: &Settings) -> Limits {
         );
     }
     limits.with_connections(limits.connections.min(most))
+}
+
+/// Warns of plans whose subscriptions nobody bills: they have a price, but no currency and no product of a provider.
+async fn log_unbilled_plans(service: &SubscriptionService) {
+    let query = PlanQuery::default().with_limit(PageLimit::MAX);
+    // A database that cannot be reached yet has its own warning.
+    for plan in service.plans(query).await.into_iter().flat_map(|page| page.items) {
+        let has_none = plan.currency.is_none() && plan.product_id.is_none();
+        if plan.is_active && has_none && !plan.price.value().is_zero() {
+            let plan = plan.slug.as_str();
+            tracing::warn!(
+                plan,
+                "a plan without a currency: nothing ends or renews its subscriptions, unless a provider does"
+            );
+        }
+    }
 }
 
 fn log_start(settings: &Settings) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! Billing in the binary: its settings, a year in one call, and its pause after an import.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -122,6 +123,65 @@ fn a_year_passes_in_one_call_with_every_period_asked_for_once() {
         assert!(metrics.contains(&line), "{metrics}");
         assert!(metrics.contains("http_periods_skipped_total 0\n"), "{metrics}");
     }
+}
+
+/// A metric that has this value soon.
+fn until_metric(running: &Running, line: &str) {
+    let begun = Instant::now();
+    while !metrics(running).contains(line) {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{}", metrics(running));
+        // Each reading is a line of the log, whose pipe nobody reads meanwhile.
+        std::thread::sleep(Duration::from_millis(250));
+    }
+}
+
+#[test]
+fn payments_that_nobody_reports_are_counted_and_after_a_week_in_the_log_once_a_day() {
+    let told = "payments are due, and nobody has reported them";
+    let running = manual(&folder(), &["--database", "memory:"]);
+    let id = subscribe(&running, "");
+    until_metric(&running, "payments_to_collect 1\n");
+    // A collector has begun, and died.
+    let payment = text(payments(&running, &id).first().unwrap(), "id").to_owned();
+    send(
+        &running,
+        "PUT",
+        &format!("/subscription-payments/{payment}"),
+        r#"{"status":"processing"}"#,
+    );
+    advance(&running, "2030-02-06T00:00:00Z", "leave");
+    until_metric(&running, "payments_to_collect_oldest_seconds 518");
+    advance(&running, "2030-02-08T00:00:00Z", "leave");
+    until_metric(&running, "payments_to_collect_oldest_seconds 691");
+    advance(&running, "2030-02-08T12:00:00Z", "leave");
+    until_metric(&running, "payments_to_collect_oldest_seconds 734");
+
+    let log = stop(running);
+
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+    assert!(log.contains(r#""payments":1,"oldest":"2030-01-31T00:0"#), "{log}");
+}
+
+#[test]
+fn a_start_warns_of_plans_that_nobody_bills() {
+    let folder = folder();
+    let running = manual(&folder, &[]);
+    for (slug, more) in [
+        ("gift", r#""price":1"#),
+        ("billed", r#""price":1,"currency":"EUR""#),
+        ("free", r#""price":0"#),
+        ("of-a-provider", r#""price":1,"product_id":"prod_1""#),
+    ] {
+        let plan = format!(r#"{{"name":"P","slug":"{slug}","billing_cycle":"monthly",{more}}}"#);
+        send(&running, "POST", "/subscription-plans", &plan);
+    }
+    let told = "a plan without a currency";
+    assert!(!stop(running).contains(told));
+
+    let log = stop(manual(&folder, &[]));
+
+    let lines: Vec<_> = log.lines().filter(|line| line.contains(told)).collect();
+    assert!(lines.len() == 1 && lines[0].contains(r#""plan":"gift""#), "{log}");
 }
 
 #[test]

@@ -88,7 +88,9 @@ fn due_for(status: SubscriptionStatus, kinds: [StepKind; 2]) -> Subscription {
                 one.renews_at = Some(at("2026-03-23T00:00:00Z"));
             }
             Reminded => {}
-            Paused | StepKind::PeriodsSkipped | StepKind::Corrected => panic!("{kind}"),
+            Paused | StepKind::PeriodsSkipped | StepKind::Corrected | StepKind::PaymentRetried => {
+                panic!("{kind}")
+            }
         }
     }
     if !kinds.contains(&Reminded) {

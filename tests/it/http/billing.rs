@@ -328,6 +328,49 @@ async fn a_timeline_is_what_then_happens() {
 }
 
 #[tokio::test]
+async fn a_timeline_has_the_retries_of_a_failed_payment_and_what_follows_the_last() {
+    let world = HttpWorld::new().await;
+    let held = world.on_clock("ann", &json!({})).await;
+    let path = format!("{}/timeline?limit=200", path_of(&held));
+    let steps = async || {
+        let read = world.server("GET", &path, &[], "").await.json();
+        read["data"].as_array().unwrap().clone()
+    };
+    let of_dunning = |steps: &[Value]| -> Vec<_> {
+        let dunning =
+            |step: &&Value| ["payment_retried", "dunning_ended"].contains(&&*text(&step["step"]));
+        let shown = |step: &Value| {
+            format!("{} {} {}", text(&step["at"]), text(&step["step"]), text(&step["status"]))
+        };
+        steps.iter().filter(dunning).map(shown).collect()
+    };
+    assert_eq!(of_dunning(&steps().await), [""; 0]);
+    world.report(&held, "failed").await;
+
+    let coming = steps().await;
+
+    assert!(coming.is_sorted_by_key(|step| text(&step["at"])), "{coming:?}");
+    let ahead = of_dunning(&coming);
+    let days: Vec<_> = ahead.iter().map(|it| it.split_once('T').unwrap().0).collect();
+    assert_eq!(days, ["2025-02-01", "2025-02-04", "2025-02-09", "2025-02-14", "2025-02-14"]);
+    assert!(ahead[..4].iter().all(|it| it.ends_with("payment_retried past_due")), "{ahead:?}");
+    assert!(ahead[4].ends_with("dunning_ended unpaid"), "{ahead:?}");
+    // So it happens.
+    for (at, left) in
+        coming.iter().filter(|step| step["step"] == "payment_retried").zip([4, 3, 2, 0])
+    {
+        world.auth.clock.set(text(&at["at"]).parse().unwrap());
+        world.billing.advance(10).await.unwrap();
+        world.report(&held, "failed").await;
+        world.billing.advance(10).await.unwrap();
+        let now = of_dunning(&steps().await);
+        assert_eq!(now, ahead[ahead.len() - left..], "{at}");
+    }
+    let now = world.server("GET", &path_of(&held), &[], "").await.json();
+    assert_eq!(now["status"], "unpaid");
+}
+
+#[tokio::test]
 async fn a_timeline_read_in_parts_has_every_step_once() {
     let world = HttpWorld::new().await;
     let held = world.on_clock("ann", &json!({})).await;

@@ -22,9 +22,10 @@ export default function (view) {
         } }),
         el("div", { class: "grid" }, status),
     );
+    if (has("billing")) rest.append(unreported(view));
     if (can("subscriptions:read")) rest.append(
-        few(view, plans, "Renews within 7 days", "Active or on trial, the first to renew first", week(), "No subscription renews within 7 days."),
-        few(view, plans, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "No subscription is past due or unpaid."),
+        few(view, plans, "Renews within 7 days", "Soonest first", week(), "None."),
+        few(view, plans, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "None."),
     );
     replace(churn, term("Churn", "churn", "churn"), value("–", can("payments:read") ? null : ["needs the scope ", code("payments:read")]));
     view.add(block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/now", {}, signal), show: (now) => {
@@ -47,7 +48,7 @@ export async function figures(path, query, signal) {
     try {
         return await get(path, new URLSearchParams(query), signal);
     } catch (error) {
-        if (error.code === "overloaded") error.message = "The figures are still being counted, as there are many records. The server goes on: try again in a moment.";
+        if (error.code === "overloaded") error.message = "The figures are still being counted: try again in a moment.";
         throw error;
     }
 }
@@ -136,8 +137,15 @@ function monthly({ data, without_period }) {
                 })),
             });
         }),
-        without_period > 0 && el("p", { class: "card" }, `${number(without_period)} ${without_period === 1 ? "payment says" : "payments say"} no period: in the payments by month, and not in MRR and users by month. `, about("without-period", "payments without a period")),
+        without_period > 0 && el("p", { class: "card" }, `Payments without a period: ${number(without_period)}. They are not in MRR and users by month. `, about("without-period", "payments without a period")),
     ];
+}
+
+// The payments that are due, and that nobody has reported.
+function unreported(view) {
+    const load = (signal) => get("/due-payments", { limit: 200 }, signal);
+    const show = ({ data, has_more }) => data[0] && p(`${number(data.length)}${has_more ? " or more" : ""}, the oldest since `, time(data[0].due_at), ".");
+    return section("Payments to be reported", block(view, { scope: "payments:read", name: "payments", load, show, empty: "None." }));
 }
 
 // Today and the six days after it.
@@ -177,6 +185,6 @@ function firstSteps() {
             step("A plan", `api='${api}'\ncall() { curl -sS -H 'client-id: ${development ? "console" : "YOUR-KEY"}' -H 'content-type: application/json' "$@"; }\nfield() { grep -o "\\"$1\\":\\"[^\\"]*" | head -n 1 | cut -d '"' -f 4; }\nplan=$(call "$api/subscription-plans" -d '{"name": "Pro", "slug": "pro", "price": 19.90, "currency": "USD", "billing_cycle": "monthly"}' | field id)`),
             step("A subscription of a user", `${user}\nsubscription=$(call "$api/subscriptions" -d "{\\"user_id\\": \\"$user\\", \\"subscription_plan_id\\": \\"$plan\\"}" | field id)`),
             step("Its payment", pay)),
-        p("Then load this page again: within a minute it shows the first figures."),
+        p("Load this page again: within a minute it shows the first figures."),
         p("Or look at two years of an invented business: ", code("subscription-http --database sqlite://demo.db demo"), " fills an empty database."));
 }

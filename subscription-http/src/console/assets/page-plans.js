@@ -35,6 +35,7 @@ function card(view, plan) {
     return el("article", { class: "card plan" },
         el("h2", {}, plan.name, " ", code(plan.slug)),
         p(el("strong", {}, price(plan)), " ", plan.most_popular && el("span", { class: "pill active" }, "most popular"), " ", !plan.is_active && el("span", { class: "pill paused" }, "withdrawn")),
+        plan.is_active && !plan.currency && !plan.product_id && Number(plan.price) > 0 && el("p", { class: "error" }, "No currency: nothing ends or renews its subscriptions."),
         plan.description && p(plan.description),
         facts([
             ["Tier", number(plan.tier)],
@@ -70,7 +71,7 @@ const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterl
 
 // The fields of a plan. Those that are `fixed` are set once; `none` is sent for an empty one.
 const FIELDS = [
-    { name: "name", label: "Name", fixed: true, required: true, maxlength: 200 },
+    { name: "name", label: "Name", required: true, maxlength: 200 },
     { name: "slug", label: "Slug", fixed: true, required: true, maxlength: 64, hint: "Names the plan in addresses: a–z, 0–9 and dashes" },
     { name: "price", label: "Price", required: true, inputmode: "decimal", hint: "For one cycle, such as 19.90; for new subscriptions" },
     { name: "currency", label: "Currency", maxlength: 3, none: null, hint: "Such as USD. With a currency, the service bills new subscriptions" },
@@ -78,9 +79,9 @@ const FIELDS = [
     { name: "trial_period", label: "Trial", none: null, hint: "Such as P14D; empty for none" },
     { name: "description", label: "Description", kind: "textarea", none: "", maxlength: 4000 },
     { name: "features", label: "Features", none: "", maxlength: 4000, hint: "Separated by commas" },
-    { name: "tier", label: "Tier", type: "number", min: 0, max: 10000, none: 0, hint: "The rank among the plans; cards are in this order" },
+    { name: "tier", label: "Tier", type: "number", min: 0, max: 10000, none: 0, hint: "The rank; cards are in this order" },
     { name: "node_quota", label: "Node quota", type: "number", min: 0, none: 0 },
-    { name: "product_id", label: "Product id", fixed: true, maxlength: 255, none: null, hint: "The product at the payment provider" },
+    { name: "product_id", label: "Product id", maxlength: 255, none: null, hint: "The product at the payment provider" },
     { name: "most_popular", label: "Most popular", type: "checkbox" },
 ];
 
@@ -116,11 +117,11 @@ function edit(view, plan, attributes) {
     // Only the fields that were changed here are sent, so that saving again keeps what others changed.
     const conflict = (now) => {
         version = now.version;
-        return [wrong("Somebody else changed this plan meanwhile, so nothing was saved. Save again to write the fields that you changed; the others stay as they are now."), comparison(plan, now)];
+        return [wrong("Somebody else changed this plan meanwhile. Save again to write the fields that you changed."), comparison(plan, now)];
     };
     return confirmButton(view, plan ? "Edit" : "New plan", {
         title: plan ? `Edit ${plan.name}` : undefined, confirm: plan ? "Save" : "Create the plan", attributes,
-        text: plan && "Name, slug and product are fixed. A new price holds for new subscriptions; those that the service bills keep theirs.",
+        text: plan && "A new price holds for new subscriptions; those that the service bills keep theirs.",
         fields: () => {
             version = plan?.version;
             return el("div", { class: "fields" }, fields.map((field) => control(field, plan)));
@@ -140,11 +141,11 @@ function edit(view, plan, attributes) {
 
 const withdraw = (view, plan) => confirmButton(view, plan.is_active ? "Withdraw" : "Offer again", {
     title: plan.is_active ? `Withdraw ${plan.name}` : `Offer ${plan.name} again`,
-    text: plan.is_active ? "Nobody can subscribe to it any more. Subscriptions that have it go on and renew as before." : "New subscriptions can have it again.",
+    text: plan.is_active ? "Nobody can subscribe to it any more. Its subscriptions go on." : "New subscriptions can have it again.",
     act: () => call("PUT", at(plan), { body: { is_active: !plan.is_active }, ifMatch: `"${plan.version}"` }),
 });
 
 const remove = (view, plan) => confirmButton(view, "Delete", {
-    title: `Delete ${plan.name}`, danger: true, text: ["The plan is removed, and its slug ", code(plan.slug), " is free again. It cannot be undone."],
+    title: `Delete ${plan.name}`, danger: true, text: ["Its slug ", code(plan.slug), " is free again. It cannot be undone."],
     act: () => call("DELETE", at(plan), { ifMatch: `"${plan.version}"` }),
 });

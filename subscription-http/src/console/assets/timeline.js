@@ -17,10 +17,18 @@ async function pastEvents(subject_id, signal) {
     return found.reverse();
 }
 
+// The attempts of the newest payments that were tried more than once.
+async function attempts(payments, signal) {
+    const retried = (await payments()).filter(({ attempt }) => attempt > 1).slice(0, 10);
+    const found = retried.map(async ({ id, amount, currency }) => (await pastEvents(id, signal)).filter(({ change }) => change.from)
+        .map((event) => item(event.at, {}, `payment of ${money(amount, currency)}: ${eventText(event)}`)));
+    return (await Promise.all(found)).flat();
+}
+
 const STEPS = {
     ended: "It ends", started: "It starts", plan_changed: "The plan changes", paused: "It pauses", periods_skipped: "Missed periods are skipped",
     period_started: "A new period starts", resumed: "It resumes", lapsed: "It expires, as its first payment is not paid",
-    dunning_ended: "Retries of the payment end", reminded: "An event announces what comes next", corrected: "It is corrected",
+    dunning_ended: "If no retry succeeds", payment_retried: "The payment is asked for again", reminded: "A reminder is sent", corrected: "It is corrected",
 };
 
 const item = (at, attributes, ...nodes) => ({ at, node: el("li", attributes, time(at), el("div", {}, ...nodes)) });
@@ -29,15 +37,14 @@ const newestFirst = (items) => items.sort((one, other) => (one.at < other.at ? 1
 const step = ({ at, step, status, ask }) => item(at, { class: "coming" }, STEPS[step], " ", pill(status),
     ask && el("div", {}, `asks for ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`));
 
-const retry = ({ next_attempt_at, amount, currency }) => item(next_attempt_at, { class: "coming" }, `The failed payment of ${money(amount, currency)} is asked for again`);
-
 // An event in words.
 function eventText({ type, change }, plans) {
     const kind = type.split(".")[1];
     switch (kind) {
         case "created": return "Created";
         case "status_changed": return `${words(change.from)} → ${words(change.to)}`;
-        case "updated": return `Changed: ${(change.fields ?? []).map(words).join(", ")}`;
+        // The moment of the next step follows from the other fields.
+        case "updated": return `Changed: ${(change.fields ?? []).filter((field) => field !== "next_action_at").map(words).join(", ") || "when it acts next"}`;
         case "period_started": return `A period started: ${period(change.period_start, change.period_end)}`;
         case "periods_skipped": return `${number(change.count)} missed periods were skipped`;
         case "plan_changed": return change.from_plan === change.to_plan ? "The cycle, the price or the quantity changed" : `The plan changed: ${planName(change.from_plan, plans)} → ${planName(change.to_plan, plans)}`;
@@ -59,15 +66,15 @@ export function timeline({ view, path, record, plans, payments }) {
         coming: record.managed_by === "clock" && has("billing") ? await get(`${path}/timeline`, { limit }, signal) : { data: [] },
         events: can("events:read") ? await pastEvents(record.id, signal) : [],
         made: can("payments:read") ? await payments() : [],
+        attempts: can("payments:read") && can("events:read") ? await attempts(payments, signal) : [],
     });
-    const show = ({ coming, events, made }, reload) => {
+    const show = ({ coming, events, made, attempts }, reload) => {
         const later = () => {
             limit = 200;
             reload();
         };
-        const retries = made.filter(({ status, next_attempt_at }) => status === "failed" && next_attempt_at);
-        const ahead = newestFirst([...coming.data.reverse().map(step), ...retries.map(retry)]);
-        const past = newestFirst([...events.map((event) => happened(event, plans)), ...made.map(paid)]);
+        const ahead = newestFirst(coming.data.reverse().map(step));
+        const past = newestFirst([...events.map((event) => happened(event, plans)), ...made.map(paid), ...attempts]);
         const rest = past.splice(AT_ONCE);
         return [
             coming.has_more && limit === 4 && button("Show later steps", later),

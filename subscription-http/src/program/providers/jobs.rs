@@ -70,9 +70,6 @@ impl Job for ProviderJob {
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let applied = self.providers.advance(EVENTS).await?;
         self.metrics.lag(applied.lag);
-        for source in &applied.key_refused {
-            tracing::error!(%source, "the payment provider refuses the API key: check api_key");
-        }
         self.count().await?;
         if applied.more {
             return Ok(Next::Again);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use subscription_core::providers::{
-    ApiFailed, EventFilter, EventState, ObjectKind, Providers, Reason,
+    ApiFailed, EventFilter, EventState, FetchOutcome, ObjectKind, Providers, Reason,
 };
 use subscription_core::store::PageLimit;
 
@@ -26,6 +26,7 @@ async fn an_object_that_is_not_found_is_tried_by_the_schedule_and_fails_after_a_
 
     assert_eq!(tries, [1, 5, 30, 120, 360, 360, 360, 360]);
     assert_eq!(world.states().await, ["subscription 1 failed:not_found"]);
+    assert_eq!(world.fetches().into_iter().collect::<Vec<_>>(), [(FetchOutcome::NotFound, 9)]);
 }
 
 #[tokio::test]
@@ -142,7 +143,10 @@ async fn a_provider_says_how_long_to_wait_and_a_refused_key_is_reported() {
     *world.api.fails.lock().unwrap() = Some(|| ApiFailed::KeyRefused);
     world.clock.set(next);
 
-    assert_eq!(world.providers.advance(10).await.unwrap().key_refused, [slug("shop")]);
+    world.providers.advance(10).await.unwrap();
+
+    let fetches = world.fetches();
+    assert_eq!(fetches.get(&FetchOutcome::KeyRefused), Some(&1), "{fetches:?}");
 }
 
 #[tokio::test]

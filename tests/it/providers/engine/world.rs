@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::providers::{
-    ApiFailed, ApiPage, EventFilter, ListedEvent, ObjectId, ObjectKind, ObjectList, ObjectRef,
+    ApiFailed, ApiPage, EventFilter, FetchOutcome, ListedEvent, ObjectId, ObjectKind, ObjectList, ObjectRef,
     ObservedNow, ProviderApi, ProviderKind, Providers, Source, TakenIn,
 };
 use subscription_core::store::{
@@ -117,6 +117,11 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// The reads from the provider of the source `shop`, by outcome.
+    pub(crate) fn fetches(&self) -> BTreeMap<FetchOutcome, u64> {
+        self.providers.tallies().remove(&slug("shop")).unwrap().fetches
+    }
+
     pub(crate) async fn new() -> Self {
         Self::with(|source| source).await
     }
