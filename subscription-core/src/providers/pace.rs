@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn an_outage_is_logged_once_and_then_each_hour() {
         let pace = Pace::new(ProviderKind::Stripe, true);
-        let at = |minute| Timestamp::from_micros(minute * 60_000_000).unwrap();
+        let at = |minute: i64| Timestamp::from_micros(minute * 60_000_000).unwrap();
 
         let logged: Vec<_> = [0, 1, 59, 60, 61].map(|minute| pace.is_to_log(at(minute))).into();
         assert_eq!(logged, [true, false, false, true, false]);
