@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Longer than anything takes here.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The client id of every request.
 pub(crate) const CLIENT: &str = "crashes";

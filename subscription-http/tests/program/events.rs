@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::running::{Running, command_in, folder, get, run};
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 fn create_plan(server: &Running, slug: &str) {
     let body = format!(r#"{{"name":"Pro","slug":"{slug}","price":1,"billing_cycle":"monthly"}}"#);

@@ -13,7 +13,7 @@ use test_support::fake_provider::{Account, FakeProvider, KEY, PRICES, SECRET, We
 
 use crate::running::{Running, command_in, folder};
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The program and its provider.
 pub(crate) struct Shop {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const DEADLINE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// An empty folder that no other test has; the next run clears it away.
 pub(crate) fn folder() -> PathBuf {

@@ -141,8 +141,7 @@ async fn a_slow_read_whose_caller_left_holds_nobody_up() {
     left.unwrap_err();
 
     let nobody = UserId::new(kept.created_at, &SystemRandomness).unwrap();
-    let read =
-        tokio::time::timeout(Duration::from_millis(500), store.get_as::<User>(&nobody)).await;
+    let read = tokio::time::timeout(Duration::from_mins(1), store.get_as::<User>(&nobody)).await;
 
     assert_eq!(read.unwrap().unwrap(), None);
     say(&mut outsider, "ROLLBACK").await;
@@ -205,7 +204,7 @@ async fn a_process_that_freezes_in_a_transaction_loses_its_locks() {
 
     let begun = Instant::now();
     while let Err(error) = put(&other, &renamed(&first, "Renamed by the other")).await {
-        assert!(begun.elapsed() < 10 * PATIENCE, "{error:?}");
+        assert!(begun.elapsed() < Duration::from_mins(1), "{error:?}");
     }
     drop(end);
 }

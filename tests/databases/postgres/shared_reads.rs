@@ -82,7 +82,7 @@ impl World {
     async fn waiting(&mut self, count: usize) -> Vec<i32> {
         let text = "SELECT pid FROM pg_locks LEFT JOIN pg_class ON pg_class.oid = relation \
                     WHERE NOT granted AND (relnamespace = $1::regnamespace OR objid = $1::regnamespace)";
-        let waiting = tokio::time::timeout(Duration::from_secs(20), async {
+        let waiting = tokio::time::timeout(Duration::from_mins(1), async {
             loop {
                 let rows = sqlx::query(text).bind(&self.schema).fetch_all(&mut self.outsider);
                 let rows = rows.await.unwrap();

@@ -323,7 +323,7 @@ async fn in_mood(mood: u8) -> Answer {
     let headers = [("idempotency-key", "k"), ("x-request-id", "mine")];
     let plan = plan_body("pro").to_string();
     let answer = world.server("POST", PLANS, &headers, plan);
-    tokio::time::timeout(Duration::from_secs(5), answer).await.unwrap()
+    tokio::time::timeout(Duration::from_mins(1), answer).await.unwrap()
 }
 
 /// The answer to a request whose body never comes.

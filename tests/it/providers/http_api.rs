@@ -237,7 +237,7 @@ async fn a_provider_that_hangs_or_breaks_off_is_unavailable() {
         provider.plays(script);
         let since = Instant::now();
         assert_eq!(failure(&api).await, ("unavailable", None), "{shown}");
-        assert!(since.elapsed() < Duration::from_secs(5), "{shown}");
+        assert!(since.elapsed() < Duration::from_mins(1), "{shown}");
     }
 
     provider.gone().await;

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 /// Far more than anything here takes, on however busy a machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Short enough to wait for.
 pub(crate) const SHORT: Duration = Duration::from_millis(150);

@@ -10,8 +10,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::providers::{
-    ApiFailed, ApiPage, EventFilter, FetchOutcome, ListedEvent, ObjectId, ObjectKind, ObjectList, ObjectRef,
-    ObservedNow, ProviderApi, ProviderKind, Providers, Source, TakenIn,
+    ApiFailed, ApiPage, EventFilter, FetchOutcome, ListedEvent, ObjectId, ObjectKind, ObjectList,
+    ObjectRef, ObservedNow, ProviderApi, ProviderKind, Providers, Source, TakenIn,
 };
 use subscription_core::store::{
     Collection, Document, DocumentFilter, DocumentQuery, PageLimit, PaymentQuery, StoreExt as _,
