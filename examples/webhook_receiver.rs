@@ -1,4 +1,5 @@
-//! A receiver of webhooks in hyper: it verifies each delivery, and stores the highest version of each record.
+//! A receiver of webhooks in hyper: it verifies each delivery, stores the highest version of each record, and acts once
+//! on each event.
 //!
 //!     WEBHOOK_SECRET=whsec_… cargo run --example webhook_receiver
 //!
@@ -6,7 +7,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,10 +41,21 @@ struct Data {
     object: Value,
 }
 
-/// The highest version of each record, by its id. Yours is a table of your database.
-type Records = HashMap<String, (u64, Value)>;
+/// Yours are tables of your database, written in one transaction.
+#[derive(Default)]
+struct Receiver {
+    /// The highest version of each record, by its id.
+    records: HashMap<String, (u64, Value)>,
+    /// The ids of the events that were acted on.
+    seen: HashSet<String>,
+}
 
-fn receive(secret: &Secret, headers: &HeaderMap, body: &[u8], records: &mut Records) -> StatusCode {
+fn receive(
+    secret: &Secret,
+    headers: &HeaderMap,
+    body: &[u8],
+    receiver: &mut Receiver,
+) -> StatusCode {
     let header = |name| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let signed = SignatureHeaders {
         id: header("webhook-id"),
@@ -58,25 +70,29 @@ fn receive(secret: &Secret, headers: &HeaderMap, body: &[u8], records: &mut Reco
     };
     // A record that was changed since the event has a higher version than the event.
     let version = data.object.get("version").and_then(Value::as_u64).unwrap_or(data.version);
-    if version > records.get(&data.id).map_or(0, |(stored, _)| *stored) {
+    if version > receiver.records.get(&data.id).map_or(0, |(stored, _)| *stored) {
         println!("{event_type}: version {version} is stored");
-        records.insert(data.id, (version, data.object));
+        receiver.records.insert(data.id, (version, data.object));
+    }
+    // Once for each event, also if its version is not new.
+    if receiver.seen.insert(signed.id.to_owned()) {
+        println!("{event_type}: here you send the mail");
     }
     StatusCode::NO_CONTENT
 }
 
 async fn serve(listener: TcpListener, secret: Secret) {
-    let records = Arc::new(Mutex::new(Records::new()));
+    let receiver = Arc::new(Mutex::new(Receiver::default()));
     while let Ok((stream, _)) = listener.accept().await {
-        let (secret, records) = (secret.clone(), Arc::clone(&records));
+        let (secret, receiver) = (secret.clone(), Arc::clone(&receiver));
         let service = service_fn(move |request: Request<Incoming>| {
-            let (secret, records) = (secret.clone(), Arc::clone(&records));
+            let (secret, receiver) = (secret.clone(), Arc::clone(&receiver));
             async move {
                 let (head, body) = request.into_parts();
                 let status = match Limited::new(body, 65_536).collect().await {
                     Ok(body) => {
-                        let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
-                        receive(&secret, &head.headers, &body.to_bytes(), &mut records)
+                        let mut receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+                        receive(&secret, &head.headers, &body.to_bytes(), &mut receiver)
                     }
                     Err(_) => StatusCode::BAD_REQUEST,
                 };

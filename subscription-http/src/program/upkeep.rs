@@ -34,7 +34,7 @@ impl Job for Upkeep {
         Duration::from_mins(1)
     }
 
-    /// Each part finds what is due by itself, so that the limit does not matter.
+    /// Each part deletes all that has expired.
     async fn run(&self, stop: &Stop) -> Result<Next, Error> {
         // One part that fails must not keep the others from their work.
         let accounts = self.auth.finish_deletions().await;

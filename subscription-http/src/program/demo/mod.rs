@@ -106,7 +106,7 @@ async fn fill(
     let filled = async {
         // Imports no records, which fails unless the database is empty: sooner than after all the work.
         transfer(&store, folder, opened).await.map_err(|failure| {
-            Failure(format!("{failure}. Name another --database for the demo"))
+            Failure(format!("{failure}. Name another one: --database sqlite://demo.db"))
         })?;
         let bar = bar(None);
         bar.set_length(DAYS.into());
