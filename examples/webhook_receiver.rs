@@ -68,6 +68,9 @@ fn receive(
     let Ok(Delivery { event_type, data }) = serde_json::from_slice(body) else {
         return StatusCode::BAD_REQUEST;
     };
+    if event_type == "webhook.ping" {
+        return StatusCode::NO_CONTENT;
+    }
     // A record that was changed since the event has a higher version than the event.
     let version = data.object.get("version").and_then(Value::as_u64).unwrap_or(data.version);
     if version > receiver.records.get(&data.id).map_or(0, |(stored, _)| *stored) {

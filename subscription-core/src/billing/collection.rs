@@ -3,7 +3,7 @@
 use super::outcome::{Beside, billing, outcome};
 use super::periods::restart;
 use super::policy::Policy;
-use super::proration::{excess, scaled};
+use super::proration::{excess, least, scaled};
 use super::steps::LAPSES_AFTER;
 use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};
@@ -166,10 +166,10 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
 }
 
 /// Takes a payment that was not made, or was given back, off the value of the running period, so that no credit is
-/// given for it. A payment for the rest of the period counts as for the whole of it: 5 for half of it are 10. Of a
-/// payment for the period that a change of plan cut short, the part after the change counts.
+/// given for it. A payment for the rest of the period counts as for the whole of it: 5 for half of it are 10.
 ///
-/// A change of plan may have turned the value into credit: what the value lacks is taken off the credit.
+/// A change of plan may have turned the value into credit, or into the value of another period: what the value lacks is
+/// taken off the credit that changes have made.
 fn forget_value(amount: Amount, asked: &Asked, next: &mut Subscription) {
     let renews_at = next.renews_at;
     let billing = billing(next);
@@ -178,22 +178,20 @@ fn forget_value(amount: Amount, asked: &Asked, next: &mut Subscription) {
     if renews_at.is_some_and(|renews_at| renews_at <= asked.period_start) {
         return;
     }
+    let runs = start <= asked.period_start;
     let seconds = |start, end: Timestamp| end.since(start).as_secs();
-    let part = |of: Timestamp, end: Timestamp, asked_end: Timestamp| {
-        let whole = seconds(asked.period_start, asked_end);
-        billing.currency.and_then(|currency| scaled(amount, seconds(of, end), whole, currency))
-    };
-    let lost = if start <= asked.period_start {
-        renews_at.zip(asked.period_end).and_then(|(end, asked_end)| part(start, end, asked_end))
-    } else {
-        let is_cut_short = |end: &Timestamp| billing.settled_at.is_some() && *end > start;
-        let Some(end) = asked.period_end.filter(is_cut_short) else { return };
-        part(start, end, end)
-    };
-    let lost = lost.unwrap_or(amount);
-    let lacking = excess(lost, billing.period_value);
-    billing.period_value = excess(billing.period_value, lost);
-    billing.credit = excess(billing.credit, excess(amount, excess(amount, lacking)));
+    let whole = renews_at.zip(asked.period_end).zip(billing.currency).filter(|_| runs);
+    let lost = whole.and_then(|((end, asked_end), currency)| {
+        scaled(amount, seconds(start, end), seconds(asked.period_start, asked_end), currency)
+    });
+    let mut lacking = amount;
+    if runs || billing.settled_at.is_some() {
+        let lost = lost.unwrap_or(amount);
+        lacking = least(amount, excess(lost, billing.period_value));
+        billing.period_value = excess(billing.period_value, lost);
+    }
+    let taken = least(lacking, billing.credit_of_changes);
+    billing.credit = excess(billing.credit, taken);
 }
 
 /// True if the payment is for the running period, or for a change within it.

@@ -1,6 +1,7 @@
 //! The outcome of a step, a verb or a report: a subscription that is ready to be written.
 
 use super::policy::Policy;
+use super::proration::least;
 use super::steps::next_action_at;
 use crate::events::Change;
 use crate::service::{Ask, Outcome};
@@ -49,7 +50,10 @@ pub(super) fn outcome(
 /// Sets the fields that follow from the others.
 pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     subscription.is_active = subscription.is_active_at(now);
-    billing(subscription).next_action_at = next_action_at(subscription, policy);
+    let next_action_at = next_action_at(subscription, policy);
+    let billing = billing(subscription);
+    billing.next_action_at = next_action_at;
+    billing.credit_of_changes = least(billing.credit_of_changes, billing.credit);
 }
 
 /// The billing of a subscription, which has one if the clock manages it.

@@ -130,6 +130,9 @@ pub fn change_plan(
             let value = value_of(&terms).unwrap_or_default();
             let billing = billing(&mut next);
             billing.period_value = value;
+            let more = excess(quote.credit_after, quote.credit_before);
+            billing.credit_of_changes =
+                sum(billing.credit_of_changes, more).unwrap_or(quote.credit_after);
             billing.credit = quote.credit_after;
             billing.settled_at = Some(quote.at);
             beside.ask = ask(quote, value);
@@ -351,6 +354,11 @@ pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> 
 pub(super) fn excess(one: Amount, other: Amount) -> Amount {
     let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
     more.unwrap_or_default().with_digits(one.fraction_digits())
+}
+
+/// The smaller of two amounts.
+pub(super) fn least(one: Amount, other: Amount) -> Amount {
+    excess(one, excess(one, other))
 }
 
 /// The credit with more of it.

@@ -132,6 +132,8 @@ pub struct BillingState {
     pub scheduled_change: Option<ScheduledChange>,
     /// Price times quantity of the running period as it was started or last prorated; 0 in a trial. Not shown.
     pub period_value: Amount,
+    /// The part of the credit that changes of plan have made of payments. Not shown.
+    pub credit_of_changes: Amount,
     /// The moment up to which the running period was paid for by other terms: that of the last change of plan within
     /// it. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,8 +23,8 @@ const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// How often an instance checks that it leads, and tries to.
 const CHECKED_EVERY: Duration = Duration::from_secs(2);
 
-/// How often clocks are compared, and the difference that is worth a warning.
-const SKEW_CHECKED_EVERY: Duration = Duration::from_mins(1);
+/// How often the log warns of clocks that differ, and the difference that is worth a warning.
+const SKEW_WARNED_EVERY: Duration = Duration::from_mins(1);
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
 /// How long a job may take to stop. A call of the store takes at most 10 seconds.
@@ -99,7 +99,7 @@ impl BackgroundWork {
     /// Runs the jobs whenever this instance leads, until the process stops. Returns once no job runs.
     pub(crate) async fn run(&self, leader: &dyn Leader, stop: &Stop) {
         let mut running = None;
-        let mut skew_checked: Option<Instant> = None;
+        let mut warned: Option<Instant> = None;
         while !stop.is_set() {
             let leads = tokio::select! {
                 leads = leader.leads() => leads,
@@ -119,9 +119,15 @@ impl BackgroundWork {
                 }
                 (_, unchanged) => running = unchanged,
             }
-            if skew_checked.is_none_or(|at| at.elapsed() >= SKEW_CHECKED_EVERY) {
-                skew_checked = Some(Instant::now());
-                self.check_skew(leader.skew());
+            let skew = leader.skew();
+            self.metrics.skew(skew);
+            if skew > SKEW_MAX && warned.is_none_or(|at| at.elapsed() >= SKEW_WARNED_EVERY) {
+                warned = Some(Instant::now());
+                let seconds = skew.as_secs();
+                tracing::warn!(
+                    seconds,
+                    "clock skew: this machine's time differs from the database's; beyond a minute this instance writes nothing"
+                );
             }
             tokio::select! {
                 () = sleep(CHECKED_EVERY) => {}
@@ -132,17 +138,6 @@ impl BackgroundWork {
             end(jobs).await;
         }
         self.metrics.leads(false);
-    }
-
-    fn check_skew(&self, skew: Duration) {
-        self.metrics.skew(skew);
-        if skew > SKEW_MAX {
-            let seconds = skew.as_secs();
-            tracing::warn!(
-                seconds,
-                "clock skew: this machine's time differs from the database's; beyond a minute this instance writes nothing"
-            );
-        }
     }
 
     fn start(&self) -> Running {

@@ -230,6 +230,7 @@ impl Household {
             next_action_at: by_clock.then(|| self.time()),
             scheduled_change: self.pick([None, Some(scheduled), Some(pause)]),
             period_value: parsed("0.10"),
+            credit_of_changes: Amount::ZERO,
             dunning_ended_at: self.maybe(|| self.time()),
             lapses_at: self.maybe(|| self.time()),
             reminded_for: self.maybe(|| self.time()),

@@ -46,6 +46,39 @@ async fn a_refund_takes_back_the_credit_that_a_change_made_of_it() {
     }
 }
 
+/// The credit outlives the period, and changes that start periods of their own.
+#[tokio::test]
+async fn a_refund_takes_credit_back_also_later_and_after_several_changes() {
+    let to = async |shop: &Shop, slug: &str, price: &str, cycle: &str| {
+        let plan = plan(&shop.world, slug, price, &json!({ "billing_cycle": cycle })).await;
+        let changed = shop.execute(&json!({ "subscription_plan_id": plan["id"] })).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+    };
+    for later in ["2026-05-02T00:00:00Z", "2026-07-02T00:00:00Z"] {
+        let shop = Shop::new().await;
+        let paid = payments(&shop).await.remove(0);
+        to(&shop, "free", "0", "monthly").await;
+        shop.world.auth.clock.set(of(later));
+        shop.put(&path_of(&shop.held), r#"{"metadata":{"a":"b"}}"#).await;
+        assert_eq!(shop.read().await["credit"], json!(6.66), "{later}");
+
+        report(&shop, &paid, "refunded").await;
+
+        assert_eq!(shop.read().await["credit"], json!(0.0), "{later}");
+    }
+    let shop = Shop::new().await;
+    let paid = payments(&shop).await.remove(0);
+    to(&shop, "yearly", "0", "yearly").await;
+    shop.world.auth.clock.set(of("2026-04-28T00:00:00Z"));
+    to(&shop, "free", "0", "monthly").await;
+    // What an operator gives stays.
+    shop.put(&path_of(&shop.held), r#"{"credit":"16.66"}"#).await;
+
+    report(&shop, &paid, "refunded").await;
+
+    assert_eq!(shop.read().await["credit"], json!(10.0));
+}
+
 #[tokio::test]
 async fn a_refund_leaves_credit_that_was_given_beside_it() {
     let shop = Shop::new().await;

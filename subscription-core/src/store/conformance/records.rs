@@ -149,6 +149,7 @@ pub(super) fn billing(n: u64) -> BillingState {
         lapses_at: Some(at(n + 6)),
         reminded_for: Some(at(n + 7)),
         settled_at: Some(at(n + 8)),
+        credit_of_changes: parsed("1.00"),
         cancelled: Some(Cancellation {
             status: SubscriptionStatus::OnTrial,
             ends_at: Some(at(n + 9)),

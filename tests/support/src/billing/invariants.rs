@@ -222,10 +222,11 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
     Ok(())
 }
 
-/// True if money that was given back takes credit with it, after the whole value of the period.
+/// True if money that was given back takes credit with it: at most what changes of plan have made of payments.
 fn is_taken_back(write: &Write, less: Decimal) -> bool {
-    let value = write.after.billing.as_ref().map(|billing| billing.period_value.value());
-    write.by == By::Report && less > Decimal::ZERO && value == Some(Decimal::ZERO)
+    let billing = write.before.as_ref().and_then(|before| before.billing.as_ref());
+    let of_changes = billing.map_or(Decimal::ZERO, |billing| billing.credit_of_changes.value());
+    write.by == By::Report && less > Decimal::ZERO && less <= of_changes
 }
 
 /// The charge less the credit of a quote.

@@ -9,21 +9,19 @@ mod traces;
 mod transfer;
 mod writer;
 
-use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions as _, Connection as _};
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 
 use super::dialect::Dialect;
-use super::error::{OpenError, unavailable};
+use super::error::OpenError;
 use super::page::{Branch, Statement};
 use super::pool::Pool;
 use super::table::{Reader, Table};
@@ -56,8 +54,8 @@ pub type SqliteStore = SqlStore<Sqlite>;
 #[derive(Debug)]
 pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
-    /// A permit for each slow list that is being read.
-    slow_reads: Semaphore,
+    /// Held while a slow list is read: one at a time, so that short reads have the other connections and processors.
+    slow_reads: Mutex<()>,
     writer: Writer,
 }
 
@@ -89,12 +87,9 @@ impl SqliteOptions {
         match self.connect().await {
             Ok((options, connection)) => {
                 let read_only = options.clone().pragma("query_only", "on");
-                // Short reads have the other half of the processors and of the connections.
-                let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-                let slow_reads = Semaphore::new((cores / 2).clamp(1, READERS / 2));
                 let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
                 let writer = Writer::start(options, connection, held);
-                Ok(SqlStore(Sqlite { readers, slow_reads, writer }))
+                Ok(SqlStore(Sqlite { readers, slow_reads: Mutex::default(), writer }))
             }
             Err(error) => {
                 held.discard();
@@ -148,7 +143,7 @@ impl Dialect for Sqlite {
     }
 
     async fn slow_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
-        let _permit = self.slow_reads.acquire().await.map_err(unavailable)?;
+        let _turn = self.slow_reads.lock().await;
         self.rows(statement).await
     }
 

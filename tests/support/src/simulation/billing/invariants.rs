@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rust_decimal::Decimal;
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
 use subscription_core::{
@@ -251,14 +250,16 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         if had.value() == has.value() || is_update {
             continue;
         }
-        // Money that is given back takes credit with it, after the whole value of the period.
-        let value = after.subscription.billing.as_ref().map(|billing| billing.period_value.value());
+        // Money that is given back takes credit with it, of what changes of plan have made of payments.
+        let of_changes =
+            before.subscription.billing.as_ref().map(|billing| billing.credit_of_changes.value());
+        let taken = had.value() - has.value();
         let is_back = |payment: &Payment| {
             matches!(payment.status, PaymentStatus::Refunded | PaymentStatus::Canceled)
-                && had.value() - has.value() <= payment.amount.value()
+                && taken <= payment.amount.value()
         };
         let is_taken_back =
-            value == Some(Decimal::ZERO) && after.payments.iter().any(|payment| is_back(payment));
+            Some(taken) <= of_changes && after.payments.iter().any(|payment| is_back(payment));
         let is_used = is_taken_back || after.starts_period(Some(before));
         ensure(has.value() < had.value() && is_used, || {
             format!("version {}: credit {had} became {has}", after.subscription.version)
