@@ -411,7 +411,7 @@ export interface paths {
         };
         /**
          * Read the steps that a subscription will take
-         * @description What the clock will do with it, if nobody changes it and every payment is made at once. The route exists only where the service bills.
+         * @description What the clock will do with it, if nobody changes it and every payment is made at once. The route exists only where the service bills. For a payment that has failed the page has its retries and what follows the last of them too, as if each failed: these do not count towards `limit`.
          */
         get: operations["getTimeline"];
         put?: never;
