@@ -112,6 +112,12 @@ impl Contents {
                 let found = self.all::<Payment>();
                 let of = query.subscription_id;
                 let found = found.filter(|paid| of.is_none_or(|id| paid.subscription_id == id));
+                let is_theirs = |user, paid: &Payment| {
+                    let mut held = self.all::<Subscription>();
+                    held.any(|held| held.id == paid.subscription_id && held.user_id == user)
+                };
+                let found =
+                    found.filter(|paid| query.user_id.is_none_or(|user| is_theirs(user, paid)));
                 let found = found.map(|payment| (PaymentQuery::position(&payment), payment));
                 page(found, query.direction, query.after.as_ref(), query.limit)
             }
