@@ -25,7 +25,7 @@ pub(super) fn begin(
     billing.period_value = value;
     billing.settled_at = None;
     let amount = after_credit(value, &mut billing.credit);
-    let currency = billing.currency.filter(|_| !amount.value().is_zero())?;
+    let currency = billing.currency.filter(|_| !amount.is_zero())?;
     let (period_start, period_end, due_at) = (start, end, start);
     Some(Ask { kind, period_start, period_end, amount, value, cycle, currency, due_at })
 }

@@ -158,7 +158,7 @@ impl Billing {
                 payment.kind() == Some(PaymentKind::Proration)
                     && payment.period_start() == Some(quote.at)
             };
-            !quote.amount_due.value().is_zero() && payments.iter().any(|payment| is_it(payment))
+            !quote.amount_due.is_zero() && payments.iter().any(|payment| is_it(payment))
         };
         match quote.filter(|quote| !is_repeated(quote)) {
             Some(quote) => Ok((quote, guards)),

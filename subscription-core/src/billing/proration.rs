@@ -158,7 +158,7 @@ pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
 
 /// The payment for the rest of the period; `None` if nothing is due.
 fn ask(quote: &Quote, value: Amount) -> Option<Ask> {
-    (!quote.amount_due.value().is_zero()).then_some(Ask {
+    (!quote.amount_due.is_zero()).then_some(Ask {
         kind: PaymentKind::Proration,
         period_start: quote.at,
         period_end: quote.period_end,
@@ -238,7 +238,7 @@ fn terms(
 
 /// The credit of a subscription, unless it is 0.
 pub(super) fn own_credit(subscription: &Subscription) -> Option<Amount> {
-    subscription.credit().filter(|credit| !credit.value().is_zero())
+    subscription.credit().filter(|credit| !credit.is_zero())
 }
 
 /// The way in which the change is applied, and the value of a period after it; or all faults of the input.
@@ -270,7 +270,7 @@ fn settle(
     }
     faults.into_result()?;
     let value = value.unwrap_or_default();
-    let (is_paid, is_free) = (paid.value() == value.value(), paid.value().is_zero());
+    let (is_paid, is_free) = (paid.value() == value.value(), paid.is_zero());
     let begins = old.billing_cycle == BillingCycle::ONE_TIME
         || subscription.renews_at.is_none()
         || other_cycle

@@ -126,7 +126,7 @@ pub(super) fn month_end(number: i32) -> i64 {
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;
     let end = asked.period_end?;
-    let month = if !asked.mirrored && !asked.value.value().is_zero() {
+    let month = if !asked.mirrored && !asked.value.is_zero() {
         by_cycle(millionths(asked.value), asked.cycle)
     } else if asked.kind == PaymentKind::Proration {
         return None;

@@ -197,7 +197,7 @@ impl Payment {
 
 /// Checks that the amount is more than 0.
 fn check_amount(amount: Amount) -> Result<(), Fault> {
-    if amount.value().is_zero() {
+    if amount.is_zero() {
         let refused = InvalidValue::new(FaultCode::OutOfRange, "must be more than 0");
         return Err(refused.at("amount"));
     }

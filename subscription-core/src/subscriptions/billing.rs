@@ -133,6 +133,7 @@ pub struct BillingState {
     /// Price times quantity of the running period as it was started or last prorated; 0 in a trial. Not shown.
     pub period_value: Amount,
     /// The part of the credit that changes of plan have made of payments. Not shown.
+    #[serde(skip_serializing_if = "Amount::is_zero")]
     pub credit_of_changes: Amount,
     /// The moment up to which the running period was paid for by other terms: that of the last change of plan within
     /// it. Not shown.

@@ -134,7 +134,7 @@ impl Subscription {
         now: Timestamp,
     ) -> BillingState {
         let credit = self.credit().unwrap_or_default();
-        let owes = !credit.value().is_zero();
+        let owes = !credit.is_zero();
         // Without a currency by the provider, the credit stays in the one it has.
         let currency = observed.currency.or(self.currency().filter(|_| owes));
         let fits = |amount: &Amount| {

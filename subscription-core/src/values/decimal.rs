@@ -42,6 +42,11 @@ impl Amount {
         self.0
     }
 
+    /// True for 0, with any number of digits.
+    pub fn is_zero(&self) -> bool {
+        self.0.is_zero()
+    }
+
     /// The number of digits after the point, with zeros at the end.
     pub const fn fraction_digits(self) -> u32 {
         self.0.scale()

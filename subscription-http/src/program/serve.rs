@@ -211,7 +211,7 @@ async fn log_unbilled_plans(service: &SubscriptionService) {
     // A database that cannot be reached yet has its own warning.
     for plan in service.plans(query).await.into_iter().flat_map(|page| page.items) {
         let has_none = plan.currency.is_none() && plan.product_id.is_none();
-        if plan.is_active && has_none && !plan.price.value().is_zero() {
+        if plan.is_active && has_none && !plan.price.is_zero() {
             let plan = plan.slug.as_str();
             tracing::warn!(
                 plan,

@@ -99,7 +99,7 @@ fn payment(
     let amount = amount.ok_or_else(|| place.field("amount_paid").unreadable())?;
     let external_id = named.id()?.as_str().parse().map_err(|_| named.unreadable())?;
     let payment = FoundPayment { external_id, amount, currency, status };
-    Ok((!amount.value().is_zero()).then_some(payment))
+    Ok((!amount.is_zero()).then_some(payment))
 }
 
 /// A payment of an invoice.

@@ -193,7 +193,7 @@ impl Business {
                 self.act(customer, Action::Cancel(None)).await
             }
             (Active, 18..30) => self.upgrade(customer).await,
-            (Active, 30..35) if !customer.plan.price.value().is_zero() => {
+            (Active, 30..35) if !customer.plan.price.is_zero() => {
                 let resumes_at = Some(self.service().now().saturating_add(DAY * 60));
                 let effective = Some(Effective::Now);
                 self.act(customer, Action::Pause { effective, resumes_at }).await
