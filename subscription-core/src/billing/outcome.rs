@@ -7,6 +7,7 @@ use crate::events::Change;
 use crate::service::{Ask, Outcome};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
+use crate::values::decimal::Amount;
 
 /// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]
@@ -53,7 +54,9 @@ pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Time
     let next_action_at = next_action_at(subscription, policy);
     let billing = billing(subscription);
     billing.next_action_at = next_action_at;
-    billing.credit_of_changes = least(billing.credit_of_changes, billing.credit);
+    let of_changes = least(billing.credit_of_changes, billing.credit);
+    // One 0, which is not stored.
+    billing.credit_of_changes = if of_changes.is_zero() { Amount::ZERO } else { of_changes };
 }
 
 /// The billing of a subscription, which has one if the clock manages it.
