@@ -385,6 +385,7 @@ async fn users(client: &mut Client, tokens: &Answer, email: &str) -> Result<()> 
     let path = format!("/users/{}", tokens.text("auth_id"));
     client.call(get(&path)).await?;
     client.call(get(format!("{path}/sessions"))).await?;
+    client.call(get(format!("{path}/payments"))).await?;
     let ended = client.call(ask(Method::POST, format!("{path}/revoke-sessions"))).await?;
     assert_eq!(ended.body, json!({ "revoked": 1 }));
     println!("users: found by address, signed out");

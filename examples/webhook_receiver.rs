@@ -87,9 +87,11 @@ fn receive(
 async fn serve(listener: TcpListener, secret: Secret) {
     let receiver = Arc::new(Mutex::new(Receiver::default()));
     while let Ok((stream, _)) = listener.accept().await {
-        let (secret, receiver) = (secret.clone(), Arc::clone(&receiver));
+        let secret = secret.clone();
+        let receiver = Arc::clone(&receiver);
         let service = service_fn(move |request: Request<Incoming>| {
-            let (secret, receiver) = (secret.clone(), Arc::clone(&receiver));
+            let secret = secret.clone();
+            let receiver = Arc::clone(&receiver);
             async move {
                 let (head, body) = request.into_parts();
                 let status = match Limited::new(body, 65_536).collect().await {

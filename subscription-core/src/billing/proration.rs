@@ -270,7 +270,8 @@ fn settle(
     }
     faults.into_result()?;
     let value = value.unwrap_or_default();
-    let (is_paid, is_free) = (paid.value() == value.value(), paid.is_zero());
+    let is_paid = paid.value() == value.value();
+    let is_free = paid.is_zero();
     let begins = old.billing_cycle == BillingCycle::ONE_TIME
         || subscription.renews_at.is_none()
         || other_cycle

@@ -32,7 +32,7 @@ pub(super) fn act(
             }
         }
         Action::Leave => match next.status {
-            // Paid once, for good: there is no later payment to cancel.
+            // A subscription that is paid once has no later payment to cancel.
             Active | OnTrial | PastDue if next.renews_at.is_none() => {
                 return Err(refused(&next, Cancelled));
             }

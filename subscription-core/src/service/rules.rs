@@ -113,7 +113,7 @@ named_enum! {
         Reminded = "reminded",
         /// Only `next_action_at` was corrected.
         Corrected = "corrected",
-        /// A payment that failed is asked for again. A step of the payment, in timelines alone.
+        /// A failed payment is requested again. Timelines have this step; no event is recorded for it.
         PaymentRetried = "payment_retried",
     }
 }

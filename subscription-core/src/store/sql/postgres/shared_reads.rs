@@ -1,8 +1,8 @@
 //! Reads of callers who wait at the same time, as one statement.
 //!
-//! Statements of the same text are a group ([`super::super::groups`]): while one is under way, those who come wait, and the next
-//! statement reads for all of them. So nobody gets rows of a statement that was sent before the call, and each sees what was
-//! committed before it. Nobody waits for others longer than a set time.
+//! Callers whose statements have the same text form a group ([`super::super::groups`]). While a statement is running, new
+//! callers wait, and the next statement reads for all of them. No caller gets rows of a statement that was sent before its
+//! call, so each sees everything that was committed before the call. `wait_max` limits how long a caller waits.
 //!
 //! ```text
 //! SELECT found.*, caller.nth
@@ -38,8 +38,8 @@ const TEXTS_KEPT: usize = 64;
 #[derive(Debug)]
 pub(super) struct SharedReads {
     pool: Arc<Pool<PgConnection>>,
-    /// After this time a caller sends a statement of its own, and later callers do not wait for the one that
-    /// is under way: its connection may be dead.
+    /// A caller that has waited for this time sends a statement of its own. Later callers do not wait for the
+    /// running statement either: its connection may be dead.
     wait_max: Duration,
     reads: Mutex<Reads>,
 }
@@ -140,7 +140,9 @@ impl Handler for ReadsOfText {
 
 /// The text that reads for any number of callers what `single` reads for one.
 fn text_for_several(single: &str, types: &[&str]) -> String {
-    let (mut each, mut arrays, mut names) = (single.to_owned(), String::new(), String::new());
+    let mut each = single.to_owned();
+    let mut arrays = String::new();
+    let mut names = String::new();
     // From the last on, because `$1` is the beginning of `$10`.
     for at in (1..=types.len()).rev() {
         each = each.replace(&format!("${at}"), &format!("caller.v{at}"));
