@@ -337,7 +337,9 @@ impl FromStr for TypePattern {
             return Ok(Self::LEDGER);
         }
         let mut parts = text.splitn(3, '.');
-        let (named, change, status) = (parts.next(), parts.next(), parts.next());
+        let named = parts.next();
+        let change = parts.next();
+        let status = parts.next();
         let Some((kind, changes)) = TYPES.into_iter().find(|(kind, _)| named == Some(kind)) else {
             let kinds = TYPES.map(|(kind, _)| kind).join(", ");
             return refused(format!(

@@ -72,6 +72,7 @@ pub fn retry_after(retry_after: &str, date: Option<&str>) -> Option<Duration> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().map(Duration::from_secs);
     }
-    let [at, now] = [text, date?].map(|text| DateTime::parse_from_rfc2822(text).ok());
-    Some(at?.signed_duration_since(now?).to_std().unwrap_or(Duration::ZERO))
+    let at = DateTime::parse_from_rfc2822(text).ok()?;
+    let now = DateTime::parse_from_rfc2822(date?).ok()?;
+    Some(at.signed_duration_since(now).to_std().unwrap_or(Duration::ZERO))
 }

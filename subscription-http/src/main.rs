@@ -7,14 +7,15 @@ use std::process::ExitCode;
 
 use tracing::level_filters::LevelFilter;
 
-use self::program::{Failure, Log, Program};
+use self::program::{Failure, Level, Log, Program};
 
 fn main() -> ExitCode {
     let program = match Program::read() {
         Ok(program) => program,
         Err(failure) => return fail(&failure, false),
     };
-    let (is_server, level) = (program.is_server(), program.settings.log.0);
+    let is_server = program.is_server();
+    let Level(level) = program.settings.log;
     // A command logs only its problems.
     let level = if is_server { level } else { level.min(LevelFilter::WARN) };
     // Dropped last, so that all lines are written.

@@ -231,7 +231,8 @@ impl Authentication {
         if wanted == *found {
             return Ok(found);
         }
-        let (updated_at, version) = (self.service().now(), found.version.next());
+        let updated_at = self.service().now();
+        let version = found.version.next();
         let change = Change::Updated { fields: found.changed_fields(&wanted) };
         self.write_client(Client { updated_at, version, ..wanted }, change).await
     }

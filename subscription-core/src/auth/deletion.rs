@@ -51,7 +51,8 @@ impl Authentication {
     pub async fn finish_deletions(&self) -> Result<usize, Error> {
         let closing =
             self.store().list_as::<User>(UserQuery::Closing { limit: PageLimit::MAX }).await?.items;
-        let (mut finished, mut failed) = (0, None);
+        let mut finished = 0;
+        let mut failed = None;
         for user in closing {
             // One account that cannot be deleted does not keep the others waiting.
             match self.delete_user(&user, Actor::Clock).await {
@@ -101,7 +102,8 @@ impl Authentication {
             ended.values().take(room).collect()
         };
         for session in &sessions {
-            let (subject, version) = (Subject::Session(session.id), session.version);
+            let subject = Subject::Session(session.id);
+            let version = session.version;
             delete(service, subject, version, &mut changes, now)?;
         }
         if fits {
@@ -170,7 +172,8 @@ impl Authentication {
     ) -> Result<(Sessions, Sessions), Error> {
         let live = self.store().list_as::<Session>(SessionQuery::LiveOf { user, now }).await?.items;
         let mut live: Sessions = live.into_iter().map(|session| (session.id, session)).collect();
-        let (mut ended, mut skip) = (Sessions::new(), 0);
+        let mut ended = Sessions::new();
+        let mut skip = 0;
         while ended.len() < enough {
             let limit = PageLimit::MAX;
             let page = self

@@ -132,7 +132,8 @@ impl<'a> Compact<'a> {
         if self.algorithm != key.algorithm.as_str() {
             return Err(Refused::WrongAlgorithm);
         }
-        let (message, algorithm) = (self.message.as_bytes(), key.algorithm.of_crate());
+        let message = self.message.as_bytes();
+        let algorithm = key.algorithm.of_crate();
         match crypto::verify(self.signature, message, &key.key, algorithm) {
             Ok(true) => URL_SAFE_NO_PAD.decode(self.claims).map_err(|_| Refused::Malformed),
             Ok(false) | Err(_) => Err(Refused::BadSignature),

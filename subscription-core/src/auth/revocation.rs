@@ -141,7 +141,8 @@ impl Authentication {
         }
         for session in sessions {
             let ended = session.revoke(reason, now);
-            let (subject, change) = (Subject::Session(ended.id), Change::Revoked { reason });
+            let subject = Subject::Session(ended.id);
+            let change = Change::Revoked { reason };
             changes.events.push(service.event(subject, ended.version, change, now)?);
             changes.writes.push(Record::from(ended));
         }

@@ -117,7 +117,8 @@ impl Authentication {
                 let surplus = Surplus { ended, forgotten };
                 // The user is written with each sign-in, so that one and a revocation of all cannot
                 // pass each other.
-                let (version, mut next) = (user.version.next(), User::clone(&user));
+                let version = user.version.next();
+                let mut next = User::clone(&user);
                 // Another spelling of the same address is no other address.
                 if next.email != sign_in.email {
                     next.email.clone_from(&sign_in.email);

@@ -84,11 +84,13 @@ pub(crate) struct AccessTokens {
 /// The claims of tokens whose signatures were verified: a verification costs as much as all the rest of a
 /// request. Only facts that time does not change are cached.
 #[derive(Debug)]
-pub(crate) struct Signed(SecretCache<Arc<AccessClaims>>);
+pub(crate) struct Signed {
+    cache: SecretCache<Arc<AccessClaims>>,
+}
 
 impl Default for Signed {
     fn default() -> Self {
-        Self(SecretCache::of(SIGNED_MAX))
+        Self { cache: SecretCache::of(SIGNED_MAX) }
     }
 }
 
@@ -142,11 +144,11 @@ impl AccessTokens {
             return None;
         }
         let hash = hash(token);
-        if let Some(claims) = self.signed.0.get(&hash) {
+        if let Some(claims) = self.signed.cache.get(&hash) {
             return Some(claims);
         }
         let claims = Arc::new(self.check(token.expose_secret())?);
-        self.signed.0.put(hash, Arc::clone(&claims));
+        self.signed.cache.put(hash, Arc::clone(&claims));
         Some(claims)
     }
 

@@ -110,7 +110,8 @@ fn move_trial(
 /// Moves the end of a pause, or of the scheduled one.
 fn move_resumption(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
     let resumes_at = after.resumes_at();
-    let (status, renews_at) = (after.status, after.renews_at);
+    let status = after.status;
+    let renews_at = after.renews_at;
     let scheduled = after.scheduled_change().is_some_and(|change| is_pause(&change));
     if status == SubscriptionStatus::Paused {
         check_resumption(resumes_at, now, "now")

@@ -49,7 +49,9 @@ pub(super) fn report(
 ) -> Reported {
     let Report { before, after: mut payment, next_attempt_at: sent } = report;
     let clock = subscription.managed_by == ManagedBy::Clock;
-    let (created_at, status, amount) = (payment.created_at, payment.status, payment.amount);
+    let created_at = payment.created_at;
+    let status = payment.status;
+    let amount = payment.amount;
     let Some(asked) = payment.asked.as_mut().filter(|asked| clock && !asked.mirrored) else {
         return Reported { payment, subscription: None };
     };

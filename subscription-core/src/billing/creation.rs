@@ -50,8 +50,10 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     };
     let required = |field, message| InvalidValue::new(FaultCode::Required, message).at(field);
     let out_of_range = |field, message| InvalidValue::new(FaultCode::OutOfRange, message).at(field);
-    let (price, currency) = (subscription.price(), subscription.currency());
-    let (renews_at, trial_ends_at) = (subscription.renews_at, subscription.trial_ends_at());
+    let price = subscription.price();
+    let currency = subscription.currency();
+    let renews_at = subscription.renews_at;
+    let trial_ends_at = subscription.trial_ends_at();
     match (currency, price) {
         (None, _) => fault(required("currency", "is required to be billed by the clock")),
         (Some(_), None) => {
@@ -101,7 +103,8 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
 /// Takes the running period, or the trial, as it is. It counts as paid. A subscription that is past due has as long as
 /// the retries of a payment take: its payments may have none left, or may not be here.
 pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
-    let (status, quantity) = (subscription.status, subscription.quantity);
+    let status = subscription.status;
+    let quantity = subscription.quantity;
     if status == Pending {
         return;
     }

@@ -41,7 +41,8 @@ impl DuePage {
         if limit == 0 {
             return Ok(None);
         }
-        let (now, size) = (clock.now(), PageLimit::new(limit).unwrap_or(PageLimit::MAX));
+        let now = clock.now();
+        let size = PageLimit::new(limit).unwrap_or(PageLimit::MAX);
         let query = DueSubscriptions::until(now).with_after(after).with_limit(size);
         let Page { items, next } = clock.store().due_subscriptions(query).await?;
         let last = items.last().and_then(|last| DueSubscriptions::position(last));
@@ -50,7 +51,8 @@ impl DuePage {
             (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for subscription in items {
             let Some(step) = clock.rules().step(&subscription, now) else { continue };
-            let (kind, change) = (step.kind, step.outcome.change.clone());
+            let kind = step.kind;
+            let change = step.outcome.change.clone();
             sets.push(clock.step_set(&subscription, step.outcome, now).await?);
             steps.push((subscription, kind, change));
         }

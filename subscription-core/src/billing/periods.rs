@@ -17,7 +17,8 @@ pub(super) fn begin(
     start: Timestamp,
     end: Option<Timestamp>,
 ) -> Option<Ask> {
-    let (quantity, cycle) = (subscription.quantity, subscription.billing_cycle);
+    let quantity = subscription.quantity;
+    let cycle = subscription.billing_cycle;
     subscription.renews_at = end;
     let billing = billing(subscription);
     let value = value(billing, quantity);
@@ -26,7 +27,9 @@ pub(super) fn begin(
     billing.settled_at = None;
     let amount = after_credit(value, &mut billing.credit);
     let currency = billing.currency.filter(|_| !amount.is_zero())?;
-    let (period_start, period_end, due_at) = (start, end, start);
+    let period_start = start;
+    let period_end = end;
+    let due_at = start;
     Some(Ask { kind, period_start, period_end, amount, value, cycle, currency, due_at })
 }
 

@@ -172,7 +172,8 @@ fn ask(quote: &Quote, value: Amount) -> Option<Ask> {
 
 /// Refuses a subscription whose plan cannot change in its present state.
 fn check_state(subscription: &Subscription) -> Result<(), Error> {
-    let (status, by) = (subscription.status, subscription.managed_by);
+    let status = subscription.status;
+    let by = subscription.managed_by;
     if by == ManagedBy::Provider {
         let fields = vec!["subscription_plan_id", "billing_cycle", "quantity"];
         return Err(Conflict::from(Managed { by, fields }).into());
@@ -186,7 +187,8 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         PastDue | Unpaid | Paused | Cancelled | Expired => false,
     };
     if !changes {
-        let (from, to) = (status.as_str(), "one with other terms");
+        let from = status.as_str();
+        let to = "one with other terms";
         let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
         return Err(Conflict::from(refused).into());
     }
@@ -344,7 +346,8 @@ pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> 
     let dividend = exact.mantissa().checked_mul(times.into())?;
     let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
     let divisor = i128::from(by).checked_mul(units)?;
-    let (down, left) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
+    let down = dividend.checked_div(divisor)?;
+    let left = dividend.checked_rem(divisor)?;
     // More than half is rounded up, and so is half if the result is even then.
     let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
     let rounded = down.checked_add(is_up.into())?;

@@ -127,14 +127,16 @@ impl Billing {
         limit: usize,
         advanced: &mut Advanced,
     ) -> Result<Option<Timestamp>, Error> {
-        let (mut after, mut steps_before) = (None, 0);
+        let mut after = None;
+        let mut steps_before = 0;
         loop {
             let now = clock.now();
             let next = match self.first_subscription(after.clone()).await? {
                 Some(next) if next <= now => next,
                 // A subscription that has taken a step may be due again, at a place that was passed.
                 _ if advanced.steps > steps_before => {
-                    (after, steps_before) = (None, advanced.steps);
+                    after = None;
+                    steps_before = advanced.steps;
                     continue;
                 }
                 // Those that lost to another writer are tried again soon.
@@ -170,7 +172,8 @@ impl Billing {
         limit: usize,
         advanced: &mut Advanced,
     ) -> Result<Option<Timestamp>, Error> {
-        let (failed, mut after) = (PaymentStatus::Failed, None);
+        let failed = PaymentStatus::Failed;
+        let mut after = None;
         loop {
             let now = clock.now();
             let first = DuePayments::until(failed, Timestamp::MAX);

@@ -64,7 +64,9 @@ fn take_as_paid(subscription: &mut Subscription, policy: &Policy) {
     if subscription.status == PastDue || subscription.status == Pending && has_period {
         subscription.status = Active;
         let billing = billing(subscription);
-        (billing.past_due_since, billing.dunning_ended_at, billing.lapses_at) = (None, None, None);
+        billing.past_due_since = None;
+        billing.dunning_ended_at = None;
+        billing.lapses_at = None;
         settle(subscription, policy, subscription.updated_at);
     }
 }
@@ -194,7 +196,8 @@ fn take(
 
 /// Starts a subscription: its trial, or its first period, for which it asks.
 pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) -> Beside {
-    let (start, end) = (next.starts_at, next.renews_at);
+    let start = next.starts_at;
+    let end = next.renews_at;
     if next.trial_ends_at().is_some() {
         next.status = OnTrial;
         billing(next).current_period_start = Some(start);
@@ -213,7 +216,8 @@ fn change_plan(next: &mut Subscription, at: Timestamp) -> Beside {
     let change = billing(next).scheduled_change.take();
     let Some(ScheduledChange::ChangePlan(terms)) = change else { return Beside::default() };
     let moves = terms.billing_cycle != next.billing_cycle;
-    let (from_plan, to_plan) = (next.subscription_plan_id, terms.subscription_plan_id);
+    let from_plan = next.subscription_plan_id;
+    let to_plan = terms.subscription_plan_id;
     set_terms(next, terms);
     if moves {
         restart(next, at);

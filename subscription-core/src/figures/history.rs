@@ -138,7 +138,9 @@ impl HistoryFold {
         });
         let months = Months { as_of, without_period: 0, data: data.collect() };
         let moments = numbers.map(|number| month_end(number).min(as_of.micros())).collect();
-        let (first, reached, paid) = (running - 60, (None, None), HashMap::default());
+        let first = running - 60;
+        let reached = (None, None);
+        let paid = HashMap::default();
         Self { months, first, moments, reached, paid }
     }
 
@@ -149,7 +151,8 @@ impl HistoryFold {
             return false;
         }
         *(if way == Direction::Ascending { oldest } else { newest }) = Some(id);
-        let (currency, status) = (payment.currency, payment.status);
+        let currency = payment.currency;
+        let status = payment.status;
         self.months.without_period += u64::from(payment.asked.is_none());
         let begun = payment.period_start().unwrap_or(payment.created_at);
         let number = month_number(begun.micros());
@@ -167,15 +170,18 @@ impl HistoryFold {
         if !counts(payment) {
             return true;
         }
-        let (id, month) = (payment.subscription_id.uuid(), worth.millionths());
-        let (begun, end) = (begun.micros(), end.micros());
+        let id = payment.subscription_id.uuid();
+        let month = worth.millionths();
+        let begun = begun.micros();
+        let end = end.micros();
         let none = || Paid { earliest: i64::MAX, shares: Vec::new(), by_newer: 0 };
         let paid = self.paid.entry(id).or_insert_with(none);
         if month > 0 && number < self.first && month_end(number) < end {
             paid.earliest = paid.earliest.min(month_end(number));
         }
         let months = bits_before(&self.moments, end) & !bits_before(&self.moments, begun);
-        let (months, at_risk) = (months & !paid.by_newer, status == PaymentStatus::Failed);
+        let months = months & !paid.by_newer;
+        let at_risk = status == PaymentStatus::Failed;
         if months == 0 {
             return true;
         }
@@ -191,7 +197,8 @@ impl HistoryFold {
     }
 
     pub(super) fn finish(self, subscriptions: &Subscriptions) -> Months {
-        let (mut months, mut users) = (self.months, HashMap::<_, u64, RandomState>::default());
+        let mut months = self.months;
+        let mut users = HashMap::<_, u64, RandomState>::default();
         let data = &mut months.data;
         for (id, paid) in &self.paid {
             // A subscription that was deleted is a user of its own.
@@ -201,7 +208,8 @@ impl HistoryFold {
             for share in paid.shares.iter().filter(|share| share.month > 0) {
                 let months = share.months & bits_before(&self.moments, ends_at);
                 *paying |= months;
-                let (currency, zero) = (share.currency, Total::new(0, Some(share.currency)));
+                let currency = share.currency;
+                let zero = Total::new(0, Some(share.currency));
                 let new = || MonthMoney { currency, mrr: zero, at_risk: zero };
                 each(data, months, |_, month| {
                     change(

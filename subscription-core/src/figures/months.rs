@@ -93,7 +93,8 @@ pub(super) fn rounded(numerator: i128, denominator: i128) -> i128 {
 /// It is whole if both fall on the same day of the month, or on the last day of a month that lacks it, at the same time
 /// of day. Any other time has its number of days, at 365 days in 12 months.
 pub fn months_between(start: Timestamp, end: Timestamp) -> (i128, i128) {
-    let (from, to): (DateTime<Utc>, DateTime<Utc>) = (start.into(), end.into());
+    let from: DateTime<Utc> = start.into();
+    let to: DateTime<Utc> = end.into();
     let whole = number(to) - number(from);
     let day = from.day().max(to.day());
     let falls_on = |at: DateTime<Utc>| at.day() == day.min(at.num_days_in_month().into());
@@ -114,7 +115,8 @@ fn number(at: DateTime<Utc>) -> i32 {
 
 /// The last microsecond of a month.
 pub(super) fn month_end(number: i32) -> i64 {
-    let (year, month) = ((number + 1).div_euclid(12), (number + 1).rem_euclid(12).unsigned_abs());
+    let year = (number + 1).div_euclid(12);
+    let month = (number + 1).rem_euclid(12).unsigned_abs();
     let next = NaiveDate::from_ymd_opt(year, month + 1, 1).unwrap_or_default();
     next.and_time(NaiveTime::MIN).and_utc().timestamp_micros() - 1
 }

@@ -92,14 +92,19 @@ pub(super) struct NowFold {
 impl NowFold {
     pub(super) fn new(as_of: Timestamp) -> Self {
         let subscriptions = SubscriptionStatus::all().map(|status| (status, 0)).collect();
-        let (money, plans) = (Vec::new(), Vec::new());
-        let (with_access, blocked, paying_users) = (0, 0, 0);
+        let money = Vec::new();
+        let plans = Vec::new();
+        let with_access = 0;
+        let blocked = 0;
+        let paying_users = 0;
         let now = Now { as_of, subscriptions, with_access, blocked, paying_users, money, plans };
         Self { now, plans: HashMap::new(), users: HashSet::new() }
     }
 
     pub(super) fn plan(&mut self, plan: &Plan) {
-        let (id, slug, name) = (plan.id, plan.slug.clone(), plan.name.clone());
+        let id = plan.id;
+        let slug = plan.slug.clone();
+        let name = plan.name.clone();
         let shown = PlanNow { id, slug, name, subscriptions: 0, money: Vec::new() };
         self.plans.insert(id, (plan.price, plan.currency, shown));
     }
@@ -121,7 +126,10 @@ impl NowFold {
         let currency = held.currency().or(plan.as_ref().and_then(|plan| plan.1));
         let month = monthly(price, held.quantity, held.billing_cycle).millionths();
         let zero = Total::new(0, currency);
-        let (mrr, at_risk, committed, trial) = (zero, zero, zero, zero);
+        let mrr = zero;
+        let at_risk = zero;
+        let committed = zero;
+        let trial = zero;
         let new = || MoneyNow { currency, mrr, at_risk, committed, trial };
         change(
             &mut now.money,

@@ -98,9 +98,11 @@ impl Figures {
         if let Some(figures) = self.fresh(cache, kept) {
             return Ok(figures);
         }
-        let (began, as_of) = (self.0.ages.now(), self.0.service.now());
+        let began = self.0.ages.now();
+        let as_of = self.0.service.now();
         let figures = Arc::new(read(as_of).await?);
-        let (last, ended) = (Arc::clone(&figures), self.0.ages.now());
+        let last = Arc::clone(&figures);
+        let ended = self.0.ages.now();
         *locked(cache) = Some(Reading { figures: last, as_of, began, ended });
         Ok(figures)
     }
@@ -109,7 +111,8 @@ impl Figures {
     fn fresh<T>(&self, cache: &Cache<T>, kept: Duration) -> Option<Arc<T>> {
         let last = locked(cache);
         let last = last.as_ref()?;
-        let (time, now) = (self.0.ages.now(), self.0.service.now());
+        let time = self.0.ages.now();
+        let now = self.0.service.now();
         let took = last.ended.since(last.began);
         let is_old =
             time.since(last.ended) >= took.saturating_mul(KEPT_TIMES).clamp(KEPT_MIN, kept);

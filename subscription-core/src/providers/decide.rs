@@ -110,7 +110,8 @@ pub(super) fn payment(found: &FoundPayment, period: Option<ObservedPeriod>) -> O
 
 /// The period of the payment of an order.
 pub(super) fn period_of_order(order: &FoundOrder, value: Amount) -> ObservedPeriod {
-    let (start, cycle) = (order.created_at, BillingCycle::ONE_TIME);
+    let start = order.created_at;
+    let cycle = BillingCycle::ONE_TIME;
     ObservedPeriod { kind: PaymentKind::Initial, start, end: None, cycle, value }
 }
 

@@ -46,7 +46,8 @@ impl Providers {
     pub fn new(service: SubscriptionService, sources: Vec<Source>) -> Self {
         let account = |source: Source| {
             let pace = Pace::new(source.kind, source.limited);
-            let (tally, dry_run) = (Mutex::default(), Mutex::default());
+            let tally = Mutex::default();
+            let dry_run = Mutex::default();
             (source.name.clone(), Account { source, pace, tally, dry_run })
         };
         let sources = Arc::new(sources.into_iter().map(account).collect());

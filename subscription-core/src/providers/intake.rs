@@ -41,7 +41,8 @@ impl Providers {
         body: &[u8],
     ) -> Result<TakenIn, Error> {
         let Some(account) = self.account(source) else { return Ok(TakenIn::UnknownSource) };
-        let (kind, now) = (account.source.kind, self.now());
+        let kind = account.source.kind;
+        let now = self.now();
         if !signature::verify(kind, signatures, body, &account.source.signing_secrets, now) {
             account.count(|tally| tally.signatures_refused += 1);
             return Ok(TakenIn::SignatureInvalid);
@@ -65,14 +66,16 @@ impl Providers {
             }
             Webhook::Hint(hint) => {
                 let event = new(&key(hint.event_id.as_ref()), Some(hint.object));
-                let (event_type, user_id) = (Some(hint.event_type), hint.user_id);
+                let event_type = Some(hint.event_type);
+                let user_id = hint.user_id;
                 let fits = hint.live == account.source.live;
                 let other_mode = Standing::ignored(Reason::OtherMode);
                 let standing = if fits { Standing::PENDING } else { other_mode };
                 (ProviderEvent { event_type, user_id, ..event }, standing)
             }
         };
-        (event.state, event.reason) = (standing.state, standing.reason);
+        event.state = standing.state;
+        event.reason = standing.reason;
         let document = event.document(Version::NEW, standing.due_at(0, now))?;
         let changes = ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() };
         match self.store().commit(changes).await {
@@ -99,7 +102,8 @@ impl Providers {
                 let stored: Option<Ticket> = Stored::load(self.store(), &key).await?;
                 let stored = stored.filter(|stored| stored.body.state != EventState::Failed);
                 let Some(Stored { version, mut body, .. }) = stored else { return Ok(()) };
-                (body.state, body.reason) = (EventState::Pending, None);
+                body.state = EventState::Pending;
+                body.reason = None;
                 self.write(vec![body.document(version, Some(self.now()))?]).await
             })
             .await

@@ -43,7 +43,8 @@ impl Providers {
         }
         let mut ticket = self.sync_ticket(source, target.clone()).await?;
         if user_id.is_some() {
-            (ticket.body.user_id, ticket.body.user_decides) = (user_id, true);
+            ticket.body.user_id = user_id;
+            ticket.body.user_decides = true;
         }
         let verdict = self.observe_at_once(account, target.clone(), ticket).await?;
         self.shown(verdict).await

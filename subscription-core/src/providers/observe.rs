@@ -71,8 +71,12 @@ impl<'a> Observation<'a> {
         for ticket in &tickets {
             named.add(&ticket.body);
         }
-        let (shown, skips_same, dry_run, turn) = (None, false, false, Turn::First);
-        let (plans, round) = (None, None);
+        let shown = None;
+        let skips_same = false;
+        let dry_run = false;
+        let turn = Turn::First;
+        let plans = None;
+        let round = None;
         Self { account, object, tickets, named, shown, skips_same, dry_run, turn, plans, round }
     }
 
@@ -138,8 +142,11 @@ impl Providers {
                 Err(needed) => needed,
             };
             let mut first = Observation::of(of.account, needed, Vec::new());
-            (first.named, first.dry_run) = (of.named.clone(), of.dry_run);
-            (first.turn, first.plans, first.round) = (of.turn, of.plans.clone(), of.round);
+            first.named = of.named.clone();
+            first.dry_run = of.dry_run;
+            first.turn = of.turn;
+            first.plans = of.plans.clone();
+            first.round = of.round;
             let verdict = match self.observe_one(&mut first).await? {
                 Ok(Observed::Done(verdict)) => verdict,
                 Ok(observed) => return Ok(observed),
@@ -177,7 +184,9 @@ impl Providers {
             if !is_shown {
                 of.turn = Turn::Later;
             }
-            let (object, named, plans) = (&of.object, &of.named, of.plans.clone());
+            let object = &of.object;
+            let named = &of.named;
+            let plans = of.plans.clone();
             let mut tries = Try { account, object, named, link, now, turn, plans };
             let decided = match self.decide(&mut tries, shown).await {
                 Ok(decision) => Ok(decision),
@@ -228,12 +237,14 @@ impl Providers {
         mut verdict: Verdict,
         decision: Option<Decision>,
     ) -> Result<Option<Verdict>, Error> {
-        let (account, now) = (of.account, self.now());
+        let account = of.account;
+        let now = self.now();
         let is_same = verdict.standing == Standing::SAME;
         if of.dry_run || (of.skips_same && is_same && !of.has_stored()) {
             return Ok(Some(verdict));
         }
-        let (mut wakes, mut is_second_live) = (None, false);
+        let mut wakes = None;
+        let mut is_second_live = false;
         let mut changes = ChangeSet::default();
         if let Some(decision) = decision {
             // Other events of the customer may wait for the binding, or for the word of the caller.
@@ -242,12 +253,14 @@ impl Providers {
             let links = decision.links.into_iter().chain(decision.binding);
             changes.writes.extend(links.map(Record::from));
             let service = account.acting(&self.service);
-            let (subscription, payments) = (decision.subscription, decision.payments);
+            let subscription = decision.subscription;
+            let payments = decision.payments;
             // The plans may have been read before the fetch.
             changes.guards.extend(decision.plan.as_deref().map(unchanged));
             match service.observed_changes(subscription, payments, changes, now).await {
                 Ok(observed) => {
-                    (changes, is_second_live) = (observed.changes, observed.is_second_live);
+                    changes = observed.changes;
+                    is_second_live = observed.is_second_live;
                 }
                 // The plan or the account is gone since it was read.
                 Err(Error::Conflict(_)) => return Ok(None),
@@ -259,7 +272,8 @@ impl Providers {
                     let path = Some(format!("/{field}").into());
                     let standing = Standing::failed(Reason::Unreadable);
                     verdict = Verdict { standing, path, ..verdict };
-                    (changes, wakes) = (ChangeSet::default(), None);
+                    changes = ChangeSet::default();
+                    wakes = None;
                 }
                 Err(error) => return Err(error),
             }
@@ -536,8 +550,11 @@ impl Providers {
             self.store().find_as(UniqueValue::ExternalPayment(&id)).await?;
         let mirrored = before.as_ref().and_then(|before| before.asked.as_deref());
         if let Some(asked) = mirrored.filter(|asked| asked.mirrored) {
-            let (start, end) = (asked.period_start, asked.period_end);
-            let (kind, cycle, value) = (asked.kind, asked.cycle, asked.value);
+            let start = asked.period_start;
+            let end = asked.period_end;
+            let kind = asked.kind;
+            let cycle = asked.cycle;
+            let value = asked.value;
             observed.period = Some(ObservedPeriod { kind, start, end, cycle, value });
         }
         let after = if let Some(before) = &before {
@@ -562,7 +579,9 @@ impl Providers {
 
 impl Try<'_> {
     fn decision(&self, standing: Standing, customer: Option<ObjectId>) -> Decision {
-        let (is_new, path, subscription_id) = (self.link.is_none(), None, None);
+        let is_new = self.link.is_none();
+        let path = None;
+        let subscription_id = None;
         Decision {
             verdict: Verdict { standing, path, customer, subscription_id, is_new },
             subscription: Followed { before: None, after: None },
@@ -611,7 +630,8 @@ fn answered(
     if ticket.version == Version::NEW && standing.is_finished() {
         return Ok(None);
     }
-    (event.state, event.reason) = (standing.state, standing.reason);
+    event.state = standing.state;
+    event.reason = standing.reason;
     event.attempts = event.attempts.saturating_add(1);
     event.path.clone_from(&verdict.path);
     event.resolved = Some(object.clone()).filter(ObjectRef::is_followed);

@@ -55,7 +55,8 @@ impl Providers {
         let change = &change;
         self.service
             .retrying(|| async move {
-                let (stored, now) = (self.progress(source).await?, self.now());
+                let stored = self.progress(source).await?;
+                let now = self.now();
                 let before = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
                 let due_before = stored.as_ref().and_then(|stored| stored.due_at);
                 let mut progress = stored.map(|stored| stored.body).unwrap_or_default();
@@ -69,7 +70,8 @@ impl Providers {
                     Progress { run: None, .. } if was.run.is_some() => next_night(now),
                     _ => due_before.unwrap_or_else(|| next_night(now)),
                 };
-                let (due_at, label) = (Some(due_at), source.as_str().parse().ok());
+                let due_at = Some(due_at);
+                let label = source.as_str().parse().ok();
                 let document =
                     Document::with_body(progress_key(source)?, before.next(), &progress)?;
                 self.write(vec![Document { label, due_at, ..document }]).await
@@ -102,7 +104,8 @@ impl Providers {
     /// was left unfinished.
     pub async fn due_sync(&self) -> Result<(Option<(Slug, SyncKind)>, Option<Timestamp>), Error> {
         let now = self.now();
-        let (mut due, mut next): (Option<(Slug, SyncKind)>, Option<Timestamp>) = (None, None);
+        let mut due: Option<(Slug, SyncKind)> = None;
+        let mut next: Option<Timestamp> = None;
         for source in self.sources() {
             let Some(stored) = self.progress(&source.name).await? else {
                 self.change_progress(&source.name, |_| ()).await?;

@@ -149,7 +149,8 @@ impl Providers {
         if after.as_ref().is_some_and(|after| !matches!(after.key, SortKey::Document { .. })) {
             return Err(Error::WrongPosition);
         }
-        let (mut items, mut scanned) = (Vec::new(), 0);
+        let mut items = Vec::new();
+        let mut scanned = 0;
         loop {
             let page = self.scan(&collection, lists, after, limit).await?;
             scanned += page.items.len();
@@ -176,7 +177,8 @@ impl Providers {
         after: Option<Position>,
         limit: PageLimit,
     ) -> Result<Page<Arc<Document>>, Error> {
-        let (mut items, mut ends) = (Vec::new(), Vec::new());
+        let mut items = Vec::new();
+        let mut ends = Vec::new();
         for list in lists {
             let query = DocumentQuery::new(collection.clone(), list.clone());
             let query = query.with_after(after.clone()).with_limit(limit);

@@ -133,8 +133,10 @@ impl Providers {
     ) -> Result<Groups, Error> {
         let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(now));
         let mut query = query.with_limit(PageLimit::MAX);
-        let (mut groups, mut expired) = (Groups::new(), Vec::new());
-        let (mut taken, mut scanned) = (0, 0);
+        let mut groups = Groups::new();
+        let mut expired = Vec::new();
+        let mut taken = 0;
+        let mut scanned = 0;
         loop {
             let page = self.store().list_as::<Document>(query.clone()).await?;
             for document in &page.items {
@@ -183,7 +185,8 @@ impl Providers {
         tickets: Vec<Ticket>,
         round: &Round,
     ) -> Result<Result<(Standing, usize), Timestamp>, Error> {
-        let (count, now) = (tickets.len(), self.now());
+        let count = tickets.len();
+        let now = self.now();
         if let Some(until) = account.pace.used_up(now) {
             return Ok(Err(until));
         }
@@ -241,7 +244,8 @@ impl Providers {
         for ticket in tickets {
             let mut event = ticket.body.clone();
             let standing = standing.unwrap_or(event.standing());
-            (event.state, event.reason) = (standing.state, standing.reason);
+            event.state = standing.state;
+            event.reason = standing.reason;
             let document = event.document(ticket.version, Some(until))?;
             sets.push(ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() });
         }

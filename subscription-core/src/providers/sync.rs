@@ -161,7 +161,8 @@ impl Providers {
         kind: SyncKind,
         dry_run: bool,
     ) -> Result<SyncStep, Error> {
-        let (account, now) = (self.expect(source)?, self.now());
+        let account = self.expect(source)?;
+        let now = self.now();
         let stored = if dry_run {
             account.dry_run.lock().unwrap_or_else(PoisonError::into_inner).take()
         } else {
@@ -171,9 +172,12 @@ impl Providers {
         let mut run = goes_on.unwrap_or_else(|| Run::new(kind, now));
         let name = run.list(account.source.kind).map_or("", |(_, name, _)| name);
         let held = self.sync_list(account, &mut run, dry_run).await?;
-        let (list_read, list_total) = (run.list_read, run.list_total);
+        let list_read = run.list_read;
+        let list_total = run.list_total;
         if held.is_none() && run.done == 0 && run.after.is_none() {
-            (run.list, run.list_read, run.list_total) = (run.list + 1, 0, None);
+            run.list += 1;
+            run.list_read = 0;
+            run.list_total = None;
         }
         let ends = run.list(account.source.kind).is_none();
         run.report.finished_at = ends.then(|| self.now());
@@ -229,7 +233,8 @@ impl Providers {
                 run.list_read += 1;
             }
         }
-        (run.after, run.done) = (page.next, 0);
+        run.after = page.next;
+        run.done = 0;
         Ok(None)
     }
 
@@ -274,7 +279,9 @@ impl Providers {
         // An event that is stored already is answered too; a new one is stored only if it waits or fails.
         let ticket = self.sync_ticket(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![ticket]);
-        (of.shown, of.skips_same, of.dry_run) = (shown, true, dry_run);
+        of.shown = shown;
+        of.skips_same = true;
+        of.dry_run = dry_run;
         match self.observe(of).await? {
             Observed::Done(verdict) => {
                 let changes = verdict.standing == Standing::APPLIED && !verdict.is_new;
@@ -337,7 +344,8 @@ fn unresolved(stop: Stop) -> Result<Result<(Verdict, bool), Held>, Error> {
         Stop::Held(held) => Ok(Err(held)),
         Stop::Needs(_) => Ok(Err(Held { until: Timestamp::MIN, unavailable: false })),
         Stop::Stands { standing, path, customer } => {
-            let (subscription_id, is_new) = (None, true);
+            let subscription_id = None;
+            let is_new = true;
             Ok(Ok((Verdict { standing, path, customer, subscription_id, is_new }, false)))
         }
     }

@@ -114,7 +114,8 @@ impl ServiceBuilder {
 
     /// The service, ready for use.
     pub fn build(self) -> SubscriptionService {
-        let (parts, rules) = (Arc::new(self.0), Arc::new(CallerRules));
+        let parts = Arc::new(self.0);
+        let rules = Arc::new(CallerRules);
         SubscriptionService { parts, rules, actor: Actor::Library }
     }
 }
@@ -199,7 +200,8 @@ impl SubscriptionService {
         up_to: Option<u64>,
     ) -> Result<usize, Error> {
         let up_to = up_to.unwrap_or(u64::MAX);
-        let (mut count, mut last) = (0, 0);
+        let mut count = 0;
+        let mut last = 0;
         let mut query = EventQuery::after(0, PageLimit::MAX);
         while count < ChangeSet::RECORDS_MAX {
             let page = self.event_page(&query).await?;
@@ -302,7 +304,8 @@ impl SubscriptionService {
         record: &T,
         mut with: ChangeSet,
     ) -> Result<(), Error> {
-        let (subject, version) = (record.subject(), record.version());
+        let subject = record.subject();
+        let version = record.version();
         let event = self.event(subject.clone(), version.next(), Change::Deleted, self.now())?;
         with.deletes.push(Delete { key: subject.into(), version });
         with.events.insert(0, event);
@@ -320,7 +323,8 @@ impl SubscriptionService {
         change: Change,
         at: Timestamp,
     ) -> Result<Event, Error> {
-        let (id, actor) = (EventId::new(at, self.randomness())?, Some(self.actor.clone()));
+        let id = EventId::new(at, self.randomness())?;
+        let actor = Some(self.actor.clone());
         Ok(Event { id, at, subject, version, change, actor })
     }
 

@@ -55,7 +55,8 @@ impl SubscriptionService {
                     continue;
                 }
                 if other.phase_at(now) != Phase::Over {
-                    let (unique, holder) = (Unique::LiveSubscription, Key::Subscription(other.id));
+                    let unique = Unique::LiveSubscription;
+                    let holder = Key::Subscription(other.id);
                     return Err(Conflict::Taken { unique, holder }.into());
                 }
                 if other.live_key.is_some()

@@ -64,7 +64,8 @@ impl SubscriptionService {
         &self,
         query: PaymentQuery,
     ) -> Result<Page<Arc<Payment>>, Error> {
-        let (of, is_first) = (query.subscription_id, query.after.is_none());
+        let of = query.subscription_id;
+        let is_first = query.after.is_none();
         let page = self.payments(query).await?;
         let Some(id) = of else { return Ok(page) };
         let has_none = page.items.is_empty()

@@ -215,7 +215,8 @@ impl SubscriptionService {
 fn trial_of(user: UserId) -> Result<Document, Error> {
     let id = user.to_string().parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
     let key = DocumentKey { collection: Collection::named("trial"), id };
-    let (version, owner) = (Version::FIRST, Some(user.uuid()));
+    let version = Version::FIRST;
+    let owner = Some(user.uuid());
     Ok(Document { key, version, owner, label: None, due_at: None, body: "{}".into() })
 }
 

@@ -181,7 +181,8 @@ impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
 
 /// The numbers of sessions that a change set opens and revokes.
 fn sessions(changes: &ChangeSet) -> (u64, u64) {
-    let (mut opened, mut revoked) = (0, 0);
+    let mut opened = 0;
+    let mut revoked = 0;
     for event in &changes.events {
         if let Subject::Session(_) = event.subject {
             opened += u64::from(event.change == Change::Created);

@@ -197,10 +197,12 @@ impl SubscriptionChanges {
             trial_ends_at: fields.nullable("trial_ends_at", string),
             resumes_at: fields.nullable("resumes_at", string),
         };
-        let (price, currency) = (changes.price.or(None), changes.currency.or(None));
+        let price = changes.price.or(None);
+        let currency = changes.currency.or(None);
         note_digits(&mut fields, currency, price, changes.credit);
         note_trial(&mut fields, changes.starts_at, changes.trial_ends_at.or(None));
-        let (renews_at, ends_at) = (changes.renews_at.or(None), changes.ends_at.or(None));
+        let renews_at = changes.renews_at.or(None);
+        let ends_at = changes.ends_at.or(None);
         note_misplaced(&mut fields, changes.starts_at, renews_at, ends_at);
         fields.finish(Some(changes))
     }

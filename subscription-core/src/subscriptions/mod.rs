@@ -186,7 +186,8 @@ impl Subscription {
         if self.status == Expired {
             return None;
         }
-        let (updated_at, version) = (now.max(self.updated_at), self.version.next());
+        let updated_at = now.max(self.updated_at);
+        let version = self.version.next();
         let mut expired = Self {
             status: Expired,
             is_active: false,

@@ -124,7 +124,8 @@ impl Schedule {
             return None;
         }
         let Some((unit, count)) = self.cycle.length() else { return Some((0, self.anchor_at)) };
-        let (from, to): (DateTime<Utc>, DateTime<Utc>) = (self.anchor_at.into(), at.into());
+        let from: DateTime<Utc> = self.anchor_at.into();
+        let to: DateTime<Utc> = at.into();
         let days = || to.signed_duration_since(from).num_days();
         let years = || i64::from(to.year()).checked_sub(i64::from(from.year()));
         let months = || {

@@ -112,8 +112,10 @@ impl Timestamp {
     fn text(self, text: &mut [u8; TEXT.len()]) -> &str {
         // Nothing is negative from 1970 on.
         let micros = self.0.unsigned_abs();
-        let (seconds, micros) = (micros / 1_000_000, low(micros % 1_000_000));
-        let (days, second) = (low(seconds / 86_400), low(seconds % 86_400));
+        let seconds = micros / 1_000_000;
+        let micros = low(micros % 1_000_000);
+        let days = low(seconds / 86_400);
+        let second = low(seconds % 86_400);
         let (year, month, day) = civil(days);
         *text = *TEXT;
         [text[0], text[1]] = digits(year / 100);
@@ -143,7 +145,8 @@ fn civil(days: u32) -> (u32, u32, u32) {
     const DAYS_TO_1970: u32 = 719_468;
     const DAYS_OF_400_YEARS: u32 = 146_097;
     let days = days + DAYS_TO_1970;
-    let (era, day_of_era) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
+    let era = days / DAYS_OF_400_YEARS;
+    let day_of_era = days % DAYS_OF_400_YEARS;
     let leap_days = day_of_era / 1_460 + day_of_era / 146_096 - day_of_era / 36_524;
     let year_of_era = (day_of_era - leap_days) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

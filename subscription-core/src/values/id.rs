@@ -17,7 +17,8 @@ pub(crate) fn time_ordered(
     let mut bytes = [0; 10];
     source.fill_id(&mut bytes)?;
     let micros = at.micros().unsigned_abs();
-    let (millis, sub_millis) = (micros / 1_000, micros % 1_000);
+    let millis = micros / 1_000;
+    let sub_millis = micros % 1_000;
     // The twelve bits after the version count 4,096ths of a millisecond (RFC 9562, section 6.2,
     // method 3). The version takes the upper half of the first byte.
     let [high, low] = u16::try_from(sub_millis * 4_096 / 1_000).unwrap_or_default().to_be_bytes();

@@ -38,7 +38,8 @@ pub struct MalformedJson {
 
 impl From<serde_json::Error> for MalformedJson {
     fn from(error: serde_json::Error) -> Self {
-        let (line, column) = (error.line(), error.column());
+        let line = error.line();
+        let column = error.column();
         let whole = error.to_string();
         let place = format!(" at line {line} column {column}");
         let message = whole.strip_suffix(&place).unwrap_or(&whole).into();

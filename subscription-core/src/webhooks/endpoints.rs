@@ -108,7 +108,8 @@ impl Webhooks {
     ) -> Result<(Endpoint, Secret), Error> {
         let mut salt = [0; 16];
         self.service.randomness().fill(&mut salt)?;
-        let (key_id, generation) = (self.keys.current(), 1);
+        let key_id = self.keys.current();
+        let generation = 1;
         let first = secret(&self.keys, key_id, &salt, id, generation);
         let first = first.ok_or(DependencyFailed::ServerKey)?;
         let state = SecretState { key_id, salt, generation, check: check(&first), previous: None };
@@ -164,10 +165,12 @@ impl Webhooks {
         may_read_users: bool,
     ) -> Result<ShownEndpoint, Error> {
         changes.check(&self.addresses)?;
-        let (key, changes) = (Endpoint::key(id)?, &changes);
+        let key = Endpoint::key(id)?;
+        let changes = &changes;
         let attempt = || async {
             let mut loaded = self.load(id).await?;
-            let (now, current) = (self.now(), loaded.endpoint.version);
+            let now = self.now();
+            let current = loaded.endpoint.version;
             if if_version.is_some_and(|expected| expected != current) {
                 return Err(Error::Stale { key: Key::Document(key.clone()), current });
             }
@@ -280,7 +283,8 @@ impl Webhooks {
     ) -> Result<Vec<Document>, Error> {
         let id = loaded.endpoint.body.id;
         let delivery = &mut loaded.delivery.body;
-        (delivery.stall, delivery.failing_since) = (None, None);
+        delivery.stall = None;
+        delivery.failing_since = None;
         let parked = self.parked_of(id).await?;
         let waiting = parked.iter().filter(|it| it.body.state == ParkedState::Waiting);
         waiting.map(|it| it.body.document(id, it.version, Some(now))).collect()
@@ -296,7 +300,8 @@ impl Webhooks {
         deletes: Vec<Delete>,
     ) -> Result<(), Error> {
         let Loaded { endpoint, delivery } = loaded;
-        let (id, now) = (endpoint.body.id, self.now());
+        let id = endpoint.body.id;
+        let now = self.now();
         writes.push(delivery.body.document(id, delivery.version, Some(now))?);
         delivery.version = delivery.version.next();
         if with_endpoint {

@@ -127,7 +127,8 @@ impl EndpointChanges {
     }
 
     pub(super) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
-        let (types, description) = (self.types.as_deref(), self.description.as_deref());
+        let types = self.types.as_deref();
+        let description = self.description.as_deref();
         check(addresses, self.url.as_ref(), types, description)
     }
 }

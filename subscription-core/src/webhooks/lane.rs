@@ -55,8 +55,10 @@ pub(super) struct Lane {
     last: u64,
     /// The time of the first change that is not committed.
     changed_at: Option<Timestamp>,
-    /// The outcomes that are not committed, and those of a commit that has not ended.
-    outcomes: (usize, usize),
+    /// The outcomes that are in no commit.
+    outcomes: usize,
+    /// The outcomes of a commit that has not ended.
+    committing: usize,
     /// The time of the last commit, and of the last write of the cursor.
     committed_at: Option<Timestamp>,
     cursor_written_at: Timestamp,
@@ -109,7 +111,8 @@ impl Lane {
             read_to: cursor,
             last: cursor,
             changed_at: None,
-            outcomes: (0, 0),
+            outcomes: 0,
+            committing: 0,
             committed_at: None,
             cursor_written_at: now,
             endpoint_changed: false,
@@ -180,7 +183,8 @@ impl Lane {
     pub(super) fn read(&mut self, page: &EventPage, items: &[Arc<RecordedEvent>], now: Timestamp) {
         if page.first_kept > self.read_to.saturating_add(1) {
             let missed = page.first_kept.saturating_sub(1);
-            let (id, after) = (self.id(), self.read_to);
+            let id = self.id();
+            let after = self.read_to;
             tracing::warn!(endpoint = %id, after, missed, "webhook events were deleted before they were sent");
             self.delivery.body.missed_up_to = Some(missed);
             self.changed(now);
@@ -242,7 +246,8 @@ impl Lane {
     }
 
     fn stalled(&mut self, stall: Stall) {
-        let (id, reason) = (self.id(), stall.reason);
+        let id = self.id();
+        let reason = stall.reason;
         tracing::warn!(endpoint = %id, %reason, "a webhook endpoint is stalled");
         self.changed(stall.since);
         self.breaker.set_stall(Some(stall));
@@ -251,7 +256,8 @@ impl Lane {
     fn disable(&mut self, reason: DisabledReason, at: Timestamp) {
         tracing::error!(endpoint = %self.id(), %reason, "a webhook endpoint is disabled");
         let endpoint = &mut self.endpoint.body;
-        (endpoint.disabled, endpoint.updated_at) = (Some(Disabled { reason, at }), at);
+        endpoint.disabled = Some(Disabled { reason, at });
+        endpoint.updated_at = at;
         self.endpoint_changed = true;
         self.changed(at);
     }
@@ -262,7 +268,7 @@ impl Lane {
 
     /// The next event to try, while `busy` tries are in flight.
     pub(super) fn next(&mut self, busy: usize, now: Timestamp) -> Option<Turn> {
-        let not_committed = self.outcomes.0 + self.outcomes.1;
+        let not_committed = self.outcomes + self.committing;
         // No more than the window holds is repeated after a crash, those that were parked with them.
         if !self.is_enabled()
             || busy >= Window::IN_FLIGHT_MAX
@@ -312,7 +318,7 @@ impl Lane {
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         };
         self.changed(at);
-        self.outcomes.0 += 1;
+        self.outcomes += 1;
         self.delivery.body.recent.push_front(attempt.clone());
         self.delivery.body.recent.truncate(Delivery::RECENT_MAX);
         if attempt.outcome.is_delivered() {
@@ -349,7 +355,8 @@ impl Lane {
 
     fn failed(&mut self, turn: &Turn, attempt: Attempt, jitter: PerMille) -> bool {
         self.log(&attempt);
-        let (sequence, at) = (attempt.sequence, attempt.at);
+        let sequence = attempt.sequence;
+        let at = attempt.at;
         let before = self.stall().map(|stall| stall.reason);
         // Of a stalled endpoint only the probe counts, and tries that were in flight before do not.
         if before.is_some() && !turn.is_probe && !attempt.outcome.is_gone() {
@@ -389,7 +396,8 @@ impl Lane {
 
     /// Gives a parked event its next try; true if it is given up instead.
     fn try_later(&mut self, attempt: Attempt, jitter: PerMille) -> bool {
-        let (sequence, at) = (attempt.sequence, attempt.at);
+        let sequence = attempt.sequence;
+        let at = attempt.at;
         let next_at = next_try(attempt.attempt, at, &attempt.outcome, jitter);
         if let Some(subject) = self.parked.failed(attempt, next_at) {
             self.window.unblock(&subject);
@@ -408,7 +416,9 @@ impl Lane {
     }
 
     fn log(&self, Attempt { sequence, attempt, outcome, duration_ms, .. }: &Attempt) {
-        let (id, name, status) = (self.id(), outcome.name(), outcome.status());
+        let id = self.id();
+        let name = outcome.name();
+        let status = outcome.status();
         let url = self.signing.as_ref().map(|signing| signing.shown_url());
         tracing::warn!(endpoint = %id, url, sequence, attempt, outcome = name, status, duration_ms, "a webhook delivery failed");
     }
@@ -442,7 +452,7 @@ impl Lane {
         };
         // Events wait for room in the window, which only a commit makes.
         let is_full = busy == 0 && !self.pending.is_empty() && !self.window.is_ready();
-        if self.outcomes.0 >= OUTCOMES_MAX || self.endpoint_changed || is_full {
+        if self.outcomes >= OUTCOMES_MAX || self.endpoint_changed || is_full {
             return Some(Timestamp::MIN);
         }
         let since = if busy > 0 { Some(changed_at) } else { self.committed_at };
@@ -460,14 +470,17 @@ impl Lane {
 
     /// The changes since the last commit.
     pub(super) fn commit(&mut self, now: Timestamp) -> Result<(ChangeSet, Commit), Error> {
-        let (id, cursor, due_at) = (self.id(), self.window.cursor(), self.due_at());
+        let id = self.id();
+        let cursor = self.window.cursor();
+        let due_at = self.due_at();
         let mut changes = ChangeSet::default();
         let with_endpoint = self.endpoint_changed;
         if with_endpoint {
             let document = self.endpoint.body.document(self.endpoint.version)?;
             changes.writes.push(Record::from(document));
         } else {
-            let (key, version) = (Key::Document(Endpoint::key(id)?), self.endpoint.version);
+            let key = Key::Document(Endpoint::key(id)?);
+            let version = self.endpoint.version;
             changes.guards.push(Guard::Unchanged { key, version });
         }
         let mut delivery = Delivery { cursor, ..self.delivery.body.clone() };
@@ -476,7 +489,7 @@ impl Lane {
         changes.writes.push(Record::from(document));
         let written = self.parked.write(id, &mut changes)?;
         self.changed_at = None;
-        self.outcomes = (0, self.outcomes.0);
+        self.committing = std::mem::take(&mut self.outcomes);
         Ok((changes, Commit { cursor, at: now, with_endpoint, written }))
     }
 
@@ -490,8 +503,9 @@ impl Lane {
         self.delivery.version = self.delivery.version.next();
         self.delivery.body.cursor = cursor;
         self.parked.committed(written);
-        self.outcomes.1 = 0;
-        (self.committed_at, self.cursor_written_at) = (Some(at), at);
+        self.committing = 0;
+        self.committed_at = Some(at);
+        self.cursor_written_at = at;
         self.window.committed(cursor);
         self.refill(now);
         self.endpoint.body.disabled.filter(|_| with_endpoint).map(|disabled| disabled.reason)
@@ -500,7 +514,7 @@ impl Lane {
     /// Notes that a commit failed. Perhaps it took effect all the same: then the next one is refused.
     pub(super) fn not_committed(&mut self, commit: Commit) {
         self.parked.not_committed(commit.written);
-        self.outcomes = (self.outcomes.0 + self.outcomes.1, 0);
+        self.outcomes += std::mem::take(&mut self.committing);
         self.changed_at = Some(commit.at);
     }
 }

@@ -145,7 +145,8 @@ impl ParkedEvents {
     /// Notes a failure. Without a next try the event is given up: then it returns its record if none of its events is
     /// set aside any more.
     pub(super) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
-        let (sequence, now) = (last.sequence, last.at);
+        let sequence = last.sequence;
+        let now = last.at;
         let entry = self.entries.get_mut(&sequence)?;
         entry.in_flight = false;
         entry.due_at = next_at;
@@ -195,7 +196,9 @@ impl ParkedEvents {
     /// Makes the oldest event of each record wait for a try, and finds the next one.
     fn settle(&mut self, now: Timestamp) {
         let mut records = HashSet::new();
-        (self.open, self.due, self.expires_at) = (0, None, None);
+        self.open = 0;
+        self.due = None;
+        self.expires_at = None;
         for (sequence, entry) in &mut self.entries {
             if !entry.is_open() {
                 self.expires_at = self.expires_at.into_iter().chain(entry.due_at).min();
@@ -206,7 +209,8 @@ impl ParkedEvents {
                 continue;
             }
             if entry.parked.state == ParkedState::Behind {
-                (entry.parked.state, entry.due_at) = (ParkedState::Waiting, Some(now));
+                entry.parked.state = ParkedState::Waiting;
+                entry.due_at = Some(now);
                 self.touched.insert(*sequence);
             }
             if !entry.in_flight {

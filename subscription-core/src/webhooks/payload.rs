@@ -93,7 +93,9 @@ pub(super) fn ping(now: Timestamp) -> Vec<u8> {
 /// Writes the body up to the object. Types, times and ids need no escapes.
 fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Error> {
     let RecordedEvent { sequence, event } = recorded;
-    let (name, at, version) = (event.name(), event.at, event.version);
+    let name = event.name();
+    let at = event.at;
+    let version = event.version;
     write!(body, r#"{{"type":"{name}","timestamp":"{at}","sequence":{sequence},"data":{{"id":"#)?;
     match &event.subject {
         Subject::Client(id) => serde_json::to_writer(&mut *body, id)?,

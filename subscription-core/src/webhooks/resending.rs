@@ -43,7 +43,8 @@ impl Webhooks {
     async fn last_before(&self, moment: Timestamp, feed: &EventPage) -> Result<u64, Error> {
         let EventPage { first_kept, last, .. } = *feed;
         let start = first_kept.saturating_sub(1);
-        let (mut low, mut high) = (start, last);
+        let mut low = start;
+        let mut high = last;
         while low < high {
             let middle = low + (high - low) / 2;
             let next = EventQuery::after(middle, PageLimit::default());

@@ -150,7 +150,8 @@ impl Webhooks {
         limit: PageLimit,
     ) -> Result<Page<ShownEndpoint>, Error> {
         let page = self.documents(DocumentQuery::new(ENDPOINTS, DocumentFilter::All), after, limit);
-        let (page, last) = (page.await?, self.feed().await?.last);
+        let page = page.await?;
+        let last = self.feed().await?.last;
         let mut items = Vec::new();
         for document in &page.items {
             let endpoint: Stored<Endpoint> = Stored::read(document)?;

@@ -132,7 +132,8 @@ impl Window {
         let Some(Slot { event: Some(event), in_flight, .. }) = self.slot(sequence) else {
             return Vec::new();
         };
-        let (event, was_in_flight) = (Arc::clone(event), mem::take(in_flight));
+        let event = Arc::clone(event);
+        let was_in_flight = mem::take(in_flight);
         let subject = &event.event.subject;
         let Some(record) = self.records.get_mut(subject) else { return Vec::new() };
         if was_in_flight {

@@ -104,7 +104,8 @@ pub(crate) struct LoggedInBody<'a> {
 
 impl<'a> LoggedInBody<'a> {
     pub(crate) fn new(user: &'a User, session: &'a Session) -> Self {
-        let (user, session) = (UserBody::from(user), SessionBody::new(session, Some(session)));
+        let user = UserBody::from(user);
+        let session = SessionBody::new(session, Some(session));
         Self { logged_in: true, auth_id: user.id, user, session }
     }
 }

@@ -60,7 +60,8 @@ pub(crate) fn fill(text: &str) -> String {
 /// A number with a comma before every three digits.
 pub(crate) fn grouped(number: impl TryInto<u64>) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
-    let (thousands, rest) = (number / 1_000, number % 1_000);
+    let thousands = number / 1_000;
+    let rest = number % 1_000;
     if thousands == 0 { rest.to_string() } else { format!("{},{rest:03}", grouped(thousands)) }
 }
 

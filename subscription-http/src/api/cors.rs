@@ -118,7 +118,8 @@ impl Origins {
             None => Arc::default(),
         };
         // A task of its own, which continues if the caller disconnects.
-        let (auth, last) = (auth.clone(), Arc::clone(&self.0));
+        let auth = auth.clone();
+        let last = Arc::clone(&self.0);
         let read = tokio::spawn(async move {
             let clients = timeout(READ_TIMEOUT, auth.clients()).await?.ok()?;
             let live = clients.iter().filter(|client| client.is_live());

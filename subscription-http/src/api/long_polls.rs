@@ -148,7 +148,8 @@ impl LongPolls {
         wait: Duration,
     ) -> Result<EventPage, ApiError> {
         // Subscribed before the feed is read, so that no event falls between the two.
-        let (mut news, mut stopping) = (self.news.subscribe(), self.stopping.subscribe());
+        let mut news = self.news.subscribe();
+        let mut stopping = self.stopping.subscribe();
         let mut page = service.event_page(&query).await?;
         if read_up_to.is_some_and(|read| read.saturating_add(1) < page.first_kept) {
             return Err(Error::EventsForgotten { first_kept: page.first_kept }.into());
@@ -208,7 +209,7 @@ impl LongPolls {
     /// are events. Another request reads the next ones, or this one if it goes on waiting.
     async fn read_for_all(&self, service: &SubscriptionService) {
         let mut reader = self.reader.lock().await;
-        let mut commits = self.signal.0.subscribe();
+        let EventListener(mut commits) = self.signal.listener();
         loop {
             if !reader.is_behind {
                 tokio::select! {
@@ -286,7 +287,8 @@ mod tests {
     impl World {
         fn new(due: fn(Instant) -> Pin<Box<dyn Future<Output = ()> + Send>>) -> Self {
             let polls = LongPolls { due, ..LongPolls::default() };
-            let (reads, signal) = (Reads::default(), polls.signal.clone());
+            let reads = Reads::default();
+            let signal = polls.signal.clone();
             let store = TimedStore::new(MemoryStore::default(), reads.clone());
             let service = SubscriptionService::new(FeedSignal::new(store, move || signal.notify()));
             Self { polls: Arc::new(polls), service, reads, waiting: JoinSet::new() }
@@ -296,7 +298,8 @@ mod tests {
         async fn wait(&mut self, count: i64, pattern: &str) {
             let begun = self.polls.gauge.get();
             for nth in 0..count {
-                let (polls, service) = (Arc::clone(&self.polls), self.service.clone());
+                let polls = Arc::clone(&self.polls);
+                let service = self.service.clone();
                 let client: Slug = format!("client-{}", (begun + nth) / 8).parse().unwrap();
                 let query = EventQuery::default().with_types([pattern.parse().unwrap()]);
                 self.waiting
@@ -309,7 +312,8 @@ mod tests {
         }
 
         async fn create_plan(&self, slug: &str) {
-            let (name, price) = ("Pro".parse().unwrap(), "1".parse().unwrap());
+            let name = "Pro".parse().unwrap();
+            let price = "1".parse().unwrap();
             let new = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
             self.service.create_plan(new).await.unwrap();
         }
@@ -367,7 +371,8 @@ mod tests {
         let world = World::new(|_| Box::pin(std::future::pending()));
         world.create_plan("pro").await;
         world.service.forget_events(u64::MAX).await.unwrap();
-        let (client, query) = ("shop".parse().unwrap(), EventQuery::default());
+        let client = "shop".parse().unwrap();
+        let query = EventQuery::default();
 
         let refused = world.polls.read(&world.service, &client, query, Some(0), HOUR).await;
 

@@ -129,7 +129,8 @@ impl Api {
                 Err(refused) => Err(refused),
                 Ok(Admission::Answered(reply)) => Ok(reply),
                 Ok(Admission::Call(route, call, source)) => {
-                    let (body, facts) = (body.as_mut(), &mut log.facts);
+                    let body = body.as_mut();
+                    let facts = &mut log.facts;
                     AssertUnwindSafe(log.api.reply(route, call, body, source, facts))
                         .catch_unwind()
                         .await

@@ -98,7 +98,8 @@ impl Reply {
 fn tag(version: Version) -> Option<HeaderValue> {
     // Twenty digits at the most, filled from the right.
     let mut tag = [b'"'; 22];
-    let (mut begin, mut rest) = (tag.len() - 1, version.get());
+    let mut begin = tag.len() - 1;
+    let mut rest = version.get();
     loop {
         begin -= 1;
         *tag.get_mut(begin)? = b'0' + u8::try_from(rest % 10).ok()?;

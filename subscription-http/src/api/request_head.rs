@@ -83,7 +83,8 @@ fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Re
 
 /// True for a host with or without a port; the type itself allows users and invalid ports.
 fn is_sound(authority: &http::uri::Authority) -> bool {
-    let (whole, host) = (authority.as_str(), authority.host());
+    let whole = authority.as_str();
+    let host = authority.host();
     let port = whole.strip_prefix(host).map(|port| port.strip_prefix(':').unwrap_or(port));
     !host.is_empty() && !whole.contains('@') && port.is_some_and(is_port)
 }

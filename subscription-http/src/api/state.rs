@@ -47,7 +47,8 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        let (body, handler) = (Duration::from_secs(15), Duration::from_secs(30));
+        let body = Duration::from_secs(15);
+        let handler = Duration::from_secs(30);
         Self { body, handler, figures: Duration::from_secs(20) }
     }
 }

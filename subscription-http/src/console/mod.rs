@@ -59,7 +59,8 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     reason = "only the compiler calls it, and there is a check before"
 )]
 const fn sent<const N: usize>(mut text: &[u8]) -> ([u8; N], usize) {
-    let (mut sent, mut length) = ([0; N], 0);
+    let mut sent = [0; N];
+    let mut length = 0;
     // Whether this line is sent: unknown in its indentation.
     let mut is_sent = None;
     while let [byte, rest @ ..] = text {

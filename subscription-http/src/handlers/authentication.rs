@@ -86,7 +86,8 @@ async fn user_logged_in(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
     let auth_id: String = call.path("auth_id")?;
-    let (auth, caller) = (call.auth().clone(), call.caller()?.clone());
+    let auth = call.auth().clone();
+    let caller = call.caller()?.clone();
     // A task of its own, so that the deletion of a large account continues if the caller disconnects.
     let deletion = tokio::spawn(async move { auth.delete_account(&caller, &auth_id).await });
     deletion.await.map_err(ApiError::unforeseen)??;

@@ -85,7 +85,8 @@ async fn pause(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
-    let (id, idempotency) = (call.path("id")?, call.idempotency()?);
+    let id = call.path("id")?;
+    let idempotency = call.idempotency()?;
     let act = |version| call.service().act_once(id, version, action, idempotency.clone());
     let acted = call.if_match(act).await?;
     Ok(call.whole_record(StatusCode::OK, &acted.record)?.replayed(acted.replayed))
@@ -107,7 +108,8 @@ async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {
     let change = call.input(PlanChange::from_json)?;
-    let (id, idempotency) = (call.path("id")?, call.idempotency()?);
+    let id = call.path("id")?;
+    let idempotency = call.idempotency()?;
     let billing = billing(&call)?.by(Actor::Client(call.client()?.id.clone()));
     let execute = |version| billing.change_plan_once(id, version, &change, idempotency.clone());
     let changed = call.if_match(execute).await?;
@@ -122,7 +124,8 @@ async fn preview_plan_change(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["after", "until", "limit"], &[])?;
-    let (now, limit) = (call.service().now(), query.limit()?);
+    let now = call.service().now();
+    let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
     // A later end would cost more than it tells: prices and plans change.
@@ -145,7 +148,8 @@ async fn due_payments(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn retry(call: Box<Call>) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
-    let (id, idempotency) = (call.path("payment_id")?, call.idempotency()?);
+    let id = call.path("payment_id")?;
+    let idempotency = call.idempotency()?;
     let billing = billing(&call)?.by(Actor::Client(call.client()?.id.clone()));
     let retry = |version| billing.retry_payment(id, version, idempotency.clone());
     let retried = call.if_match(retry).await?;

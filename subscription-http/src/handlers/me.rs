@@ -65,7 +65,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .iter()
         .zip(&plans)
         .filter_map(|(subscription, plan)| Some(shown(&call, subscription, plan.as_deref()?)));
-    let (data, next_cursor) = (shown.collect(), call.next_cursor(&page)?);
+    let data = shown.collect();
+    let next_cursor = call.next_cursor(&page)?;
     Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
 }
 

@@ -39,7 +39,8 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, changes) = (call.path("payment_id")?, call.input(PaymentChanges::from_json)?);
+    let id = call.path("payment_id")?;
+    let changes = call.input(PaymentChanges::from_json)?;
     let update = |version| call.service().update_payment_if(id, version, changes.clone());
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)

@@ -45,7 +45,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_product_id(query.read("product_id")?)
         .with_tier(query.read("tier")?)
         .with_most_popular(query.boolean("most_popular")?);
-    let (after, limit) = (query.after(&cursors)?, query.limit()?);
+    let after = query.after(&cursors)?;
+    let limit = query.limit()?;
     let asked = PlanQuery::default()
         .with_filter(filter)
         .with_order(order)
@@ -67,7 +68,8 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
     call.query.expect(&["user_id"], &[])?;
-    let (slug, user_id) = (call.slug()?, call.query.required("user_id")?);
+    let slug = call.slug()?;
+    let user_id = call.query.required("user_id")?;
     let hosts = &call.state.checkout_hosts;
     Reply::ok(&call.service().checkout_link(&slug, user_id, hosts).await?)
 }
@@ -81,7 +83,8 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (slug, changes) = (call.slug()?, call.input(PlanChanges::from_json)?);
+    let slug = call.slug()?;
+    let changes = call.input(PlanChanges::from_json)?;
     let update = |version| call.service().update_plan_if(&slug, version, changes.clone());
     let plan = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &plan)

@@ -54,7 +54,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_external_subscription_id(query.read("external_subscription_id")?)
         .with_renews_before(query.read("renews_before")?)
         .with_renews_after(query.read("renews_after")?);
-    let (after, limit) = (query.after(&cursors)?, query.limit()?);
+    let after = query.after(&cursors)?;
+    let limit = query.limit()?;
     let now = call.service().now();
     let asked = SubscriptionQuery::default()
         .with_filter(filter)
@@ -100,7 +101,8 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, changes) = (call.path("id")?, call.input(SubscriptionChanges::from_json)?);
+    let id = call.path("id")?;
+    let changes = call.input(SubscriptionChanges::from_json)?;
     let update = |version| call.service().update_subscription_if(id, version, changes.clone());
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)

@@ -50,7 +50,8 @@ fn filter(query: &Query) -> Result<UserFilter, ApiError> {
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor", "email", "email_starts_with", "id"], &["id"])?;
-    let (filter, limit) = (filter(query)?, query.limit()?);
+    let filter = filter(query)?;
+    let limit = query.limit()?;
     let after = query.after(&call.cursors()?)?;
     let page = call.auth().users(filter, after, limit).await?;
     call.page_of::<User, UserBody<'_>>(&page)

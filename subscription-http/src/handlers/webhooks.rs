@@ -112,7 +112,8 @@ impl<'a> From<&'a EndpointWithSecret> for SecretBody<'a> {
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let webhooks = webhooks(&call)?;
     let new = call.input(|json| NewEndpoint::from_json(json, webhooks.addresses()))?;
-    let (idempotency, may_read_users) = (call.idempotency()?, may_read_users(&call)?);
+    let idempotency = call.idempotency()?;
+    let may_read_users = may_read_users(&call)?;
     let created = webhooks.create_once(new, idempotency, may_read_users).await?;
     let endpoint = &created.endpoint;
     if !created.replayed {
@@ -141,7 +142,8 @@ fn whole(endpoint: &ShownEndpoint) -> Result<Reply, ApiError> {
 }
 
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (webhooks, id) = (webhooks(&call)?, call.path("endpoint_id")?);
+    let webhooks = webhooks(&call)?;
+    let id = call.path("endpoint_id")?;
     let changes = call.input(|json| EndpointChanges::from_json(json, webhooks.addresses()))?;
     let may_read_users = may_read_users(&call)?;
     let update = |version| webhooks.update_if(id, version, changes.clone(), may_read_users);
@@ -151,14 +153,16 @@ async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (webhooks, id) = (webhooks(&call)?, call.path("endpoint_id")?);
+    let webhooks = webhooks(&call)?;
+    let id = call.path("endpoint_id")?;
     call.if_match(|version| webhooks.delete_if(id, version)).await?;
     note(&call, id, "delete")?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 async fn rotate_secret(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, rotation) = (call.path("endpoint_id")?, call.input(Rotation::from_json)?);
+    let id = call.path("endpoint_id")?;
+    let rotation = call.input(Rotation::from_json)?;
     let rotated = webhooks(&call)?.rotate_secret(id, rotation.overlap).await?;
     note(&call, id, "rotate_secret")?;
     Ok(Reply::ok(&SecretBody::from(&rotated))?.version(rotated.endpoint.version))
@@ -172,14 +176,16 @@ async fn ping(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn rewind(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, to) = (limited(&call)?, call.input(Rewind::from_json)?);
+    let id = limited(&call)?;
+    let to = call.input(Rewind::from_json)?;
     let endpoint = webhooks(&call)?.rewind(id, to).await?;
     note(&call, id, "rewind")?;
     whole(&endpoint)
 }
 
 async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
-    let (id, events) = (limited(&call)?, call.input(Resend::from_json)?);
+    let id = limited(&call)?;
+    let events = call.input(Resend::from_json)?;
     let endpoint = webhooks(&call)?.resend(id, events).await?;
     note(&call, id, "resend")?;
     Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
@@ -222,6 +228,7 @@ async fn parked(call: Box<Call>) -> Result<Reply, ApiError> {
     let page = webhooks(&call)?.parked(call.path("endpoint_id")?, after, query.limit()?).await?;
     let may_read_users = may_read_users(&call)?;
     let data = page.items.iter().map(|parked| ParkedBody::new(parked, may_read_users));
-    let (data, next_cursor) = (data.collect::<Result<_, _>>()?, call.next_cursor(&page)?);
+    let data = data.collect::<Result<_, _>>()?;
+    let next_cursor = call.next_cursor(&page)?;
     Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
 }

@@ -90,9 +90,12 @@ impl HttpDeliver {
     /// Fails if a root certificate is invalid. Tries run on the runtime that calls this: a connection that is used
     /// again must not end with the runtime of another caller.
     pub fn new(settings: &DeliverSettings) -> Result<Self, rustls::Error> {
-        let (tls, rules) = (tls(&settings.roots)?, Arc::new(settings.addresses.clone()));
+        let tls = tls(&settings.roots)?;
+        let rules = Arc::new(settings.addresses.clone());
         let client = |plain| client(settings, tls.clone(), Arc::clone(&rules), plain);
-        let (secure, plain, timeout) = (client(false), client(true), settings.timeout);
+        let secure = client(false);
+        let plain = client(true);
+        let timeout = settings.timeout;
         Ok(Self { secure, plain, rules, timeout, runtime: Handle::try_current().ok() })
     }
 
@@ -152,7 +155,8 @@ impl Deliver for HttpDeliver {
         }
         let Some(request) = to_http(request) else { return Outcome::Blocked };
         let Some(runtime) = &self.runtime else { return self.send(request).await };
-        let (client, mut tries) = (self.clone(), JoinSet::new());
+        let client = self.clone();
+        let mut tries = JoinSet::new();
         // Dropping the set ends the try.
         tries.spawn_on(async move { client.send(request).await }, runtime);
         tries.join_next().await.and_then(Result::ok).unwrap_or(Outcome::Unreachable)

@@ -35,11 +35,13 @@ struct Step {
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 25.0];
 
 #[derive(Debug, Clone)]
-struct RoundSeconds(Histogram);
+struct RoundSeconds {
+    histogram: Histogram,
+}
 
 impl Default for RoundSeconds {
     fn default() -> Self {
-        Self(Histogram::new(BUCKETS))
+        Self { histogram: Histogram::new(BUCKETS) }
     }
 }
 
@@ -69,7 +71,7 @@ impl ClockMetrics {
             self.steps.get_or_create(&Step { step }).inc_by(count as u64);
         }
         self.refused.inc_by(round.refused as u64);
-        self.round_seconds.0.observe(took.as_secs_f64());
+        self.round_seconds.histogram.observe(took.as_secs_f64());
         self.periods_skipped.inc_by(round.periods_skipped);
     }
 
@@ -96,7 +98,7 @@ impl ClockMetrics {
         let help = "Steps of the billing that another write made impossible or superfluous";
         registry.register("clock_refused", help, self.refused.clone());
         let help = "How long a round of the billing took";
-        registry.register("clock_round_seconds", help, self.round_seconds.0.clone());
+        registry.register("clock_round_seconds", help, self.round_seconds.histogram.clone());
         let help = "Periods that were missed for too long and are not asked for";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
         let help = "Payments that are due and not reported; 200 or more may be more";

@@ -131,7 +131,8 @@ impl Metrics {
         webhooks: &Webhooks,
         service: &SubscriptionService,
     ) -> Self {
-        let (webhooks, service) = (webhooks.clone(), service.clone());
+        let webhooks = webhooks.clone();
+        let service = service.clone();
         self.registry.register_collector(Box::new(WebhookTallies { webhooks, service }));
         self
     }

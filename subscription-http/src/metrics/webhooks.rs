@@ -37,7 +37,8 @@ fn number(count: u64) -> f64 {
 
 impl Collector for WebhookTallies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (tallies, now) = (self.webhooks.tallies(), self.service.now());
+        let tallies = self.webhooks.tallies();
+        let now = self.service.now();
         counts(&tallies, &mut encoder)?;
         seconds(&tallies, &mut encoder)?;
         for (name, help, value) in GAUGES {
@@ -84,13 +85,15 @@ fn counts(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
 }
 
 fn seconds(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let (name, help) = ("webhook_delivery_seconds", "How long tries to deliver an event took");
+    let name = "webhook_delivery_seconds";
+    let help = "How long tries to deliver an event took";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     let bounds = Tally::MILLIS.map(|millis| Duration::from_millis(millis).as_secs_f64());
     for (endpoint, tally) in &tallies.endpoints {
         let buckets: Vec<_> =
             bounds.into_iter().chain([f64::INFINITY]).zip(tally.durations).collect();
-        let (sum, count) = (tally.took.as_secs_f64(), tally.durations.iter().sum());
+        let sum = tally.took.as_secs_f64();
+        let count = tally.durations.iter().sum();
         let labels = [("endpoint", endpoint.to_string())];
         let mut histogram = family.encode_family(&labels)?;
         histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;

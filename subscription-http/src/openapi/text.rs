@@ -63,7 +63,8 @@ impl<V: Serialize> Serialize for Ordered<V> {
 
 /// JSON without white space between its tokens.
 pub(super) fn without_blanks(json: &str) -> String {
-    let (mut in_string, mut escaped) = (false, false);
+    let mut in_string = false;
+    let mut escaped = false;
     let keeps = |c: &char| {
         let kept = in_string || !c.is_ascii_whitespace();
         if *c == '"' && !escaped {

@@ -165,7 +165,8 @@ impl Job for BillingJob {
         if self.is_paused().await? {
             return Ok(Next::Idle);
         }
-        let (begun, is_beside_requests) = (Instant::now(), self.is_beside_requests().await);
+        let begun = Instant::now();
+        let is_beside_requests = self.is_beside_requests().await;
         let limit = if is_beside_requests { LIMIT_BESIDE_REQUESTS } else { LIMIT };
         let advanced = self.round(limit).await?;
         self.count_payments().await?;

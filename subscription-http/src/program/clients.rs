@@ -100,7 +100,8 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
             let id = id.map_or_else(|| slug(&name), Ok)?;
             let kind = if public { ClientKind::Public } else { ClientKind::Confidential };
             let name = name.parse().map_err(|error| Failure(format!("the name {error}")))?;
-            let (scopes, origins) = (scopes.into_iter().collect(), origins.into_iter().collect());
+            let scopes = scopes.into_iter().collect();
+            let origins = origins.into_iter().collect();
             let new = auth.create_client(NewClient { id, name, kind, scopes, origins }).await?;
             if !public {
                 print("its client-id, which is not shown again:");

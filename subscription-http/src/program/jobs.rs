@@ -144,7 +144,9 @@ impl BackgroundWork {
         let (stopping, stop) = Stop::new();
         let mut tasks = JoinSet::new();
         for job in &self.jobs {
-            let (job, clock, stop) = (Arc::clone(job), Arc::clone(&self.clock), stop.clone());
+            let job = Arc::clone(job);
+            let clock = Arc::clone(&self.clock);
+            let stop = stop.clone();
             tasks.spawn(async move { repeat(&*job, &*clock, &stop).await });
         }
         Running { stopping, tasks }
@@ -238,8 +240,11 @@ mod tests {
 
     impl Steered {
         fn new() -> Arc<Self> {
-            let [begun, permits, ended] = [0; 3].map(Semaphore::new);
-            let (panics, stops) = (AtomicBool::new(false), Mutex::default());
+            let begun = Semaphore::new(0);
+            let permits = Semaphore::new(0);
+            let ended = Semaphore::new(0);
+            let panics = AtomicBool::new(false);
+            let stops = Mutex::default();
             Arc::new(Self { begun, permits, ended, panics, stops })
         }
 
@@ -290,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_job_pauses_until_its_next_moment_within_bounds() {
-        let (at, longest) = (|micros| Timestamp::from_micros(micros).unwrap(), PAUSES.1);
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        let longest = PAUSES.1;
         let pause = |next| pause(next, at(1_000_000), longest).as_millis();
 
         assert_eq!(pause(Next::Again), 0);

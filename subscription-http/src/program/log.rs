@@ -101,7 +101,9 @@ impl Queue {
 
     /// Writes lines until the process ends.
     fn run(&self, mut to: impl Write) {
-        let (mut lines, mut reported, mut works) = (Vec::new(), 0, true);
+        let mut lines = Vec::new();
+        let mut reported = 0;
+        let mut works = true;
         loop {
             self.take(&mut lines);
             let lost = self.lost.load(Ordering::Relaxed);

@@ -36,8 +36,8 @@ use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
 use self::providers::ProviderCommand;
-pub(crate) use self::settings::Settings;
 use self::settings::{ClockKind, Console};
+pub(crate) use self::settings::{Level, Settings};
 use self::webhooks::WebhookCommand;
 
 /// A server for plans, subscriptions and payments over HTTP.

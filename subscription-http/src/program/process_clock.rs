@@ -187,7 +187,8 @@ impl TurnedClock for ClockControl {
         let _turn = self.turn.lock().await;
         // Also if the caller goes away in the middle of it.
         let _running = ReleaseWhenDropped(&self.clock);
-        let (begun, mut steps) = (Instant::now(), 0);
+        let begun = Instant::now();
+        let mut steps = 0;
         loop {
             let due = self.work.next_due(to, payments).await?;
             // Work that was due before is done now: the clock is not turned back.
@@ -224,7 +225,8 @@ mod tests {
 
     fn manual(first: &str) -> Settings {
         let mut settings = Settings::default();
-        (settings.clock, settings.clock_at) = (ClockKind::Manual, Some(at(first)));
+        settings.clock = ClockKind::Manual;
+        settings.clock_at = Some(at(first));
         settings
     }
 
@@ -282,7 +284,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_clock_runs_on_from_where_it_was_held_also_after_a_restart() {
-        let (store, settings) = (memory(), manual("2030-01-31T00:00:00Z"));
+        let store = memory();
+        let settings = manual("2030-01-31T00:00:00Z");
         let first = clock(&settings, &store).await;
         assert!(shows(&first, at("2030-01-31T00:00:00Z")));
 

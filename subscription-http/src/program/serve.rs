@@ -19,7 +19,7 @@ use super::log::Log;
 use super::open::{Listeners, Opened, Ready};
 use super::process_clock::ClockControl;
 use super::providers::{ProviderJob, ProviderSyncJob};
-use super::settings::{Console, Database, Mode, Settings};
+use super::settings::{Console, Database, KeepEvents, Mode, Settings};
 use super::signals::Signals;
 use super::upkeep::Upkeep;
 use super::webhooks::WebhookJob;
@@ -34,7 +34,8 @@ const FILES_PER_WORKER: usize = 4;
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
     let Ready { opened, billing, providers, webhooks, auth, keys, listeners } =
         Ready::new(settings).await?;
-    let [forgotten_events, requests] = [const { AtomicU64::new(0) }; 2].map(Arc::new);
+    let forgotten_events = Arc::new(AtomicU64::new(0));
+    let requests = Arc::new(AtomicU64::new(0));
     let clock_metrics = ClockMetrics::default();
     let service = billing.service().clone();
     let store = Arc::clone(&opened.store);
@@ -57,7 +58,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
             billing_job.turn(),
         ));
     }
-    let events_kept = settings.keep_events.0;
+    let KeepEvents(events_kept) = settings.keep_events;
     let upkeep = Upkeep {
         service: service.clone(),
         auth,
@@ -83,7 +84,8 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     servers.tell_addresses(settings)?;
     let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
     let (stopping, stop) = Stop::new();
-    let (leader, stop_jobs) = (opened.leader(), stop.clone());
+    let leader = opened.leader();
+    let stop_jobs = stop.clone();
     let background = tokio::spawn(async move { background.run(&*leader, &stop_jobs).await });
     let stopped = async {
         signals.recv().await;
@@ -134,7 +136,8 @@ impl Servers {
             Some(server) => server.run(async { stop.wait().await }).await,
             None => true,
         };
-        let (metrics, console) = (until(self.metrics), until(self.console));
+        let metrics = until(self.metrics);
+        let console = until(self.console);
         let (public, _, console) = tokio::join!(self.public.run(stopped), metrics, console);
         if !(public && console) {
             tracing::warn!("stop timed out: requests in flight were cut off");
@@ -174,7 +177,8 @@ fn follow(
     service: SubscriptionService,
     jobs: &mut Vec<Arc<dyn Job>>,
 ) -> ApiBuilder {
-    let (stored, metrics) = (JobSignal::default(), ProviderMetrics::default());
+    let stored = JobSignal::default();
+    let metrics = ProviderMetrics::default();
     let api = api.providers(providers.clone(), &stored, &metrics);
     jobs.push(Arc::new(ProviderSyncJob::new(providers.clone())));
     jobs.push(Arc::new(ProviderJob::new(providers, service, stored, metrics)));

@@ -41,7 +41,10 @@ impl Job for Upkeep {
         let sessions = self.auth.forget_ended_sessions().await;
         let requests = self.service.forget_expired_idempotency().await;
         let events = self.delete_old_events(stop).await;
-        let (accounts, sessions, requests, events) = (accounts?, sessions?, requests?, events?);
+        let accounts = accounts?;
+        let sessions = sessions?;
+        let requests = requests?;
+        let events = events?;
         if (accounts, sessions, requests, events) != (0, 0, 0, 0) {
             tracing::debug!(accounts, sessions, requests, events, "expired records deleted");
         }

@@ -115,7 +115,9 @@ impl Connection {
     {
         let Self { mut limits, mut stopped, place: _place, .. } = self;
         let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
-        let (mut timer, mut stopping, mut closing) = (PhaseTimer::start(), false, false);
+        let mut timer = PhaseTimer::start();
+        let mut stopping = false;
+        let mut closing = false;
         let mut look = pin!(sleep(limits.look_every()));
         loop {
             tokio::select! {
@@ -172,7 +174,9 @@ impl Connection {
         Future: Send + 'static,
     > + Send
     + use<> {
-        let (api, peer, activity) = (self.api.clone(), self.peer, Arc::clone(activity));
+        let api = self.api.clone();
+        let peer = self.peer;
+        let activity = Arc::clone(activity);
         service_fn(move |mut request: Request<Incoming>| {
             let is_http2 = request.version() == Version::HTTP_2;
             let in_flight = activity.begin(is_http2);

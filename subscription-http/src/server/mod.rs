@@ -141,7 +141,8 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> bool {
         let Self { api, listener, limits, mut workers } = self;
         let (stopping, stopped) = watch::channel(false);
-        let (peers, protocols) = (Peers::default(), connection::protocols(&limits));
+        let peers = Peers::default();
+        let protocols = connection::protocols(&limits);
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -162,7 +163,9 @@ impl Server {
             let worker = workers.next();
             match register(&worker, stream) {
                 Ok(stream) => {
-                    let (api, peer, stopped) = (api.clone(), address.ip(), stopped.clone());
+                    let api = api.clone();
+                    let peer = address.ip();
+                    let stopped = stopped.clone();
                     let connection = Connection { api, peer, limits, stopped, place };
                     connections.spawn_on(connection.serve(stream, &protocols), &worker);
                 }

@@ -40,7 +40,8 @@ struct Lines {
 impl Lines {
     /// True if there was a head with both headers.
     fn search(&mut self, bytes: &[u8]) -> bool {
-        let (mut both, mut rest) = (false, bytes);
+        let mut both = false;
+        let mut rest = bytes;
         while let Some((line, after)) =
             memchr::memchr(b'\n', rest).and_then(|end| rest.split_at_checked(end + 1))
         {

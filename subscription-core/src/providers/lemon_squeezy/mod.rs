@@ -53,7 +53,8 @@ pub(super) fn webhook(body: &[u8]) -> Webhook {
 
 /// The object that a webhook names; `None` if its type is not followed.
 fn hint(payload: &Place<'_>, name: Option<&str>) -> Result<Option<Hint>, Unmapped> {
-    let (meta, data) = (payload.field("meta"), payload.field("data"));
+    let meta = payload.field("meta");
+    let data = payload.field("data");
     let r#type = data.field("type").text()?;
     let Some((_, kind)) = TYPES.iter().find(|(name, _)| *name == r#type) else { return Ok(None) };
     let id = data.field("id").parsed()?;
@@ -167,7 +168,8 @@ fn without_query(url: &str) -> Option<Href> {
 }
 
 fn invoice(object: FoundObject, from: &Place<'_>) -> Result<FoundInvoice, Unmapped> {
-    let (reason, status) = (from.field("billing_reason"), from.field("status"));
+    let reason = from.field("billing_reason");
+    let status = from.field("status");
     let kind = match reason.text()? {
         "initial" => PaymentKind::Initial,
         "renewal" => PaymentKind::Renewal,

@@ -62,7 +62,8 @@ fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<Api
     };
     let root = Place::root(&answer);
     let counts = root.field("meta").field("page");
-    let (total, pages) = (counts.field("total").integer()?, counts.field("lastPage").integer()?);
+    let total = counts.field("total").integer()?;
+    let pages = counts.field("lastPage").integer()?;
     // An object without a readable time stays: its mapping says what is wrong with it.
     let is_old = |object: &Place<'_>| {
         let created_at = object.field("attributes").field("created_at").parsed::<Timestamp>();

@@ -54,7 +54,8 @@ fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped
         .any(|place| place.field("proration").flag() == Ok(true));
         let sold = Sold { price: Some(price.id()?), product: Some(product.id()?) };
         let period = line.field("period");
-        let (start, end) = (period.field("start").seconds()?, period.field("end").seconds()?);
+        let start = period.field("start").seconds()?;
+        let end = period.field("end").seconds()?;
         lines.push((proration, (sold, start, end)));
     }
     lines.sort_by_key(|(proration, _)| *proration);

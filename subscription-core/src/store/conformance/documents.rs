@@ -56,7 +56,8 @@ pub async fn documents_of_two_collections_do_not_clash(store: Arc<dyn Store>) {
 
 /// Lists are sorted by id, byte by byte.
 pub async fn documents_are_listed_by_collection_owner_and_label(store: Arc<dyn Store>) {
-    let (ada, bob) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let ada = Uuid::from_u128(1);
+    let bob = Uuid::from_u128(2);
     let of = |id: &str, owner, label: Option<&str>| {
         let label = label.map(|label| label.parse().unwrap());
         named(id, Document { owner, label, ..document(1) })

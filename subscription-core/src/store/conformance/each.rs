@@ -25,7 +25,8 @@ pub(super) fn renewal(n: u64, version: u64) -> ChangeSet {
 
 /// Every event of the feed, in order.
 pub(super) async fn every_event(store: &Arc<dyn Store>) -> Vec<Event> {
-    let (mut events, mut after) = (Vec::new(), 0);
+    let mut events = Vec::new();
+    let mut after = 0;
     loop {
         let page = store.events(&EventQuery::after(after, PageLimit::MAX)).await.unwrap();
         let Some(last) = page.items.last() else { return events };

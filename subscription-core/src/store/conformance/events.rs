@@ -245,7 +245,8 @@ pub async fn events_are_read_by_their_types(store: Arc<dyn Store>) {
         let change = Change::SubscriptionStatusChanged { from: SubscriptionStatus::Active, to };
         Event { subject: Subject::Subscription(subscription(n).id), change, ..event(n) }
     };
-    let [expired, paused] = [SubscriptionStatus::Expired, SubscriptionStatus::Paused];
+    let expired = SubscriptionStatus::Expired;
+    let paused = SubscriptionStatus::Paused;
     let user = Event { subject: Subject::User(account(4).id), ..event(4) };
     let deleted = Event { change: Change::Deleted, ..event(5) };
     let all = [event(1), became(2, expired), became(3, paused), user, deleted];

@@ -142,15 +142,23 @@ pub async fn names_sort_byte_by_byte(store: Arc<dyn Store>) {
 
 /// A plan whose filtered fields change leaves one list and enters another.
 pub async fn a_changed_plan_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
-    let [before, after] = [(true, "old", 1), (false, "new", 2)].map(|(flag, product, tier)| Plan {
-        is_active: flag,
-        most_popular: flag,
-        product_id: Some(parsed(product)),
-        tier: Tier::new(tier).unwrap(),
-        billing_cycle: if flag { BillingCycle::MONTHLY } else { BillingCycle::YEARLY },
+    let before = Plan {
+        is_active: true,
+        most_popular: true,
+        product_id: Some(parsed("old")),
+        tier: Tier::new(1).unwrap(),
+        billing_cycle: BillingCycle::MONTHLY,
         ..plan(1)
-    });
-    let after = Plan { version: before.version.next(), ..after };
+    };
+    let after = Plan {
+        is_active: false,
+        most_popular: false,
+        product_id: Some(parsed("new")),
+        tier: Tier::new(2).unwrap(),
+        billing_cycle: BillingCycle::YEARLY,
+        version: before.version.next(),
+        ..plan(1)
+    };
     put(&store, [before.clone()]).await;
     put(&store, [after.clone()]).await;
 

@@ -36,7 +36,8 @@ async fn race(
     let sets: Vec<_> = sets.into_iter().collect();
     let start = Arc::new(Barrier::new(sets.len()));
     let racers = sets.into_iter().map(|changes| {
-        let (store, start) = (Arc::clone(store), Arc::clone(&start));
+        let store = Arc::clone(store);
+        let start = Arc::clone(&start);
         tokio::spawn(async move {
             start.wait().await;
             store.commit(changes).await
@@ -86,7 +87,9 @@ pub async fn of_racing_writes_of_one_version_exactly_one_wins(store: Arc<dyn Sto
 /// Creates at the same time, as callers of a server make them: some are refused, each for a reason of its own, and all
 /// others are taken, with their events and idempotency records.
 pub async fn of_many_creates_at_once_each_is_judged_alone(store: Arc<dyn Store>) {
-    let (bought, buyer, there) = (Record::from(plan(1)), Record::from(account(1)), subscription(1));
+    let bought = Record::from(plan(1));
+    let buyer = Record::from(account(1));
+    let there = subscription(1);
     put(&store, [bought.clone(), buyer.clone(), there.clone().into()]).await;
     for round in 0..ROUNDS {
         let numbers = 100 * (round + 1)..100 * (round + 1) + 40;
@@ -134,9 +137,11 @@ pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn
     for round in 0..ROUNDS {
         let number = |racer| round * RACERS + racer;
         let value = format!("round-{round}");
-        let (value, external) = (|| parsed(&value), || Some(parsed(&value)));
+        let external = || Some(parsed(&value));
+        let value = || parsed(&value);
         let records = |racer| {
-            let (slug, external_subscription_id) = (value(), external());
+            let slug = value();
+            let external_subscription_id = external();
             let held = subscription(number(racer));
             [
                 Record::from(Plan { slug, ..plan(number(racer)) }),
@@ -241,7 +246,8 @@ pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>
 
 /// Each set writes the record that the other one guards, so only one can be taken.
 pub async fn of_two_sets_that_guard_each_others_record_one_wins(store: Arc<dyn Store>) {
-    let [a, b] = [Record::from(plan(1)), Record::from(plan(2))];
+    let a = Record::from(plan(1));
+    let b = Record::from(plan(2));
     let mut versions = [1, 1];
     put(&store, [a.clone(), b.clone()]).await;
     for _ in 0..ROUNDS {
@@ -329,7 +335,8 @@ pub async fn of_racing_calls_one_writes_each_record(store: Arc<dyn Store>) {
                 let renewed = at_version(subscription(n), version);
                 ChangeSet { events: vec![event(n)], ..writing([renewed, paid(racer, n).into()]) }
             });
-            let (sets, store): (Vec<_>, _) = (sets.collect(), Arc::clone(&store));
+            let sets: Vec<_> = sets.collect();
+            let store = Arc::clone(&store);
             tokio::spawn(async move { store.commit_each(sets).await })
         });
         let mut taken = BTreeSet::new();
@@ -359,7 +366,8 @@ async fn while_writing<R: Future<Output = ()> + Send + 'static>(
 ) {
     store.commit(changes(1)).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let (reader, is_done) = (Arc::clone(&store), Arc::clone(&done));
+    let reader = Arc::clone(&store);
+    let is_done = Arc::clone(&done);
     // A JoinSet aborts its tasks when it is dropped: a writer that panics leaves no reader running.
     let mut readers = JoinSet::new();
     readers.spawn(async move {

@@ -137,8 +137,11 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
     let bare = Payment { external_payment_id: None, ..payment(100) };
     let mut endless = asked_payment(101, PaymentKind::Initial, 1);
     if let Some(asked) = &mut endless.asked {
-        (asked.period_end, asked.next_attempt_at) = (None, None);
-        (asked.attempt, asked.retries, asked.cycle) = (7, 15, BillingCycle::ONE_TIME);
+        asked.period_end = None;
+        asked.next_attempt_at = None;
+        asked.attempt = 7;
+        asked.retries = 15;
+        asked.cycle = BillingCycle::ONE_TIME;
     }
     let mut mirrored = asked_payment(102, PaymentKind::Renewal, 1);
     if let Some(asked) = &mut mirrored.asked {
@@ -151,7 +154,8 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
 
 /// The answer in it is the record as it was then, whatever became of it.
 pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
-    let (anchor_at, metadata) = (Some(at(3)), metadata());
+    let anchor_at = Some(at(3));
+    let metadata = metadata();
     let full = Plan { metadata: metadata.clone(), ..plan(1) };
     let blocked = Subscription {
         blocked: true,

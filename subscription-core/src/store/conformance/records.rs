@@ -290,7 +290,8 @@ pub(super) fn one_of_each(n: u64) -> [Record; 8] {
 
 /// The same record at another version.
 pub fn at_version(record: impl Into<Record>, version: u64) -> Record {
-    let (mut record, version) = (record.into(), Version::from(version));
+    let mut record = record.into();
+    let version = Version::from(version);
     match &mut record {
         Record::Plan(plan) => Arc::make_mut(plan).version = version,
         Record::Subscription(subscription) => Arc::make_mut(subscription).version = version,

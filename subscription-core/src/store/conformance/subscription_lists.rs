@@ -269,7 +269,8 @@ pub async fn renewal_windows_that_share_a_border_share_no_record(store: Arc<dyn 
 /// and in the window.
 pub async fn a_place_and_a_window_of_renewals_both_hold(store: Arc<dyn Store>) {
     let all = with_varied_subscriptions(&store).await;
-    let (early, late) = (Some(at(1_100)), Some(at(1_400)));
+    let early = Some(at(1_100));
+    let late = Some(at(1_400));
     for (renews_after, renews_before) in [(None, late), (early, None), (early, late)] {
         let rest = SubscriptionFilter::default();
         let filter = SubscriptionFilter { renews_before, renews_after, ..rest };
@@ -291,7 +292,8 @@ pub async fn subscriptions_that_never_renew_come_last(store: Arc<dyn Store>) {
     let upwards = [3, 4, 1, 0, 2, 5].map(|n| made.get(n).cloned().map(Record::from).unwrap());
     for direction in DIRECTIONS {
         for size in [1, 2, 50] {
-            let (order, limit) = (SubscriptionOrder::RenewsAt, limit(size));
+            let order = SubscriptionOrder::RenewsAt;
+            let limit = limit(size);
             let query = SubscriptionQuery { order, direction, limit, ..Default::default() };
             let seen = walk(&store, Query::Subscription(query)).await;
             assert_eq!(seen, directed(upwards.to_vec(), direction), "{direction:?} by {size}");
@@ -318,7 +320,8 @@ pub async fn a_changed_subscription_is_listed_by_what_it_is_now(store: Arc<dyn S
         let any = SubscriptionFilter::default;
         let next_second = |at: Timestamp| at.saturating_add(Duration::from_secs(1));
         let external_subscription_id = found.external_subscription_id.clone();
-        let (renews_after, renews_before) = (found.renews_at, found.renews_at.map(next_second));
+        let renews_after = found.renews_at;
+        let renews_before = found.renews_at.map(next_second);
         [
             SubscriptionFilter { user_id: Some(found.user_id), ..any() },
             SubscriptionFilter { subscription_plan_id: Some(found.subscription_plan_id), ..any() },

@@ -35,7 +35,8 @@ async fn filled(store: &Arc<dyn Store>) {
 
 /// The numbers of all users of a list, read by pages of `size`.
 async fn walked(store: &Arc<dyn Store>, filter: &UserFilter, size: usize) -> Vec<u64> {
-    let (mut numbers, mut after) = (Vec::new(), None);
+    let mut numbers = Vec::new();
+    let mut after = None;
     loop {
         let query = UserQuery::Open { filter: filter.clone(), after, limit: limit(size) };
         let page = store.list_as::<User>(query).await.unwrap();

@@ -101,7 +101,8 @@ pub async fn a_conflict_names_the_record_among_many(store: Arc<dyn Store>) {
 
 /// A deleted record is gone by key, by its unique values, and from every list.
 pub async fn a_deleted_record_is_gone(store: Arc<dyn Store>) {
-    let (slug, external) = (plan(0).slug, parsed("subscription 0"));
+    let slug = plan(0).slug;
+    let external = parsed("subscription 0");
     let external_payment = parsed("payment 0");
     let values = [
         UniqueValue::PlanSlug(&slug),

@@ -109,7 +109,8 @@ impl<V: SortValue, T> Lists<V, T> {
     pub(super) fn between(&self, list: u128, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
         // A range must not end before it begins.
         let high = high.max(low.clone());
-        let [from, to] = [low, high].map(|value| Entry { list, value, id: 0 });
+        let from = Entry { list, value: low, id: 0 };
+        let to = Entry { list, value: high, id: 0 };
         self.0.range(from..to).map(|(_, record)| record)
     }
 
@@ -248,7 +249,8 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
     type Item = (&'a V, &'a Arc<T>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (direction, count) = (self.direction, self.filters.len());
+        let direction = self.direction;
+        let count = self.filters.len();
         let mut place = self.from.take()?;
         let mut agreed = 0;
         // Ask the filters in turn until all of them are at the same place.

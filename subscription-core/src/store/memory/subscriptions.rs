@@ -76,7 +76,8 @@ impl<V: SortValue> Order<V> {
         query: &SubscriptionQuery,
         changes: &ClassChanges,
     ) -> Vec<Filter<'_, V, Subscription>> {
-        let (filter, mut filters) = (&query.filter, Vec::new());
+        let filter = &query.filter;
+        let mut filters = Vec::new();
         let plan = filter.subscription_plan_id.map(|plan| vec![plan.uuid().as_u128()]);
         filters.extend(plan.map(|plan| (&self.by_plan, plan)));
         if filter.is_active.is_some() || !filter.statuses.is_empty() {
@@ -292,7 +293,8 @@ fn is_after(query: &SubscriptionQuery, found: &Subscription) -> bool {
 
 /// The renewals asked for, from the first to before the last. A subscription that never renews is in no window.
 fn window(filter: &SubscriptionFilter) -> Option<(i64, i64)> {
-    let (after, before) = (filter.renews_after, filter.renews_before);
+    let after = filter.renews_after;
+    let before = filter.renews_before;
     (after.is_some() || before.is_some()).then(|| {
         let low = after.map_or(i64::LOWEST, Timestamp::micros);
         (low, before.map_or(i64::HIGHEST, Timestamp::micros))

@@ -156,7 +156,8 @@ fn payments(query: &PaymentQuery, fit: Fit) -> Statement {
 
 fn due_subscriptions(query: &DueSubscriptions) -> Statement {
     let mut statement = Statement::default();
-    let (column, way) = ("next_action_at", Direction::Ascending);
+    let column = "next_action_at";
+    let way = Direction::Ascending;
     let until = statement.bind(Value::time(query.until));
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, Some(column), way, after, query.limit);
@@ -230,7 +231,8 @@ fn documents(query: &DocumentQuery, fit: Fit) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));
     let mut conditions = vec![format!("collection = {collection}")];
-    let (mut order, mut index) = ("id", None);
+    let mut order = "id";
+    let mut index = None;
     match &query.filter {
         DocumentFilter::All => {}
         DocumentFilter::Owner(owner) => {
@@ -243,7 +245,8 @@ fn documents(query: &DocumentQuery, fit: Fit) -> Statement {
         }
         DocumentFilter::DueBy(by) => {
             conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
-            (order, index) = ("due_at, id", Some("documents_due"));
+            order = "due_at, id";
+            index = Some("documents_due");
         }
     }
     if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
@@ -253,7 +256,8 @@ fn documents(query: &DocumentQuery, fit: Fit) -> Statement {
         conditions.push(format!("({order}) > ({})", values.join(", ")));
     }
     let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
-    let (select, conditions) = (&Document::TABLE.texts.select, conditions.join(" AND "));
+    let select = &Document::TABLE.texts.select;
+    let conditions = conditions.join(" AND ");
     let hint = hint(index, fit);
     statement.text =
         format!("{select}{hint} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();

@@ -81,7 +81,8 @@ impl Window {
             Direction::Descending => ("DESC", "<"),
         };
         let begin = after.map(|position| {
-            let (mut columns, mut values) = (Vec::new(), Vec::new());
+            let mut columns = Vec::new();
+            let mut values = Vec::new();
             if let (Some(column), Some(value)) = (column, sort_value(&position.key)) {
                 columns.push(column);
                 values.push(statement.bind(value));
@@ -103,7 +104,8 @@ impl Window {
     }
 
     fn branch(&self, conditions: Vec<String>) -> Branch {
-        let (begin, limit) = (self.begin.clone(), self.limit.clone());
+        let begin = self.begin.clone();
+        let limit = self.limit.clone();
         Branch { conditions, begin, limit, index: None, hint: String::new() }
     }
 
@@ -114,7 +116,9 @@ impl Window {
             none if none.is_empty() => none,
             some => format!(" WHERE {some}"),
         };
-        let (hint, order, limit) = (branch.hint, &self.order, branch.limit);
+        let hint = branch.hint;
+        let order = &self.order;
+        let limit = branch.limit;
         format!("{select}{hint}{conditions} ORDER BY {order} LIMIT {limit}")
     }
 }
@@ -155,7 +159,9 @@ pub(in crate::store) type Fit = fn(&mut Branch, tests: &[String]);
 
 /// The words after the name of a table that name the index to use.
 pub(super) fn hint(index: Option<&'static str>, fit: Fit) -> String {
-    let (conditions, limit, hint) = (Vec::new(), String::new(), String::new());
+    let conditions = Vec::new();
+    let limit = String::new();
+    let hint = String::new();
     let mut branch = Branch { conditions, begin: None, limit, index, hint };
     fit(&mut branch, &[]);
     branch.hint

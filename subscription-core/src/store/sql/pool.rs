@@ -97,7 +97,8 @@ impl<C: SqlConnection + 'static> Pool<C> {
         let opened = opened.await.map_err(|_| sqlx::Error::PoolTimedOut)?;
         let ((connection, generation), permit) = opened?;
         let pool = Arc::clone(self);
-        let (connection, permit) = (Some(connection), Some(permit));
+        let connection = Some(connection);
+        let permit = Some(permit);
         Ok(Lease { connection, generation, tidy: false, pool, permit })
     }
 
@@ -256,7 +257,8 @@ impl<C: SqlConnection + 'static> Lease<C> {
 impl<C: SqlConnection + 'static> Drop for Lease<C> {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
-        let (pool, generation) = (Arc::clone(&self.pool), self.generation);
+        let pool = Arc::clone(&self.pool);
+        let generation = self.generation;
         if self.tidy {
             pool.push(connection, generation);
             return;

@@ -72,7 +72,8 @@ impl<D: Dialect> Store for SqlStore<D> {
         let mut following: Vec<RecordedEvent> = Vec::new();
         // Where types are left out the page has fewer events than are read, so batches are read until it is full.
         let batch = if query.types.is_empty() { query.limit.get() } else { EVENTS_A_BATCH };
-        let (mut after, mut admitted) = (query.after, 0);
+        let mut after = query.after;
+        let mut admitted = 0;
         // At the end of the feed this is the only statement, which a reader that waits repeats.
         while after < *kept.end() {
             let statement = events_after(query, after, batch);
@@ -101,7 +102,8 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
-        let (mut sound, mut outcomes) = (Vec::new(), Vec::new());
+        let mut sound = Vec::new();
+        let mut outcomes = Vec::new();
         for changes in sets {
             outcomes.push(changes.check().map_err(StoreError::BadChangeSet));
             if let Some(Ok(())) = outcomes.last() {

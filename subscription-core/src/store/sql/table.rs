@@ -61,10 +61,12 @@ pub(in crate::store) struct Texts {
 
 impl Texts {
     pub(in crate::store) fn of(table: &Table) -> Self {
-        let (name, key) = (table.name, table.key);
+        let name = table.name;
+        let key = table.key;
         let columns = table.fields.concat();
         let named = assignments(columns.iter().take(key), 1).join(" AND ");
-        let (list, values) = (columns.join(", "), placeholders(1, columns.len()));
+        let list = columns.join(", ");
+        let values = placeholders(1, columns.len());
         let read = columns.len().saturating_sub(table.derived);
         let read = columns.get(..read).unwrap_or_default();
         let select = format!("SELECT {} FROM {name}", read.join(", "));

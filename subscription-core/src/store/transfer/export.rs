@@ -27,7 +27,8 @@ pub(in crate::store) async fn export<C: SqlConnection>(
     report: Report<'_>,
 ) -> Result<Counts, TransferError> {
     let mut file = File { to, lines: Vec::new(), hash: Sha256::new(), counts: Counts::default() };
-    let (of, mut bytes) = (Some(count(from).await?), 0);
+    let of = Some(count(from).await?);
+    let mut bytes = 0;
     file.line(&Header { format: FORMAT.to_owned(), version: VERSION, feed })?;
     for (kind, (name, table)) in KINDS.into_iter().enumerate() {
         // Events without a sequence are not read here.
@@ -63,7 +64,8 @@ async fn count(from: &mut impl SqlConnection) -> Result<u64, TransferError> {
 
 /// Selects records in the order of their keys, after the key `after` if it has values.
 fn page(table: &Table, after: Vec<Value>) -> Statement {
-    let (select, key) = (&table.texts.select, table.key_columns().join(", "));
+    let select = &table.texts.select;
+    let key = table.key_columns().join(", ");
     let begin = match after.len() {
         0 => String::new(),
         values => format!("WHERE ({key}) > ({}) ", placeholders(1, values)),

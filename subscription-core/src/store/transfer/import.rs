@@ -53,7 +53,8 @@ pub(in crate::store) async fn import<C: SqlConnection>(
         values: Vec::new(),
         table: Plan::TABLE,
         first: 2,
-        insert: Default::default(),
+        insert: String::new(),
+        insert_of: ("", 0),
     };
     import.read(to, report).await?;
     let Import { counts, check, options, .. } = import;
@@ -89,8 +90,10 @@ struct Import<'a> {
     values: Vec<Value>,
     table: &'static Table,
     first: u64,
-    /// The last statement, its table and the number of its values: most statements are the same.
-    insert: ((&'static str, usize), String),
+    /// The last statement: most statements are the same.
+    insert: String,
+    /// Its table and the number of its values.
+    insert_of: (&'static str, usize),
 }
 
 impl Import<'_> {
@@ -116,7 +119,8 @@ impl Import<'_> {
                     if is_full || self.table.name != table.name {
                         self.write(to).await?;
                         report(self.progress());
-                        (self.table, self.first) = (table, self.number);
+                        self.table = table;
+                        self.first = self.number;
                     }
                     self.values.extend(values);
                 }
@@ -241,11 +245,12 @@ impl Import<'_> {
         if values.is_empty() || !self.check.is_sound() {
             return Ok(());
         }
-        let statement = (self.table.name, values.len());
-        if self.insert.0 != statement {
-            self.insert = (statement, insert(self.table, values.len()));
+        let insert_of = (self.table.name, values.len());
+        if self.insert_of != insert_of {
+            self.insert_of = insert_of;
+            self.insert = insert(self.table, values.len());
         }
-        match to.rows(Statement::new(self.insert.1.clone(), values)).await {
+        match to.rows(Statement::new(self.insert.clone(), values)).await {
             Err(error) if is_about_values(&error) => {
                 self.check.faults.push_one_of(self.first, self.number - 1, error);
                 Ok(())
@@ -261,7 +266,8 @@ impl Import<'_> {
             Err(error) => return self.check.faults.push(self.number, error),
         };
         // Lines that cannot be read are not counted.
-        let (mut written, mut found) = (footer.counts, self.counts);
+        let mut written = footer.counts;
+        let mut found = self.counts;
         if !self.check.is_sound() {
             found = written;
         }
@@ -285,7 +291,8 @@ impl Import<'_> {
 /// The statement that inserts so many values into a table, such as
 /// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`.
 fn insert(table: &Table, values: usize) -> String {
-    let (name, columns) = (table.name, table.columns());
+    let name = table.name;
+    let columns = table.columns();
     let row = |first| format!("({})", placeholders(first, columns.len()));
     let rows: Vec<_> = (1..=values).step_by(columns.len()).map(row).collect();
     format!("INSERT INTO {name} ({}) VALUES {}", columns.join(", "), rows.join(", "))

@@ -138,8 +138,10 @@ impl Counts {
     /// The counts in the order of [`KINDS`].
     const fn by_kind(&mut self) -> [&mut u64; 9] {
         let Self { plans, subscriptions, payments, users, sessions, .. } = self;
-        let (clients, answers) = (&mut self.clients, &mut self.answers);
-        let (documents, events) = (&mut self.documents, &mut self.events);
+        let clients = &mut self.clients;
+        let answers = &mut self.answers;
+        let documents = &mut self.documents;
+        let events = &mut self.events;
         [plans, subscriptions, payments, users, sessions, clients, answers, documents, events]
     }
 

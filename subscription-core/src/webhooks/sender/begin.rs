@@ -49,8 +49,8 @@ impl Sender {
             }
             return;
         }
-        if self.wakes.1 < self.wakes.0 && !is_stopping {
-            self.wakes.1 = self.wakes.0;
+        if self.wakes_seen < self.wakes && !is_stopping {
+            self.wakes_seen = self.wakes;
             self.woken(running, webhooks, now);
         }
         for (&id, is_loading) in &mut self.loads {
@@ -95,7 +95,7 @@ impl Sender {
 
     /// Reads the feed for the endpoints that have sent what was read: once for those that are at the same place.
     fn begin_reads<'r>(&mut self, running: &Running<'r>, webhooks: &'r Webhooks) {
-        let wake = self.wakes.1;
+        let wake = self.wakes_seen;
         let waiting = self.routes.iter_mut().filter(|(id, route)| {
             let is_under_way = route.is_reading || self.loads.contains_key(id);
             route.up_to_date < wake && !is_under_way && route.lane.needs_events()

@@ -124,7 +124,8 @@ impl Sender {
         let Some(route) = self.route(id, epoch) else { return Ok(()) };
         route.is_checking = false;
         if endpoint? == Some(route.lane.endpoint().version) {
-            (route.is_checked, route.checked_at) = (true, at);
+            route.is_checked = true;
+            route.checked_at = at;
         } else {
             self.loads.entry(id).or_default();
         }

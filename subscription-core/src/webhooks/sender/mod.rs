@@ -37,8 +37,10 @@ pub struct Sender {
     loads: BTreeMap<EndpointId, bool>,
     /// True while [`Sender::run`] runs: a run that was dropped has left its state unfinished.
     is_running: bool,
-    /// The number of times that the job was woken, and that it looked for new events since.
-    wakes: (u64, u64),
+    /// The number of times that the job was woken.
+    wakes: u64,
+    /// The value of `wakes` at the last look for new events.
+    wakes_seen: u64,
     in_flight: usize,
     /// The endpoint whose turn was the last.
     last_turn: Option<EndpointId>,
@@ -79,7 +81,8 @@ impl Webhooks {
             is_loaded: false,
             loads: BTreeMap::new(),
             is_running: false,
-            wakes: (0, 0),
+            wakes: 0,
+            wakes_seen: 0,
             in_flight: 0,
             last_turn: None,
             epoch: 0,
@@ -97,11 +100,14 @@ impl Sender {
         if self.is_running {
             *self = webhooks.sender();
         }
-        (self.is_running, self.due_read_at) = (true, None);
-        self.wakes.0 += 1;
+        self.is_running = true;
+        self.due_read_at = None;
+        self.wakes += 1;
         let mut running = Running::new();
-        let (mut timer, mut timer_ends): (Option<BoxFuture<'_, ()>>, _) = (None, Timestamp::MAX);
-        let (mut is_stopping, mut done) = (false, Vec::new());
+        let mut timer: Option<BoxFuture<'_, ()>> = None;
+        let mut timer_ends = Timestamp::MAX;
+        let mut is_stopping = false;
+        let mut done = Vec::new();
         loop {
             let now = webhooks.now();
             if wake.is_stopped() && !is_stopping {
@@ -136,7 +142,7 @@ impl Sender {
             }
             if is_woken {
                 timer = None;
-                self.wakes.0 += 1;
+                self.wakes += 1;
                 if is_stopping {
                     drop(running);
                     // The next run would begin anew.

@@ -165,7 +165,8 @@ mod tests {
         let wait = buckets.take(u32::MAX).unwrap_err();
         assert_eq!(wait, Duration::from_secs(99));
         let shards = buckets.limiter.into_state_store().shards;
-        let (mut keys, mut room) = (0, 0);
+        let mut keys = 0;
+        let mut room = 0;
         for shard in shards {
             let shard = shard.into_inner().unwrap();
             keys += shard.len();

@@ -210,7 +210,8 @@ impl<K: std::hash::Hash + Eq + Clone> Limit<K> {
     }
 
     fn status(&self, outcome: Result<u32, Duration>) -> Result<RateStatus, Refusal> {
-        let (policy, quota) = (self.policy, self.quota);
+        let policy = self.policy;
+        let quota = self.quota;
         match outcome {
             Ok(left) => Ok(RateStatus { policy, quota, left, wait: None }),
             Err(wait) => {

@@ -159,8 +159,10 @@ impl Business {
         {
             (former.email.clone(), former.subscription.user_id)
         } else {
-            let (first, last) = (self.chance.one_of(&FIRST_NAMES), self.chance.one_of(&LAST_NAMES));
-            let (first, last) = (first.unwrap_or(&"a"), last.unwrap_or(&"b"));
+            let first = self.chance.one_of(&FIRST_NAMES);
+            let last = self.chance.one_of(&LAST_NAMES);
+            let first = first.unwrap_or(&"a");
+            let last = last.unwrap_or(&"b");
             let email = format!("{first}.{last}{}@example.com", self.customers.len()).parse()?;
             let user_id = self.auth.sign_up(sign_in(&email)?).await?.user.id;
             (email, user_id)

@@ -28,7 +28,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use self::business::{Business, Chance, Customer, DAYS, begin};
 use super::keys::Keys;
 use super::open::{Opened, authenticate};
-use super::settings::{Console, Database, Mode, Settings};
+use super::settings::{Console, Database, Listen, Mode, Settings};
 use super::transfer::bar;
 use super::{Failure, print};
 
@@ -65,12 +65,15 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
     opened.close().await;
     let (business, counts) = filled?;
     let day = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
-    let (from, to, database) = (day(begin(until)), day(until), settings.database()?);
+    let from = day(begin(until));
+    let to = day(until);
+    let database = settings.database()?;
     let Demo { seed, subscriptions, .. } = demo;
     print(&format!(
         "seed {seed}: {subscriptions} subscriptions from {from} to {to}, in {database:?}"
     ));
-    report(&business, &counts, &format!("http://{}", settings.listen.0));
+    let Listen(address) = settings.listen;
+    report(&business, &counts, &format!("http://{address}"));
     let console = match settings.console() {
         Console::Off => return Ok(()),
         Console::On => settings.listen,
@@ -88,7 +91,8 @@ async fn fill(
     opened: &Opened,
 ) -> Result<(Business, Counts), Failure> {
     let store = SqliteOptions::file(folder.join("demo.db")).relaxed().open().await?;
-    let (store, clock) = (Arc::new(store), ManualClock::at(begin(until)));
+    let store = Arc::new(store);
+    let clock = ManualClock::at(begin(until));
     let cached = CachedStore::new(Arc::clone(&store), CacheInvalidator::LAG);
     let service = SubscriptionService::builder(cached)
         .clock(clock.clone())
@@ -97,9 +101,12 @@ async fn fill(
         .build()
         .by(Actor::Command);
     // No token is given to anybody, so the keys need not be stored.
-    let (verifier, keys) = (Arc::new(DevelopmentIdentities), Keys::generate()?);
+    let verifier = Arc::new(DevelopmentIdentities);
+    let keys = Keys::generate()?;
     let auth = authenticate(settings, &service, verifier, &keys)?;
-    let (customers, plans, payments) = (Vec::new(), Vec::new(), Vec::new());
+    let customers = Vec::new();
+    let plans = Vec::new();
+    let payments = Vec::new();
     let chance = Chance(demo.seed);
     let billing = Billing::new(service, settings.billing.clone());
     let business = Business { clock, billing, auth, chance, customers, plans, payments };
@@ -158,7 +165,8 @@ fn report(business: &Business, counts: &Counts, api: &str) {
     print("\nStart the server with the same settings, and try:");
     print(&format!("\n{call} '{api}/subscriptions?status=active&sort=-created_at&limit=5'"));
     if let Some(customer) = business.customers.iter().rev().find(pays) {
-        let (email, subscription) = (&customer.email, &customer.subscription);
+        let email = &customer.email;
+        let subscription = &customer.subscription;
         print(&format!("{call} {api}/subscriptions/{}", subscription.id));
         print(&format!("{call} '{api}/subscriptions?user_id={}'", subscription.user_id));
         let json = "-H content-type:application/json";

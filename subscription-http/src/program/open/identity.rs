@@ -15,11 +15,9 @@ use crate::program::settings::{Mode, Settings};
 
 /// The verifier. `None` if production mode has no settings for one.
 pub(super) fn verifier(settings: &Settings) -> Result<Option<Arc<dyn IdentityVerifier>>, Failure> {
-    let (keys_url, introspection_url, secret_file) = (
-        &settings.identity_keys_url,
-        &settings.identity_introspection_url,
-        &settings.identity_secret_file,
-    );
+    let keys_url = &settings.identity_keys_url;
+    let introspection_url = &settings.identity_introspection_url;
+    let secret_file = &settings.identity_secret_file;
     let names = [
         (&settings.identity_issuer, "identity-issuer"),
         (&settings.identity_audience, "identity-audience"),

@@ -36,7 +36,8 @@ pub(crate) async fn open(
         if let Some(base) = &provider.api_base {
             api = api.with_base(base);
         }
-        let (name, secrets) = (provider.name, provider.signing_secrets);
+        let name = provider.name;
+        let secrets = provider.signing_secrets;
         let source = Source::new(name, provider.kind, secrets, Arc::new(api))
             .with_live(provider.live)
             .with_pause(provider.pause)

@@ -97,7 +97,8 @@ struct Sync<'a> {
 impl Sync<'_> {
     /// Syncs all objects of these sources, and fails if one waits or failed.
     async fn all(&self, sources: &[Slug]) -> Result<(), Failure> {
-        let (mut waiting, mut failed) = (0, 0);
+        let mut waiting = 0;
+        let mut failed = 0;
         for source in sources {
             let counts = self.source(source).await?;
             print(&format!("{source}: {}", self.told(&counts)));
@@ -144,7 +145,8 @@ impl Sync<'_> {
                         continue;
                     }
                     ObservedNow::Subscription(subscription) => {
-                        let (id, status) = (subscription.id, subscription.status);
+                        let id = subscription.id;
+                        let status = subscription.status;
                         print(&format!("{source}: {object} is the subscription {id}: {status}"));
                     }
                     ObservedNow::Standing(standing) => {

@@ -22,8 +22,10 @@ use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::{ConfiguredClient, help};
 pub(crate) use self::providers::ProviderSettings;
-pub(crate) use self::values::{ClockKind, Console, Database, KeepEvents, Listen, Mode, Users};
-use self::values::{Connections, DatabaseConnections, Level, Limit};
+pub(crate) use self::values::{
+    ClockKind, Console, Database, KeepEvents, Level, Listen, Mode, Users,
+};
+use self::values::{Connections, DatabaseConnections, Limit};
 pub(crate) use self::webhooks::WebhookSettings;
 use super::Failure;
 

@@ -75,7 +75,8 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
     let tables = ["clients", "checkout_hosts", "billing", "providers", "webhooks", "limits"];
     let keys: Vec<_> = flags.filter(|id| *id != "config").chain(tables).collect();
-    let (clients, limits) = (CLIENT_KEYS.map(|(key, _)| key), LIMITS.map(|(key, ..)| key));
+    let clients = CLIENT_KEYS.map(|(key, _)| key);
+    let limits = LIMITS.map(|(key, ..)| key);
     let billing = BILLING_KEYS.map(|(key, _)| key);
     let webhooks = WEBHOOK_KEYS.map(|(key, _)| key);
     let provider = PROVIDER_KEYS.map(|(key, _)| key);

@@ -270,7 +270,8 @@ impl FromStr for KeepEvents {
             return Ok(Self(None));
         }
         let time = || {
-            let (unit, digits) = (text.chars().last()?, text.get(..text.len().checked_sub(1)?)?);
+            let unit = text.chars().last()?;
+            let digits = text.get(..text.len().checked_sub(1)?)?;
             let (digits, unit) = match (digits.strip_prefix("PT"), unit) {
                 (Some(digits), 'S') => (digits, 1),
                 (Some(digits), 'M') => (digits, 60),

@@ -36,7 +36,8 @@ impl Settings {
 
     /// The settings, or all of their faults; `None` if nothing is sent.
     pub(crate) fn webhook_settings(&self) -> Result<Option<WebhookSettings>, Failure> {
-        let (empty, mut faults) = (Table::new(), Vec::new());
+        let empty = Table::new();
+        let mut faults = Vec::new();
         let table = match &self.webhooks {
             None => &empty,
             Some(Value::Table(table)) => table,
@@ -45,7 +46,8 @@ impl Settings {
         if table.get("enabled").is_some_and(|enabled| !enabled.is_bool()) {
             faults.push("webhooks.enabled must be true or false".to_owned());
         }
-        let [allow, deny] = ["allow", "deny"].map(|key| networks(table, key, &mut faults));
+        let allow = networks(table, "allow", &mut faults);
+        let deny = networks(table, "deny", &mut faults);
         let addresses = AddressRules::default().with_allow(allow).with_deny(deny);
         let addresses = addresses.with_loopback(self.mode == Mode::Development);
         let roots = roots(table).map_err(|fault| faults.push(format!("webhooks.ca_file {fault}")));

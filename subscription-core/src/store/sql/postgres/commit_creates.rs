@@ -48,7 +48,9 @@ pub(super) fn creates(changes: &ChangeSet) -> bool {
 /// The sets as one statement, which returns the numbers of those that were refused; `None` if the values of a column
 /// are of several types.
 pub(super) fn one_for_all(sets: &[ChangeSet]) -> Option<OneForAll> {
-    let (mut guarded, mut created, mut events) = (Rows::new(), Rows::new(), Vec::new());
+    let mut guarded = Rows::new();
+    let mut created = Rows::new();
+    let mut events = Vec::new();
     for (number, changes) in (0..).zip(sets) {
         for guard in &changes.guards {
             if let Guard::Unchanged { key, version } = guard {

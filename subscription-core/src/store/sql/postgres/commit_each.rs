@@ -73,7 +73,8 @@ pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     // The records that the last group writes.
     let mut named: HashSet<Key> = HashSet::new();
     for changes in sets {
-        let (form, keys) = (Form::of(&changes), changes.writes.iter().map(Record::key));
+        let form = Form::of(&changes);
+        let keys = changes.writes.iter().map(Record::key);
         match groups.last_mut() {
             Some(group)
                 if form.is_some()
@@ -116,7 +117,9 @@ pub(super) fn one_for_all(sets: &[ChangeSet]) -> Option<OneForAll> {
     if sets.len() < 2 {
         return None;
     }
-    let [mut subscriptions, mut payments, mut events] = [const { Vec::new() }; 3];
+    let mut subscriptions = Vec::new();
+    let mut payments = Vec::new();
+    let mut events = Vec::new();
     for (number, changes) in (0..).zip(sets) {
         for write in &changes.writes {
             let rows =
@@ -168,7 +171,9 @@ impl Building {
 
     /// Locks the rows of a table that have the expected version, and updates them.
     fn update(&mut self, table: &Table, rows: Vec<Vec<Value>>) {
-        let (name, columns, rows) = (table.name, table.columns().join(", "), self.unnest(rows));
+        let name = table.name;
+        let columns = table.columns().join(", ");
+        let rows = self.unnest(rows);
         let each = |columns: &[&str], text: &dyn Fn(&str) -> String, between: &str| {
             columns.iter().map(|column| text(column)).collect::<Vec<_>>().join(between)
         };
@@ -212,7 +217,9 @@ impl Building {
         rows: Vec<Vec<Value>>,
         accepted: &str,
     ) {
-        let (name, columns, rows) = (table.name, table.columns().join(", "), self.unnest(rows));
+        let name = table.name;
+        let columns = table.columns().join(", ");
+        let rows = self.unnest(rows);
         let order = [&unique_columns(table), table.key_columns()].concat().join(", ");
         self.parts.push(format!(
             "{part} AS (INSERT INTO {name} ({columns}) SELECT {columns} \
@@ -222,7 +229,8 @@ impl Building {
 
     /// Appends the events that a condition accepts to the feed, in their order.
     pub(super) fn record(&mut self, rows: Vec<Vec<Value>>, accepted: &str) {
-        let (columns, rows) = (event_columns(), self.unnest(rows));
+        let columns = event_columns();
+        let rows = self.unnest(rows);
         self.parts.push(format!(
             "recorded AS (INSERT INTO events ({columns}) SELECT {columns} \
              FROM {rows} WITH ORDINALITY AS asked (set_number, {columns}, place) {accepted} ORDER BY place)"

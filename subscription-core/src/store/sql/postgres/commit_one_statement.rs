@@ -122,7 +122,8 @@ pub(super) fn in_order(writes: &[Record]) -> Vec<&Record> {
     let mut writes: Vec<_> = writes.iter().collect();
     writes.sort_by_cached_key(|write| {
         let key = write.key();
-        let (unique, table) = (has_unique_values(write), Table::of(&key).name);
+        let unique = has_unique_values(write);
+        let table = Table::of(&key).name;
         (unique, table, takes_over(write), unique_value(write), key)
     });
     writes
@@ -164,7 +165,8 @@ impl Building {
         self.statement.values.extend(key_values(&lock.key));
         let version = self.statement.bind(Value::version(lock.version));
         let strength = if lock.write.is_some() { "NO KEY UPDATE" } else { "SHARE" };
-        let (name, number) = (table.name, self.checked.len());
+        let name = table.name;
+        let number = self.checked.len();
         let before = self.last.as_ref().map(|last| format!(", {last}")).unwrap_or_default();
         let part = format!("lock_{number}");
         self.parts.push(format!(
@@ -183,7 +185,8 @@ impl Building {
         let before = self.last.as_ref().map(|last| format!(" FROM {last}")).unwrap_or_default();
         let part = format!("write_{}", self.parts.len());
         let text = if write.version() == Version::FIRST {
-            let (name, columns) = (table.name, table.columns().join(", "));
+            let name = table.name;
+            let columns = table.columns().join(", ");
             let values = placeholders(from, table.columns().len());
             format!("INSERT INTO {name} ({columns}) SELECT {values}{before}")
         } else {
@@ -203,11 +206,13 @@ impl Building {
         if !changes.events.is_empty() {
             let mut rows = Vec::new();
             for event in &changes.events {
-                let (from, values) = (self.statement.values.len() + 1, event_values(event));
+                let from = self.statement.values.len() + 1;
+                let values = event_values(event);
                 rows.push(format!("({})", placeholders(from, values.len())));
                 self.statement.values.extend(values);
             }
-            let (columns, rows) = (event_columns(), rows.join(", "));
+            let columns = event_columns();
+            let rows = rows.join(", ");
             self.parts.push(format!(
                 "recorded AS (INSERT INTO events ({columns}) \
                  SELECT event.* FROM (VALUES {rows}) AS event, {before})"
@@ -231,7 +236,8 @@ impl Building {
         if counts.is_empty() {
             counts.push("1".to_owned());
         }
-        let (parts, counts) = (self.parts.join(", "), counts.join(", "));
+        let parts = self.parts.join(", ");
+        let counts = counts.join(", ");
         self.statement.text = format!("WITH {parts} SELECT {counts}").into();
         let checked = self.checked.into_iter().map(|(key, _)| key).collect();
         OneStatement { statement: self.statement, checked }

@@ -94,7 +94,8 @@ async fn lock(
 }
 
 async fn put(to: &mut PgConnection, write: &Record) -> Result<(), Refusal> {
-    let (key, mut values) = (write.key(), values(write));
+    let key = write.key();
+    let mut values = values(write);
     let texts = &Table::of(&key).texts;
     let is_new = write.version() == Version::FIRST;
     let text = if is_new { texts.insert.as_str() } else { texts.update.as_str() };

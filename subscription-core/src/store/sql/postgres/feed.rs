@@ -57,7 +57,8 @@ impl Bounds {
                     COALESCE((SELECT max(sequence) FROM events), 0)";
         let rows = connection.rows(Statement::new(text, Vec::new())).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let (first, last) = (row.int(1)?.unsigned_abs(), row.int(2)?.unsigned_abs());
+        let first = row.int(1)?.unsigned_abs();
+        let last = row.int(2)?.unsigned_abs();
         Ok(Self { is_waiting: row.bool(0)?, first, last })
     }
 }

@@ -55,7 +55,8 @@ async fn expect_version(
 }
 
 async fn put(to: &mut SqliteConnection, write: &Record) -> Result<(), Refusal> {
-    let (key, mut values) = (write.key(), values(write));
+    let key = write.key();
+    let mut values = values(write);
     let texts = &Table::of(&key).texts;
     let is_new = write.version() == Version::FIRST;
     let text = if is_new { texts.insert.as_str() } else { &texts.update };

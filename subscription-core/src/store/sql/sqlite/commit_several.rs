@@ -177,7 +177,8 @@ impl Part {
     /// subscription with a new period is written only if the columns of [`STAYS`] stay the same.
     fn write(&mut self, write: &Record, other: bool, is_period: bool) {
         let table = Table::of(&write.key());
-        let (name, mut values) = (table.name, values(write));
+        let name = table.name;
+        let mut values = values(write);
         let text = if write.version() == Version::FIRST {
             let columns = table.columns().join(", ");
             if other {
@@ -195,7 +196,8 @@ impl Part {
             let texts = |columns: &[(usize, (&&str, Value))], end: &str| {
                 columns.iter().flat_map(|(_, (column, _))| [**column, end]).collect::<String>()
             };
-            let (assigned, same) = (texts(&set, " = ?, "), texts(&found, " IS ? AND "));
+            let assigned = texts(&set, " = ?, ");
+            let same = texts(&found, " IS ? AND ");
             let assigned = assigned.trim_end_matches(", ");
             let end = if other { " AND changes() > 0; " } else { "" };
             values = set.into_iter().chain(found).map(|(_, (_, value))| value).collect();

@@ -170,7 +170,8 @@ impl Dialect for Sqlite {
         let rows = self.rows(Statement::new(text, Vec::new())).await?;
         let mut cells = rows.first().map(|row| Cells::new(row));
         let mut count = || cells.as_mut().map_or(Ok(0), Cells::count);
-        let (first, last) = (count()?, count()?);
+        let first = count()?;
+        let last = count()?;
         Ok(if first == 0 { last + 1..=last } else { first..=last })
     }
 
@@ -190,7 +191,8 @@ impl Dialect for Sqlite {
             branch.hint = format!(" INDEXED BY {index}");
         }
         if !tests.is_empty() {
-            let (tests, limit) = (tests.join(" AND "), &branch.limit);
+            let tests = tests.join(" AND ");
+            let limit = &branch.limit;
             branch.limit = format!("CASE WHEN {tests} THEN {limit} ELSE 0 END");
         }
     }

@@ -13,7 +13,8 @@ use crate::store::{Source, StoreError};
 /// A statement that returns the rows of another one, which selects the columns of a table, as one text. SQLite keeps
 /// the order of a subquery in such an aggregate.
 pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
-    let (name, row) = (table.name, &table.texts.row_text);
+    let name = table.name;
+    let row = &table.texts.row_text;
     // Within the other statement where it can be: then the values need not be copied from one to the other.
     let text = match statement.text.strip_prefix(&table.texts.select) {
         Some(rest) => {
@@ -26,7 +27,8 @@ pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
 
 /// Reads each row of such a text.
 pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, StoreError> {
-    let (mut records, mut row) = (Vec::new(), Vec::new());
+    let mut records = Vec::new();
+    let mut row = Vec::new();
     while !text.is_empty() {
         let (value, is_last) = next(&mut text).ok_or_else(|| damaged("a row has no end"))?;
         row.push(value);

@@ -139,10 +139,14 @@ async fn run(
     connection: SqliteConnection,
     held: HeldFile,
 ) {
-    let (mut connection, mut traces) = (Some(connection), Traces::new());
-    let (mut queue, mut batches, mut closing) = (Queue::of(jobs), VecDeque::new(), Vec::new());
+    let mut connection = Some(connection);
+    let mut traces = Traces::new();
+    let mut queue = Queue::of(jobs);
+    let mut batches = VecDeque::new();
+    let mut closing = Vec::new();
     while queue.next(!batches.is_empty(), &traces).await {
-        let (work, lending) = (take(&mut queue.work), take(&mut queue.lending));
+        let work = take(&mut queue.work);
+        let lending = take(&mut queue.lending);
         batches.extend(queue.batches.drain(..));
         closing.append(&mut queue.closing);
         if connection.is_none() {
@@ -299,7 +303,8 @@ async fn serve(
     let done = async {
         step(connection, "BEGIN IMMEDIATE").await?;
         run_all(connection, &work, &mut outcomes, traces).await?;
-        let (mut is_waited_for, mut sets) = (|| !work.is_empty() || queue.is_for_others(), 0);
+        let mut is_waited_for = || !work.is_empty() || queue.is_for_others();
+        let mut sets = 0;
         for batch in &mut *batches {
             begun += 1;
             commit_part(connection, batch, &mut is_waited_for, traces).await?;
@@ -367,7 +372,8 @@ async fn commit_part(
     mut is_waited_for: impl FnMut() -> bool,
     traces: &mut Traces,
 ) -> Result<(), StoreError> {
-    let (before, mut prepared) = (batch.outcomes.len(), None);
+    let before = batch.outcomes.len();
+    let mut prepared = None;
     while !batch.sets.as_slice().is_empty() {
         let is_waited_for = is_waited_for();
         let done = batch.outcomes.len() - before;
@@ -392,7 +398,8 @@ async fn commit_next<'c>(
     prepared: &mut Option<Several>,
     traces: &mut Traces,
 ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-    let (mut count, mut written) = (1, None);
+    let mut count = 1;
+    let mut written = None;
     let message = prepared.take().filter(|message| message.count <= max);
     if let Some(message) = message.or_else(|| several(sets.clone(), max)) {
         count = message.count;
