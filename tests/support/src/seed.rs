@@ -1,7 +1,7 @@
 //! One seed for all that tests leave to chance, and how much of it there is.
 //!
 //! `SUBSCRIPTION_TEST_SEED=n` repeats what a failing test has printed; `SUBSCRIPTION_TEST_STEPS=n` makes
-//! it longer or shorter, and `SUBSCRIPTION_TEST_SEEDS=n` tries so many seeds.
+//! it longer or shorter, and `SUBSCRIPTION_TEST_SEEDS=n` tries `n` seeds; `.ci/long` tries 1,000.
 
 #![expect(clippy::print_stdout, reason = "a failing test shows its seed")]
 
@@ -24,7 +24,15 @@ pub fn rng(test: &str) -> Rng {
     Rng::new(seed())
 }
 
-/// The seed to repeat alone, or so many that are the same in each run and one that nobody has tried yet.
+/// The number of seeds from which on random lives have met every state that a test names.
+const SEEDS_OF_ALL_STATES: usize = 400;
+
+/// True if a test tries enough seeds to have met every state. With fewer, some states may be missing.
+pub fn meet_all_states(seeds: &[u64]) -> bool {
+    seeds.len() >= SEEDS_OF_ALL_STATES
+}
+
+/// The seed to repeat alone, or `fixed` seeds that are the same in each run and one that nobody has tried yet.
 pub fn seeds(fixed: u64) -> Vec<u64> {
     let fixed = number("SUBSCRIPTION_TEST_SEEDS").unwrap_or(fixed);
     let several = || (1..=fixed).chain([fresh()]).collect();
