@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::Authenticated;
 use super::secret_cache::{SecretCache, hash};
-use super::sessions::Authenticated;
 use crate::values::clock::Timestamp;
 use crate::values::id::SessionId;
 

@@ -9,8 +9,7 @@ use crate::store::{SessionQuery, StoreExt as _, UserQuery};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Authentication;
-use super::sessions::Authenticated;
+use super::{Authenticated, Authentication};
 use crate::accounts::{Session, User};
 use crate::error::{Error, Forbidden, Unauthenticated};
 use crate::events::{Actor, Change, Subject};

@@ -40,7 +40,6 @@ pub use jws::{Algorithm, SigningFailed, VerifyingKey};
 pub use keys::{KeyRing, SigningKey};
 pub use provider::{IntrospectedIdentities, OidcIdentities};
 pub use refresh::RefreshWindows;
-pub use sessions::Authenticated;
 pub use sign_in::{SignIn, SignedIn};
 pub use token::AccessClaims;
 
@@ -48,6 +47,15 @@ use self::cache::AuthCache;
 use self::clients::Accepted;
 use self::token::{AccessTokens, Signed};
 use crate::service::SubscriptionService;
+
+/// An authenticated caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticated {
+    /// The claims of the token.
+    pub claims: Arc<AccessClaims>,
+    /// Its session.
+    pub session: Arc<Session>,
+}
 
 /// Lifetimes and limits. The defaults are meant for production.
 #[derive(Debug, Clone)]

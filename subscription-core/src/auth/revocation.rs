@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
-use super::Authentication;
 use super::deletion::delete;
-use super::sessions::Authenticated;
+use super::{Authenticated, Authentication};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::Error;
 use crate::events::{Actor, Change, ChangedFields, Subject};

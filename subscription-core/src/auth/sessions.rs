@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
-use super::Authentication;
 use super::deletion::delete;
 use super::refresh::{self, Refresh, RefreshRefused};
 use super::refresh_token::RefreshToken;
 use super::sign_in::{SignedIn, expect_open};
 use super::token::{AccessClaims, TokenRefused};
+use super::{Authenticated, Authentication};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Actor, Subject};
@@ -19,15 +19,6 @@ use crate::store::{ChangeSet, Key, PageLimit, Record, Store};
 use crate::values::clock::Timestamp;
 use crate::values::id::UserId;
 use crate::values::text::Slug;
-
-/// An authenticated caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authenticated {
-    /// The claims of the token.
-    pub claims: Arc<AccessClaims>,
-    /// Its session.
-    pub session: Arc<Session>,
-}
 
 /// # Sessions
 impl Authentication {

@@ -1,11 +1,12 @@
 //! Updates of a subscription: take-over by the clock, release from it, and the fields that stay free.
 
 use super::creation;
+use super::outcome::invalid;
 use super::outcome::{billing, settle};
 use super::periods::count_from_renewal;
 use super::policy::Policy;
 use super::proration::own_credit;
-use super::verbs::{check_resumption, invalid, is_pause};
+use super::verbs::{check_resumption, is_pause};
 use crate::error::{Conflict, Error};
 use crate::subscriptions::{Managed, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;

@@ -1,9 +1,10 @@
 //! Payments that are collected: the retry of one that failed, and what follows from a report.
 
 use super::outcome::{Beside, billing, outcome};
+use super::outcome::{excess, least};
 use super::periods::restart;
 use super::policy::Policy;
-use super::proration::{excess, least, scaled};
+use super::proration::scaled;
 use super::steps::LAPSES_AFTER;
 use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::try_unfold;
 
-use super::runner::Advanced;
+use super::advanced::Advanced;
 use crate::error::Error;
 use crate::events::Change;
 use crate::service::{StepKind, SubscriptionService};

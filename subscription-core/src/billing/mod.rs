@@ -3,9 +3,11 @@
 //! The rules are pure functions, with the time as an argument. [`BillingRules`] hands them to the service:
 //! creates, updates, verbs and reports of payments follow them.
 
+mod advanced;
 mod changes;
 mod collection;
 mod creation;
+mod due;
 mod due_page;
 mod outcome;
 mod periods;
@@ -17,9 +19,11 @@ mod runner;
 mod steps;
 mod verbs;
 
+pub use advanced::Advanced;
 pub use collection::retry;
+pub use due::next_action_at;
 pub use policy::{Activation, AfterDunning, Dunning, Policy};
 pub use proration::{change_plan, quote};
 pub use rules::BillingRules;
-pub use runner::{Advanced, Billing, Upcoming};
-pub use steps::{next_action_at, step, steps};
+pub use runner::{Billing, Upcoming};
+pub use steps::{step, steps};

@@ -1,13 +1,14 @@
 //! The outcome of a step, a verb or a report: a subscription that is ready to be written.
 
+use super::due::next_action_at;
 use super::policy::Policy;
-use super::proration::least;
-use super::steps::next_action_at;
+use crate::error::Error;
 use crate::events::Change;
 use crate::service::{Ask, Outcome};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
 use crate::values::decimal::Amount;
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
 
 /// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]
@@ -71,4 +72,24 @@ pub(super) fn expire(subscription: &mut Subscription, at: Timestamp) {
     subscription.status = SubscriptionStatus::Expired;
     subscription.ends_at = Some(subscription.ends_at.map_or(at, |ends_at| ends_at.min(at)));
     billing(subscription).stop();
+}
+
+/// The amount by which one is greater than another, or 0.
+pub(super) fn excess(one: Amount, other: Amount) -> Amount {
+    let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
+    more.unwrap_or_default().with_digits(one.fraction_digits())
+}
+
+/// The smaller of two amounts.
+pub(super) fn least(one: Amount, other: Amount) -> Amount {
+    excess(one, excess(one, other))
+}
+
+/// The error of a field of an input.
+pub(super) fn invalid(
+    code: FaultCode,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+    field: &'static str,
+) -> Error {
+    Faults::from(InvalidValue::new(code, message).at(field)).into()
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::outcome::invalid;
 use super::proration::{change_plan, quote};
 use super::runner::Billing;
-use super::verbs::invalid;
 use crate::error::{Conflict, Error};
 use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::Plan;

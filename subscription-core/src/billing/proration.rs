@@ -8,10 +8,9 @@ use rust_decimal::Decimal;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
-use super::outcome::{Beside, billing, outcome};
+use super::outcome::{Beside, billing, excess, invalid, outcome};
 use super::periods::{after_credit, count_from_renewal, restart};
 use super::policy::Policy;
-use super::verbs::invalid;
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::payments::PaymentKind;
@@ -352,17 +351,6 @@ pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> 
     let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
     let rounded = down.checked_add(is_up.into())?;
     Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()
-}
-
-/// The amount by which one is greater than another, or 0.
-pub(super) fn excess(one: Amount, other: Amount) -> Amount {
-    let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
-    more.unwrap_or_default().with_digits(one.fraction_digits())
-}
-
-/// The smaller of two amounts.
-pub(super) fn least(one: Amount, other: Amount) -> Amount {
-    excess(one, excess(one, other))
 }
 
 /// The credit with more of it.

@@ -1,21 +1,20 @@
 //! `Billing`: takes the steps that are due, asks again for payments that failed, and shows what comes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::advanced::Advanced;
 use super::collection::retry;
 use super::due_page::DuePage;
 use super::policy::{AfterDunning, Policy};
 use super::rules::BillingRules;
 use super::steps::steps;
 use crate::error::{Conflict, Error};
-use crate::events::{Actor, Change, Subject};
+use crate::events::{Actor, Subject};
 use crate::payments::{Payment, PaymentStatus};
 use crate::service::{Ask, Created, Rules, StepKind, SubscriptionService};
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
-    Record, StoreError, StoreExt as _,
+    Record, StoreExt as _,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::clock::Timestamp;
@@ -30,32 +29,6 @@ use crate::values::version::Version;
 pub struct Billing {
     pub(super) service: SubscriptionService,
     pub(super) policy: Arc<Policy>,
-}
-
-/// The result of [`Billing::advance`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Advanced {
-    /// The number of steps that were taken, and of payments that are asked for again.
-    pub steps: usize,
-    /// The number of steps of each kind.
-    pub by_kind: BTreeMap<StepKind, usize>,
-    /// The number of payments that are asked for again.
-    pub retries: usize,
-    /// The number of periods that were skipped.
-    pub periods_skipped: u64,
-    /// The number of steps that another writer made impossible or superfluous; those still due are found again.
-    pub refused: usize,
-    /// The number of steps that failed. They are tried again by the next call, and hold no other step up.
-    pub failed: usize,
-    /// The first of the failures.
-    pub failure: Option<String>,
-    /// How long the step that was due longest had waited.
-    pub lag: Duration,
-    /// True if the limit was reached: call again at once.
-    pub more: bool,
-    /// When something is due next; `None` if nothing is.
-    pub next_at: Option<Timestamp>,
 }
 
 /// A step that a subscription will take.
@@ -290,35 +263,6 @@ impl Billing {
             found.push(upcoming(at, StepKind::DunningEnded, status));
         }
         Ok(found)
-    }
-}
-
-impl Advanced {
-    pub(super) fn took(&mut self, kind: StepKind, change: &Change) {
-        self.steps += 1;
-        *self.by_kind.entry(kind).or_default() += 1;
-        if let Change::PeriodsSkipped { count } = change {
-            self.periods_skipped += u64::from(*count);
-        }
-    }
-
-    /// Counts a step that was not taken; an error if the store is out of reach.
-    pub(super) fn lost(&mut self, error: Error) -> Result<(), Error> {
-        if matches!(error, Error::Store(StoreError::Unavailable(_))) {
-            return Err(error);
-        }
-        if matches!(error, Error::Store(StoreError::Conflict(_))) {
-            self.refused += 1;
-        } else {
-            self.failed += 1;
-            self.failure.get_or_insert_with(|| error.to_string());
-        }
-        Ok(())
-    }
-
-    /// The number of steps that count towards the limit. Those that failed do not: they hold no other up.
-    const fn tried(&self) -> usize {
-        self.steps + self.refused
     }
 }
 

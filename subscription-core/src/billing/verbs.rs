@@ -2,7 +2,7 @@
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
-use super::outcome::{Beside, billing, expire, outcome};
+use super::outcome::{Beside, billing, expire, invalid, outcome};
 use super::policy::Policy;
 use super::steps;
 use crate::error::{Conflict, Error};
@@ -11,7 +11,7 @@ use crate::subscriptions::{
     Action, Cancellation, Effective, ScheduledChange, Subscription, SubscriptionStatus,
 };
 use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::faults::FaultCode;
 use crate::values::states::InvalidTransition;
 
 /// The subscription after a verb, or `None` if the verb changes nothing.
@@ -167,14 +167,6 @@ pub(super) fn check_resumption(
         return Err(invalid(FaultCode::OutOfRange, format!("must be after {name}"), "resumes_at"));
     }
     Ok(())
-}
-
-pub(super) fn invalid(
-    code: FaultCode,
-    message: impl Into<std::borrow::Cow<'static, str>>,
-    field: &'static str,
-) -> Error {
-    Faults::from(InvalidValue::new(code, message).at(field)).into()
 }
 
 pub(super) const fn is_pause(change: &ScheduledChange) -> bool {

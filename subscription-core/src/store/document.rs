@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::query::{PageLimit, Position, SortKey};
 use crate::values::clock::Timestamp;
+use crate::values::document_id::{DocumentId, Label};
 use crate::values::faults::InvalidValue;
-use crate::values::text::checked_texts;
 use crate::values::version::Version;
 
 /// A piece of state of a capability: a JSON text under a key, with the values by which lists find it.
@@ -44,28 +44,6 @@ pub struct DocumentKey {
     pub collection: Collection,
     /// Its id there.
     pub id: DocumentId,
-}
-
-checked_texts! {
-    /// The id of a document: 1 to 100 visible ASCII characters, sorted byte by byte.
-    DocumentId: visible;
-    /// The label of a document: 1 to 100 visible ASCII characters.
-    Label: visible;
-}
-
-fn visible(text: &str) -> Result<&str, InvalidValue> {
-    if (1..=100).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(text)
-    } else {
-        Err(InvalidValue::bad_format("must be 1 to 100 visible ASCII characters"))
-    }
-}
-
-impl DocumentId {
-    /// A text that sorts before every id.
-    pub(super) fn before_all() -> Self {
-        Self(Box::default())
-    }
 }
 
 /// The name of a collection of documents: 1 to 40 small letters, digits and underscores.

@@ -5,10 +5,11 @@ use std::fmt::Display;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::document::{Collection, Document, DocumentId, DocumentKey};
+use super::document::{Collection, Document, DocumentKey};
 use super::error::StoreError;
 use super::{Store, StoreExt as _};
 use crate::values::clock::Timestamp;
+use crate::values::document_id::DocumentId;
 use crate::values::version::Version;
 
 /// A body that was read, with the version and the due time of its document.

@@ -1,42 +1,8 @@
 //! Errors of a store, divided by what the caller can do about them.
 
-use std::fmt;
-
 use super::record::Key;
+use super::unique::Unique;
 use crate::values::id::PlanId;
-
-/// A rule of uniqueness among the records that exist, the same on every store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unique {
-    /// [`Plan::slug`](crate::plans::Plan::slug).
-    PlanSlug,
-    /// [`Subscription::external_subscription_id`](crate::subscriptions::Subscription::external_subscription_id), where set.
-    ExternalSubscription,
-    /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id), where set.
-    ExternalPayment,
-    /// The subscription and the [claimed period](crate::payments::Payment::claimed_period) of a payment.
-    PaymentPeriod,
-    /// [`Subscription::live_key`](crate::subscriptions::Subscription::live_key), where set.
-    LiveSubscription,
-    /// [`User::identity`](crate::accounts::User::identity).
-    UserIdentity,
-    /// [`User::email`](crate::accounts::User::email), by its [key](crate::Email::key).
-    UserEmail,
-}
-
-impl fmt::Display for Unique {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PlanSlug => "slug",
-            Self::ExternalSubscription => "external_subscription_id",
-            Self::ExternalPayment => "external_payment_id",
-            Self::PaymentPeriod => "period",
-            Self::LiveSubscription => "live subscription",
-            Self::UserIdentity => "identity",
-            Self::UserEmail => "email",
-        })
-    }
-}
 
 /// The reason why a store refused or failed. After any but [`StoreError::Unavailable`], nothing was written.
 #[derive(Debug, thiserror::Error)]

@@ -27,6 +27,7 @@ mod subscription_query;
 mod timed;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod transfer;
+mod unique;
 mod user_query;
 
 use std::fmt;
@@ -40,14 +41,12 @@ use crate::subscriptions::Subscription;
 
 pub use cached::{CacheInvalidator, CachedStore};
 pub use change_set::{ChangeSet, Delete, Guard};
-pub use document::{
-    Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
-};
+pub use document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQuery};
 
 #[cfg(any(feature = "providers", feature = "webhooks"))]
 pub(crate) use document_body::{Stored, document_key};
 pub use due::{DuePayments, DueSubscriptions};
-pub use error::{BadChangeSet, Source, StoreError, Unique};
+pub use error::{BadChangeSet, Source, StoreError};
 pub use event_query::{EventPage, EventQuery};
 pub use feed_signal::FeedSignal;
 pub use idempotency::{
@@ -58,10 +57,14 @@ pub use query::{
     ClientQuery, Direction, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanFilter, PlanOrder,
     PlanQuery, Position, SessionQuery, SortKey,
 };
-pub use record::{Key, Kind, Query, Record, UniqueValue};
+pub use record::{Key, Kind, Query, Record};
 pub use subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 pub use timed::{StoreCall, StoreMeter, TimedStore};
-pub use user_query::{EmailKey, EmailPrefix, UserFilter, UserQuery};
+pub use unique::{Unique, UniqueValue};
+pub use user_query::{UserFilter, UserQuery};
+
+pub use crate::values::document_id::{DocumentId, Label};
+pub use crate::values::email_key::{EmailKey, EmailPrefix};
 
 #[cfg(feature = "postgres")]
 pub use sql::postgres::{LeaderLock, PostgresOptions, PostgresStore};
@@ -181,7 +184,7 @@ pub trait StoreExt: Store {
         id: &K::Id,
     ) -> impl Future<Output = Result<Option<Arc<K>>, StoreError>> + Send {
         let key = K::key(id);
-        async move { self.get(&key).await?.map(K::expect).transpose() }
+        async move { self.get(&key).await?.map(expect_kind).transpose() }
     }
 
     /// The record that has this value.
@@ -189,7 +192,7 @@ pub trait StoreExt: Store {
         &self,
         value: UniqueValue<'_>,
     ) -> impl Future<Output = Result<Option<Arc<K>>, StoreError>> + Send {
-        async move { self.find(value).await?.map(K::expect).transpose() }
+        async move { self.find(value).await?.map(expect_kind).transpose() }
     }
 
     /// A page of records.
@@ -218,9 +221,15 @@ pub trait StoreExt: Store {
     }
 }
 
+/// The record, or [`StoreError::Damaged`] if the store returned one of another kind.
+fn expect_kind<K: Kind>(record: Record) -> Result<Arc<K>, StoreError> {
+    K::from_record(record)
+        .ok_or_else(|| StoreError::Damaged("the store returned a record of another kind".into()))
+}
+
 /// The page, whose records must all be of one kind.
 fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> {
-    let items = page.items.into_iter().map(K::expect).collect::<Result<_, _>>()?;
+    let items = page.items.into_iter().map(expect_kind).collect::<Result<_, _>>()?;
     Ok(Page { items, next: page.next })
 }
 

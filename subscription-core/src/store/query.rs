@@ -8,11 +8,11 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::document::DocumentId;
-use super::user_query::EmailKey;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::values::clock::Timestamp;
+use crate::values::document_id::DocumentId;
+use crate::values::email_key::EmailKey;
 use crate::values::faults::{FaultCode, InvalidValue};
 use crate::values::id::{SubscriptionId, UserId};
 use crate::values::text::{ExternalId, Name};

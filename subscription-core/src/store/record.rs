@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use super::document::{Document, DocumentKey, DocumentQuery};
 use super::due::{DuePayments, DueSubscriptions};
-use super::error::{StoreError, Unique};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::query::{ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery};
 use super::subscription_query::SubscriptionQuery;
+use super::unique::UniqueValue;
 use super::user_query::UserQuery;
-use crate::accounts::{Client, IdentityKey, Session, User};
+use crate::accounts::{Client, Session, User};
 use crate::events::Subject;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
 use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::text::{Email, ExternalId, Slug};
+use crate::values::text::Slug;
 use crate::values::version::Version;
 
 impl Record {
@@ -84,13 +83,6 @@ pub trait Kind: Sized + Send + Sync + 'static {
 
     /// The record, if it is of this kind.
     fn from_record(record: Record) -> Option<Arc<Self>>;
-
-    /// The record, or [`StoreError::Damaged`] if the store returned one of another kind.
-    fn expect(record: Record) -> Result<Arc<Self>, StoreError> {
-        Self::from_record(record).ok_or_else(|| {
-            StoreError::Damaged("the store returned a record of another kind".into())
-        })
-    }
 }
 
 macro_rules! kinds {
@@ -172,40 +164,6 @@ kinds! {
     Idempotency: IdempotencyRecord, IdempotencyKey, IdempotencyQuery;
     /// Documents.
     Document: Document, DocumentKey, DocumentQuery;
-}
-
-/// A value that at most one record has, and by which the record is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UniqueValue<'a> {
-    /// [`Plan::slug`].
-    PlanSlug(&'a Slug),
-    /// [`Subscription::external_subscription_id`].
-    ExternalSubscription(&'a ExternalId),
-    /// [`Payment::external_payment_id`].
-    ExternalPayment(&'a ExternalId),
-    /// [`Subscription::live_key`].
-    LiveKey(&'a str),
-    /// [`Payment::subscription_id`] and [`Payment::claimed_period`].
-    PaymentPeriod(SubscriptionId, Timestamp),
-    /// [`User::identity`].
-    UserIdentity(&'a IdentityKey),
-    /// [`User::email`], compared by its [key](Email::key).
-    UserEmail(&'a Email),
-}
-
-impl UniqueValue<'_> {
-    /// The rule that makes the value unique.
-    pub const fn rule(self) -> Unique {
-        match self {
-            Self::PlanSlug(_) => Unique::PlanSlug,
-            Self::ExternalSubscription(_) => Unique::ExternalSubscription,
-            Self::ExternalPayment(_) => Unique::ExternalPayment,
-            Self::LiveKey(_) => Unique::LiveSubscription,
-            Self::PaymentPeriod(..) => Unique::PaymentPeriod,
-            Self::UserIdentity(_) => Unique::UserIdentity,
-            Self::UserEmail(_) => Unique::UserEmail,
-        }
-    }
 }
 
 impl From<Subject> for Key {

@@ -1,16 +1,10 @@
 //! Queries that list users.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
 use super::query::{Direction, PageLimit, Position, SortKey};
 use crate::accounts::User;
-use crate::values::faults::InvalidValue;
+use crate::values::email_key::{EmailKey, EmailPrefix};
 use crate::values::id::UserId;
-use crate::values::text::{Email, checked};
+use crate::values::text::Email;
 
 /// A list of users.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,77 +79,5 @@ impl UserFilter {
 
     const fn is_by_email(&self) -> bool {
         matches!(self, Self::EmailPrefix(_))
-    }
-}
-
-/// The [key](Email::key) of an e-mail address, in the order of its bytes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EmailKey(Box<str>);
-
-impl EmailKey {
-    /// The bare text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&Email> for EmailKey {
-    fn from(email: &Email) -> Self {
-        Self(email.key().into())
-    }
-}
-
-/// Finds keys by their text in ordered maps.
-impl Borrow<str> for EmailKey {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-/// The beginning of an e-mail address: 3 to 254 ASCII characters without blanks, compared with the
-/// [key](Email::key) of an address.
-#[derive(Clone, PartialEq, Eq)]
-pub struct EmailPrefix(Box<str>);
-
-/// Hides the person: addresses do not belong in logs.
-macro_rules! hidden_in_logs {
-    ($($name:ident)+) => {$(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(concat!(stringify!($name), "(…)"))
-            }
-        }
-    )+};
-}
-
-hidden_in_logs! { EmailKey EmailPrefix }
-
-impl EmailPrefix {
-    /// The prefix in lower case, as in keys.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The smallest text that comes after every text with this prefix, in byte order.
-    pub fn end(&self) -> String {
-        // The last character is printable ASCII, so the next code is a character too.
-        let mut chars = self.0.chars();
-        let last = chars.next_back().map_or('\0', |last| char::from(last as u8 + 1));
-        chars.chain([last]).collect()
-    }
-}
-
-impl FromStr for EmailPrefix {
-    type Err = InvalidValue;
-
-    fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let text = checked(text.trim(), 3, 254, false)?;
-        if text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            Ok(Self(text.to_ascii_lowercase().into()))
-        } else {
-            let message = "must be the beginning of an e-mail address, in ASCII and without blanks";
-            Err(InvalidValue::bad_format(message))
-        }
     }
 }

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::billing::trial_before_start;
-use super::{ManagedBy, Quantity, SubscriptionStatus, before_start};
+use super::{ManagedBy, Quantity, SubscriptionStatus, before_start, trial_before_start};
 use crate::plans::{BillingCycle, Plan};
 use crate::values::as_text::must_be_one_of;
 use crate::values::clock::Timestamp;

@@ -5,6 +5,7 @@ mod billing;
 mod check;
 mod input;
 mod lifecycle;
+mod managed;
 mod observed;
 mod period;
 mod plan_change;
@@ -15,11 +16,10 @@ use serde::Deserialize;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
-pub use billing::{
-    BillingState, Cancellation, Managed, ManagedBy, Quantity, ScheduledChange, Terms,
-};
+pub use billing::{BillingState, Cancellation, ManagedBy, Quantity, ScheduledChange, Terms};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
+pub use managed::Managed;
 pub use observed::{ObservedSubscription, Renewal};
 pub use period::{Period, Schedule};
 pub(crate) use plan_change::Settlement;
@@ -412,4 +412,10 @@ fn before_start(
         .map(|(field, _)| {
             InvalidValue::new(FaultCode::OutOfRange, "must not be before starts_at").at(field)
         })
+}
+
+/// The fault of a trial that ends at the start or before it.
+fn trial_before_start() -> Fault {
+    let message = "must be after starts_at";
+    InvalidValue::new(FaultCode::OutOfRange, message).at("trial_ends_at")
 }

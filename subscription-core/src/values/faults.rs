@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::values::as_text::named_enum;
+use crate::values::named_enum::named_enum;
 
 named_enum! {
     /// The kind of a fault, as a stable name for machines.

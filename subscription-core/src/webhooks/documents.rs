@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::outcome::Outcome;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
-use crate::store::{Collection, Document, DocumentKey, Idempotency, document_key};
+use crate::store::{Collection, Document, DocumentKey, Idempotency, Stored, document_key};
 use crate::values::as_text::named_enum;
 use crate::values::clock::Timestamp;
 use crate::values::id::id_types;
@@ -270,4 +270,11 @@ impl Parked {
         let document = Document::with_body(key, before.next(), self)?;
         Ok(Document { owner, label, due_at, ..document })
     }
+}
+
+/// An endpoint and its deliveries, as they were read.
+#[derive(Debug, Clone)]
+pub(super) struct Loaded {
+    pub(super) endpoint: Stored<Endpoint>,
+    pub(super) delivery: Stored<Delivery>,
 }

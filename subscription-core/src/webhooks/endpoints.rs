@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::documents::{
-    CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, PARKED, Parked,
-    ParkedState, PreviousSecret, REQUESTS, SecretState,
+    CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Loaded, PARKED,
+    Parked, ParkedState, PreviousSecret, REQUESTS, SecretState,
 };
 use super::facade::Webhooks;
 use super::input::{EndpointChanges, FirstEvent, NewEndpoint};
@@ -32,13 +32,6 @@ pub struct EndpointWithSecret {
     pub secret: Option<Secret>,
     /// True if a request with the same idempotency key created it before.
     pub replayed: bool,
-}
-
-/// An endpoint and its deliveries, as they were read.
-#[derive(Debug, Clone)]
-pub(super) struct Loaded {
-    pub(super) endpoint: Stored<Endpoint>,
-    pub(super) delivery: Stored<Delivery>,
 }
 
 impl Webhooks {

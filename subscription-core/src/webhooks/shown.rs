@@ -5,10 +5,9 @@ use std::cmp::min;
 use serde::Serialize;
 
 use super::documents::{
-    Attempt, Delivery, DisabledReason, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked,
+    Attempt, Delivery, DisabledReason, ENDPOINTS, Endpoint, EndpointId, Loaded, PARKED, Parked,
     ParkedState, StallReason,
 };
-use super::endpoints::Loaded;
 use super::facade::Webhooks;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};

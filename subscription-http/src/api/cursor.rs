@@ -51,8 +51,9 @@ impl Cursors<'_> {
         write().ok_or_else(|| ApiError::unforeseen("a cursor could not be written"))
     }
 
-    /// The position of a cursor.
-    pub(crate) fn read(&self, cursor: &str, query: &Query) -> Result<Position, ApiError> {
+    /// The position of the cursor in the query, if there is one.
+    pub(crate) fn after(&self, query: &Query) -> Result<Option<Position>, ApiError> {
+        let Some(cursor) = query.value("cursor") else { return Ok(None) };
         let read = || {
             let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
             let (mac, position) = bytes.split_first_chunk::<MAC_BYTES>()?;
@@ -60,6 +61,6 @@ impl Cursors<'_> {
             self.mac(position, query)?.verify_truncated_left(mac).ok()?;
             serde_json::from_slice(position).ok()
         };
-        read().ok_or_else(|| Refusal::CursorInvalid.into())
+        read().map(Some).ok_or_else(|| Refusal::CursorInvalid.into())
     }
 }

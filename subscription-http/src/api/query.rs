@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 use subscription_core::InvalidValue;
-use subscription_core::store::{Direction, PageLimit, Position};
+use subscription_core::store::{Direction, PageLimit};
 
-use super::cursor::Cursors;
 use super::error::ApiError;
 
 /// The characters of a refused parameter's name that an error shows.
@@ -55,7 +54,7 @@ impl Query {
         Ok(())
     }
 
-    fn value(&self, name: &str) -> Option<&str> {
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
@@ -177,11 +176,6 @@ impl Query {
                 format!("must be one of {}, with - in front for descending", names.join(", ")),
             )
         })
-    }
-
-    /// The position of the cursor, if there is one.
-    pub(crate) fn after(&self, cursors: &Cursors<'_>) -> Result<Option<Position>, ApiError> {
-        self.value("cursor").map(|cursor| cursors.read(cursor, self)).transpose()
     }
 
     /// The parameters that a cursor is bound to: all but the cursor and the size of the page.

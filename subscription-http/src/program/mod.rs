@@ -195,7 +195,7 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
     let mut named = Ok(BTreeSet::new());
     let keys = match Keys::read(&path)? {
         Some(mut keys) => {
-            named = webhooks::server_keys_named(settings).await;
+            named = open::server_keys_named(settings).await;
             keys.rotate(named.as_ref().ok())?;
             keys
         }

@@ -9,8 +9,9 @@ use super::index::page;
 use super::{ById, free};
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::store::query::{Page, PageLimit, Position, SortKey};
-use crate::store::user_query::{EmailKey, UserFilter};
+use crate::store::user_query::UserFilter;
 use crate::values::clock::Timestamp;
+use crate::values::email_key::EmailKey;
 use crate::values::id::{SessionId, UserId};
 use crate::values::text::{Email, Slug};
 

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::store::document::{
-    Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Label,
-};
+use crate::store::document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQuery};
 use crate::store::query::{Page, SortKey};
 use crate::values::clock::Timestamp;
+use crate::values::document_id::{DocumentId, Label};
 
 #[derive(Debug, Default)]
 pub(super) struct DocumentTable {

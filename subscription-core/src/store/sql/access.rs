@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use super::page::Statement;
+use super::statement::Statement;
 use super::value::Value;
 use crate::store::SubscriptionFilter;
 use crate::store::access_class::{AccessClass, Holds, Mark};

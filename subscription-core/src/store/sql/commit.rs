@@ -3,8 +3,8 @@
 use super::dialect::SqlConnection;
 use super::error::{conflict, failed};
 use super::field::Field as _;
-use super::page::Statement;
 use super::records::EVENTS;
+use super::statement::Statement;
 use super::table::{Table, key_values, placeholders};
 use super::value::{Columns as _, Value};
 use crate::events::Event;

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 
 use sqlx::Connection;
 
-use super::page::{Branch, Statement};
+use super::page::Branch;
+use super::statement::Statement;
 use super::table::{Reader, Table};
 use super::value::Columns;
 use crate::store::{ChangeSet, StoreError};

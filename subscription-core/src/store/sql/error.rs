@@ -39,6 +39,12 @@ pub(super) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error()?.code()
 }
 
+/// True if nothing was written because of other transactions: a deadlock, a lock that took too long, a
+/// serialization failure.
+pub(super) fn is_transient(error: &sqlx::Error) -> bool {
+    matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
+}
+
 /// Codes of a file or a page that cannot be read: SQLite's (11, 26), PostgreSQL's.
 fn is_damage(code: &str) -> bool {
     matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")

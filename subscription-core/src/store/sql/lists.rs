@@ -1,6 +1,7 @@
 //! The statements for unique values and for lists of every kind.
 
-use super::page::{Fit, Statement, Window, hint, sort_value, subscriptions};
+use super::page::{Fit, Window, hint, sort_value, subscriptions};
+use super::statement::Statement;
 use super::table::{SqlRecord, Table};
 use super::value::Value;
 use crate::accounts::{Client, Session, User};

@@ -23,6 +23,7 @@ mod read;
 mod records;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
+pub(in crate::store) mod statement;
 pub(in crate::store) mod table;
 pub(in crate::store) mod value;
 

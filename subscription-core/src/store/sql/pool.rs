@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::dialect::SqlConnection;
 use super::error::{code, failed};
-use super::page::Statement;
+use super::statement::Statement;
 use crate::store::StoreError;
 
 /// A connection that was idle for longer is pinged before it is used.

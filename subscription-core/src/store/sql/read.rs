@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::error::{failed, unavailable};
 use super::lists::{self, List};
-use super::page::Statement;
+use super::statement::Statement;
 use super::table::{SqlRecord as _, Table};
 use super::value::{Cells, Columns as _, Value};
 use super::{Dialect, SqlStore, access};

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::sql::SqlConnection;
 use crate::store::sql::error::failed;
-use crate::store::sql::page::Statement;
+use crate::store::sql::statement::Statement;
 use crate::store::sql::table::{Table, placeholders};
 use crate::store::sql::value::{Columns, Value};
 

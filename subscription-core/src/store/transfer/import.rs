@@ -13,7 +13,7 @@ use super::{
 use crate::plans::Plan;
 use crate::store::sql::SqlConnection;
 use crate::store::sql::error::failed;
-use crate::store::sql::page::Statement;
+use crate::store::sql::statement::Statement;
 use crate::store::sql::table::{SqlRecord as _, Table, placeholders};
 use crate::store::sql::value::Value;
 use crate::store::{Document, Record, Source, StoreError};

@@ -4,28 +4,23 @@
 //! over its window. Memory is bounded, so that an attacker with a million addresses cannot use it up.
 
 mod buckets;
+mod status;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{HeaderName, HeaderValue, header};
 use subscription_core::auth::{Client, ClientKind};
 use subscription_core::webhooks::EndpointId;
 use subscription_core::{Clock, SessionId, Slug};
 
 use self::buckets::{Buckets, Time};
+pub(crate) use self::status::RateStatus;
 use crate::api::error::Refusal;
-
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// The least time that a sender of too many webhooks is asked to wait: providers do not retry sooner.
 const WEBHOOK_WAIT: Duration = Duration::from_secs(5);
-
-/// The observations at payment providers that a process makes for callers in a second; the core counts them.
-const PROVIDER_SYNCS_PER_SECOND: u32 = 5;
 
 /// The longest window.
 const WINDOW_MAX: Duration = Duration::from_hours(24 * 366);
@@ -129,53 +124,6 @@ impl RateLimits {
             webhook: Some(Quota::new(500, Duration::from_secs(5))),
             endpoint: Some(Quota::new(30, Duration::from_mins(1))),
         }
-    }
-}
-
-/// The state of a limit after a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RateStatus {
-    pub(crate) policy: &'static str,
-    quota: Quota,
-    left: u32,
-    /// The time until the next request is allowed, if none is now.
-    wait: Option<Duration>,
-}
-
-impl RateStatus {
-    /// A client has as many requests waiting for events as it may.
-    pub(crate) const fn waiting(most: u32) -> Self {
-        let wait = Duration::from_secs(1);
-        Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
-    }
-
-    /// Too many observations at payment providers were asked for.
-    pub(crate) const fn provider_syncs(wait: Duration) -> Self {
-        let quota = Quota::new(PROVIDER_SYNCS_PER_SECOND, Duration::from_secs(1));
-        Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }
-    }
-
-    /// Whole seconds until the next request is allowed.
-    pub(crate) fn retry_after(&self) -> u64 {
-        let wait = self.wait.unwrap_or_default();
-        wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
-    }
-
-    /// Its headers (draft-ietf-httpapi-ratelimit-headers), with `Retry-After` if none is left.
-    pub(crate) fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
-        let Self { policy, quota, left, wait } = self;
-        let window = quota.window.as_secs().max(1);
-        let policy_field = format!("\"{policy}\";q={};w={window}", quota.requests);
-        let mut fields = vec![(RATE_LIMIT_POLICY, policy_field)];
-        if wait.is_some() {
-            let after = self.retry_after();
-            fields.push((RATE_LIMIT, format!("\"{policy}\";r=0;t={after}")));
-            fields.push((header::RETRY_AFTER, after.to_string()));
-        } else {
-            fields.push((RATE_LIMIT, format!("\"{policy}\";r={left}")));
-        }
-        let value = |(name, text)| Some((name, HeaderValue::try_from(text).ok()?));
-        fields.into_iter().filter_map(value).collect()
     }
 }
 

@@ -6,6 +6,7 @@
 mod identity;
 mod store;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use subscription_core::SubscriptionService;
@@ -247,4 +248,16 @@ pub(crate) async fn authentication(
     let service = service.clock(opened.clock()).build();
     let auth = authenticate(settings, &service, Arc::new(DevelopmentIdentities), &keys)?;
     Ok((opened, auth))
+}
+
+/// The server keys that endpoints of the database name. A database that does not exist yet has none.
+pub(crate) async fn server_keys_named(settings: &Settings) -> Result<BTreeSet<u8>, Failure> {
+    if !settings.database()?.exists() {
+        return Ok(BTreeSet::new());
+    }
+    let opened = Opened::new(settings, false).await?;
+    let billing = service(settings, &opened);
+    let named = subscription_core::webhooks::server_keys_named(billing.service()).await;
+    opened.close().await;
+    Ok(named?)
 }

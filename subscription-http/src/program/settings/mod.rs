@@ -5,6 +5,7 @@
 //! its key in the file. The file is read first; flags and variables then overwrite what it says.
 
 mod file;
+mod help;
 mod providers;
 pub(crate) mod unknown_names;
 mod values;
@@ -20,7 +21,8 @@ use subscription_core::billing::Policy;
 use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
 use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
-pub(crate) use self::file::{ConfiguredClient, help};
+pub(crate) use self::file::ConfiguredClient;
+pub(crate) use self::help::help;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::values::{
     ClockKind, Console, Database, KeepEvents, Level, Listen, Mode, Users,
@@ -288,7 +290,7 @@ impl Settings {
             Mode::Development => RateLimits::NONE,
             Mode::Production => RateLimits::production(),
         };
-        for (key, _, field) in file::LIMITS {
+        for (key, _, field) in help::LIMITS {
             if let Some(Limit(quota)) = self.limits.get(key) {
                 *field(&mut limits) = *quota;
             }

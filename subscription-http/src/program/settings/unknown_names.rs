@@ -6,7 +6,7 @@ use clap::{Args as _, Command};
 use toml::de::{DeTable, DeValue};
 
 use super::Settings;
-use super::file::{BILLING_KEYS, CLIENT_KEYS, LIMITS};
+use super::help::{BILLING_KEYS, CLIENT_KEYS, LIMITS};
 use super::providers::{PROVIDER_KEYS, VARIABLE_PREFIX};
 use super::webhooks::WEBHOOK_KEYS;
 use crate::program::Failure;

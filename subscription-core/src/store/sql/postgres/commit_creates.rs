@@ -21,29 +21,11 @@ use super::super::commit::event_values;
 use super::super::table::{Table, key_values, values};
 use super::super::value::Value;
 use super::commit_each::{Building, OneForAll, push};
-use super::commit_one_statement::is_small;
-use super::notify::notifications;
-use crate::store::{ChangeSet, Guard, Key};
-use crate::values::version::Version;
+use crate::store::{ChangeSet, Guard};
 
 /// The arrays of the columns of each table, in the order in which `commit_one_statement.rs` writes: tables without
 /// unique values first, then by name.
 type Rows = BTreeMap<(bool, &'static str), (&'static Table, Vec<Vec<Value>>)>;
-
-/// True if a set creates a few records, and does nothing else but guard records that exist and write events.
-pub(super) fn creates(changes: &ChangeSet) -> bool {
-    let is_lockable = |guard: &Guard| {
-        matches!(
-            guard,
-            Guard::Unchanged { key: Key::Plan(_) | Key::Subscription(_) | Key::User(_), version }
-                if *version != Version::NEW
-        )
-    };
-    is_small(changes)
-        && changes.writes.iter().all(|write| write.version() == Version::FIRST)
-        && changes.guards.iter().all(is_lockable)
-        && notifications(changes).next().is_none()
-}
 
 /// The sets as one statement, which returns the numbers of those that were refused; `None` if the values of a column
 /// are of several types.

@@ -25,9 +25,10 @@ use std::mem::discriminant;
 use super::super::commit::{event_columns, event_values, guarded};
 use super::super::table::{SqlRecord as _, Table, placeholders, values};
 use super::super::value::Value;
-use super::commit_creates::creates;
+use super::commit_one_statement::is_small;
+use super::notify::notifications;
 use crate::payments::Payment;
-use crate::store::{ChangeSet, Key, Record};
+use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::subscriptions::Subscription;
 use crate::values::version::Version;
 
@@ -93,6 +94,21 @@ pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// True if a set creates a few records, and does nothing else but guard records that exist and write events.
+fn creates(changes: &ChangeSet) -> bool {
+    let is_lockable = |guard: &Guard| {
+        matches!(
+            guard,
+            Guard::Unchanged { key: Key::Plan(_) | Key::Subscription(_) | Key::User(_), version }
+                if *version != Version::NEW
+        )
+    };
+    is_small(changes)
+        && changes.writes.iter().all(|write| write.version() == Version::FIRST)
+        && changes.guards.iter().all(is_lockable)
+        && notifications(changes).next().is_none()
 }
 
 /// True if a set updates one subscription, inserts at most one payment, and does nothing else but write events.

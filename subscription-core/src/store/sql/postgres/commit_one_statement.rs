@@ -11,7 +11,7 @@
 //! stops all parts after it, and an insert that finds its key or a unique value taken fails the statement.
 
 use super::super::commit::{event_columns, event_values, takes_over};
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
 use super::notify::{CHANNEL, notifications};

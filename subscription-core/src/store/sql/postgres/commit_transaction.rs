@@ -7,12 +7,11 @@ use sqlx::PgConnection;
 
 use super::super::commit::{Refusal, check_before_deletes, delete, write_events};
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{conflict, refused};
-use super::super::page::Statement;
+use super::super::error::{conflict, is_transient, refused};
+use super::super::statement::Statement;
 use super::super::table::{Table, key_values, values};
 use super::super::value::{Columns as _, Value};
 use super::commit_one_statement::in_order;
-use super::commits::is_transient;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::version::Version;

@@ -11,10 +11,10 @@ use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::super::commit::Refusal;
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{code, failed, outages, taken, unavailable};
+use super::super::error::{code, failed, is_transient, outages, taken, unavailable};
 use super::super::groups::Handler;
-use super::super::page::Statement;
 use super::super::pool::{Pool, is_lost};
+use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
 use super::super::value::Columns as _;
 use super::commit_each::{Form, Group, OneForAll, one_for_all};
@@ -192,12 +192,6 @@ impl Commits {
         }
         Ok(())
     }
-}
-
-/// True if nothing was written because of other transactions: a deadlock, a lock that took too long, a
-/// serialization failure.
-pub(super) fn is_transient(error: &sqlx::Error) -> bool {
-    matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
 }
 
 /// True if one of the sets failed the statement: a value is taken or not accepted, or a lock was waited for too long.

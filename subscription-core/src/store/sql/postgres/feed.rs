@@ -10,7 +10,7 @@ use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
 use super::super::dialect::SqlConnection as _;
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::value::{Columns as _, Value};
 
 /// Events that are numbered at a time; more than a page has.

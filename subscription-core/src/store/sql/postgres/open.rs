@@ -9,12 +9,12 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
 
-use super::super::error::unavailable;
+use super::super::error::{is_transient, unavailable};
 use super::super::groups::Groups;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
 use super::clock_skew::ClockSkew;
-use super::commits::{Commits, is_transient};
+use super::commits::Commits;
 use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};

@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr};
 use uuid::Uuid;
 
 use super::super::dialect::SqlConnection;
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::value::{Columns, NEVER_MICROS, Value};
 use super::amount::Digits;
 

@@ -23,8 +23,8 @@ use tokio::time::timeout;
 
 use super::super::error::{failed, unavailable};
 use super::super::groups::{Groups, Handler};
-use super::super::page::Statement;
 use super::super::pool::{Pool, is_lost};
+use super::super::statement::Statement;
 use super::super::value::Value;
 use super::row::rows_by_arrays;
 use crate::store::StoreError;

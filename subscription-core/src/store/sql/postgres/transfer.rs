@@ -6,8 +6,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 use super::super::access;
 use super::super::dialect::SqlConnection as _;
 use super::super::error::failed;
-use super::super::page::Statement;
 use super::super::records::EVENTS;
+use super::super::statement::Statement;
 use super::super::value::{Columns as _, Value};
 use super::{Postgres, feed};
 use crate::store::transfer::{

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::super::commit::{Refusal, check_before_deletes, delete, takes_over, write_events};
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{conflict, refused};
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::table::{Table, key_values, values};
 use super::super::value::{Columns as _, Value};
 use crate::store::{ChangeSet, Guard, Key, Record};

@@ -26,8 +26,8 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::super::commit::{event_columns, event_values, guarded, takes_over};
 use super::super::dialect::SqlConnection as _;
-use super::super::page::Statement;
 use super::super::records::EVENTS;
+use super::super::statement::Statement;
 use super::super::table::{SqlRecord as _, Table, key_values, values};
 use super::super::value::Value;
 use super::row::{BoundQuery, query, rows_changed};

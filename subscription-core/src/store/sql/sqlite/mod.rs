@@ -22,8 +22,9 @@ use tokio::sync::Mutex;
 
 use super::dialect::Dialect;
 use super::error::OpenError;
-use super::page::{Branch, Statement};
+use super::page::Branch;
 use super::pool::Pool;
+use super::statement::Statement;
 use super::table::{Reader, Table};
 use super::value::Cells;
 use super::{SqlStore, migrations};

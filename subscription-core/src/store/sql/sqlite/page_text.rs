@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::table::{Reader, Table};
 use super::super::value::{Columns, damaged};
 use crate::store::{Source, StoreError};

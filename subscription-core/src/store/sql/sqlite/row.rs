@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
 use uuid::Uuid;
 
 use super::super::dialect::SqlConnection;
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::value::{Columns, NEVER_MICROS, Value};
 use crate::values::clock::Timestamp;
 

@@ -13,7 +13,7 @@ use sqlx::sqlite::SqliteConnection;
 use tokio::time::Instant;
 
 use super::super::dialect::SqlConnection as _;
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::PATIENCE;
 use crate::store::{ChangeSet, Key};
 

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::super::access;
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, unavailable};
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::super::value::{Columns as _, Value};
 use super::Sqlite;
 use crate::store::transfer::{

@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 use super::super::access;
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, outages, unavailable};
-use super::super::page::Statement;
+use super::super::statement::Statement;
 use super::commit;
 use super::commit_several::{Several, several};
 use super::file::HeldFile;

@@ -1,0 +1,38 @@
+//! A statement with its values.
+
+use std::borrow::Cow;
+
+use super::table::{SqlRecord, Table, key_values};
+use super::value::Value;
+use crate::store::Key;
+
+/// A statement and the values that are bound to it.
+///
+/// Its text has the names of tables and columns alone. Values of callers are bound.
+#[derive(Debug, Clone, Default)]
+pub(in crate::store) struct Statement {
+    pub(in crate::store) text: Cow<'static, str>,
+    pub(in crate::store) values: Vec<Value>,
+}
+
+impl Statement {
+    pub(in crate::store) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
+        Self { text: text.into(), values }
+    }
+
+    /// Selects the record of a key.
+    pub(in crate::store) fn one(key: &Key) -> Self {
+        Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))
+    }
+
+    /// Selects records of a kind.
+    pub(in crate::store) fn select<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
+        Self::new(format!("{} {rest}", T::TABLE.texts.select), values)
+    }
+
+    /// The placeholder of a value.
+    pub(in crate::store) fn bind(&mut self, value: Value) -> String {
+        self.values.push(value);
+        format!("${}", self.values.len())
+    }
+}

@@ -1,0 +1,60 @@
+//! The state of a rate limit after a request, and its headers.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, header};
+
+use super::Quota;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The observations at payment providers that a process makes for callers in a second; the core counts them.
+const PROVIDER_SYNCS_PER_SECOND: u32 = 5;
+
+/// The state of a limit after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RateStatus {
+    pub(crate) policy: &'static str,
+    pub(super) quota: Quota,
+    pub(super) left: u32,
+    /// The time until the next request is allowed, if none is now.
+    pub(super) wait: Option<Duration>,
+}
+
+impl RateStatus {
+    /// A client has as many requests waiting for events as it may.
+    pub(crate) const fn waiting(most: u32) -> Self {
+        let wait = Duration::from_secs(1);
+        Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
+    }
+
+    /// Too many observations at payment providers were asked for.
+    pub(crate) const fn provider_syncs(wait: Duration) -> Self {
+        let quota = Quota::new(PROVIDER_SYNCS_PER_SECOND, Duration::from_secs(1));
+        Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }
+    }
+
+    /// Whole seconds until the next request is allowed.
+    pub(crate) fn retry_after(&self) -> u64 {
+        let wait = self.wait.unwrap_or_default();
+        wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
+    }
+
+    /// Its headers (draft-ietf-httpapi-ratelimit-headers), with `Retry-After` if none is left.
+    pub(crate) fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let Self { policy, quota, left, wait } = self;
+        let window = quota.window.as_secs().max(1);
+        let policy_field = format!("\"{policy}\";q={};w={window}", quota.requests);
+        let mut fields = vec![(RATE_LIMIT_POLICY, policy_field)];
+        if wait.is_some() {
+            let after = self.retry_after();
+            fields.push((RATE_LIMIT, format!("\"{policy}\";r=0;t={after}")));
+            fields.push((header::RETRY_AFTER, after.to_string()));
+        } else {
+            fields.push((RATE_LIMIT, format!("\"{policy}\";r={left}")));
+        }
+        let value = |(name, text)| Some((name, HeaderValue::try_from(text).ok()?));
+        fields.into_iter().filter_map(value).collect()
+    }
+}
