@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::documents::{EVENTS, LINKS, Link, ProviderEvent};
 use super::facade::Providers;
 use super::object::{ObjectId, ObjectKind, ObjectRef};
-use super::observe::Ticket;
+use super::observation::Ticket;
 use super::standing::{Reason, Standing};
 use super::users::binding;
 use crate::error::{Conflict, Error};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::allowance::Allowance;
 use super::pace::Pace;
 use super::source::Source;
-use super::sync::Run;
+use super::sync_report::Run;
 use super::tally::Tally;
 use crate::error::Error;
 use crate::events::Actor;

@@ -4,72 +4,16 @@ use serde_json::Value;
 
 use super::api::{ApiFailed, ApiPage};
 use super::facade::Account;
-use super::finding::{Finding, FoundObject, Unmapped};
+use super::finding::{Finding, Unmapped};
 use super::mapping;
 use super::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
-use super::pace::{Held, Turn};
+use super::outcome::Interrupted;
+use super::pace::Turn;
 use super::standing::{Reason, Standing};
 use super::tally::FetchOutcome;
-use crate::error::Error;
-use crate::store::StoreError;
 use crate::values::clock::Timestamp;
 use crate::values::id::UserId;
 use crate::values::text::Email;
-
-/// The reason why an observation ends before its records are decided.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// The object leads to no change.
-    Stands { standing: Standing, path: Option<Box<str>>, customer: Option<ObjectId> },
-    /// The object cannot be read now.
-    Held(Held),
-    /// This subscription must be observed first.
-    Needs(ObjectRef),
-    /// The store failed.
-    Failed(Error),
-}
-
-impl Stop {
-    /// The same for an object of a customer, so that a binding of the customer finds its events.
-    pub(super) fn of_customer(mut self, object: &FoundObject) -> Self {
-        if let Self::Stands { customer, .. } = &mut self {
-            customer.clone_from(&object.customer);
-        }
-        self
-    }
-}
-
-impl From<Standing> for Stop {
-    fn from(standing: Standing) -> Self {
-        Self::Stands { standing, path: None, customer: None }
-    }
-}
-
-impl From<Held> for Stop {
-    fn from(held: Held) -> Self {
-        Self::Held(held)
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<Unmapped> for Stop {
-    fn from(unmapped: Unmapped) -> Self {
-        let standing = Standing::from(&unmapped);
-        let path = if let Unmapped::Unreadable { path } = unmapped { Some(path) } else { None };
-        Self::Stands { standing, path, customer: None }
-    }
-}
 
 impl Account {
     async fn read<T>(
@@ -78,7 +22,7 @@ impl Account {
         turn: Turn,
         read: impl Future<Output = Result<T, ApiFailed>> + Send,
         is_there: fn(&T) -> bool,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, Interrupted> {
         self.pace.begin(now, turn)?;
         let read = read.await;
         if let Err(error @ (ApiFailed::Unavailable { .. } | ApiFailed::KeyRefused)) = &read
@@ -113,7 +57,7 @@ impl Account {
         object: &ObjectRef,
         now: Timestamp,
         turn: Turn,
-    ) -> Result<Value, Stop> {
+    ) -> Result<Value, Interrupted> {
         self.pace.fetching(object, now);
         let object = self.source.api.object(object.kind, &object.id);
         let found = self.read(now, turn, object, Option::is_some).await?;
@@ -126,12 +70,12 @@ impl Account {
         after: Option<&str>,
         now: Timestamp,
         turn: Turn,
-    ) -> Result<ApiPage, Stop> {
+    ) -> Result<ApiPage, Interrupted> {
         self.read(now, turn, self.source.api.page(list, after), |_| true).await
     }
 
     /// Maps an object, which must be the one that was asked for, in the mode that is followed.
-    pub(super) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Stop> {
+    pub(super) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Interrupted> {
         let finding = mapping::map(self.source.kind, object.kind, value, self.source.pause)?;
         let found = finding.object();
         if found.id != object.id {
@@ -148,7 +92,7 @@ impl Account {
         &self,
         object: &ObjectRef,
         now: Timestamp,
-    ) -> Result<(ObjectRef, Option<UserId>), Stop> {
+    ) -> Result<(ObjectRef, Option<UserId>), Interrupted> {
         match object.kind {
             ObjectKind::CheckoutSession => {
                 let session = self.fetch(object, now, Turn::First).await?;
@@ -174,7 +118,7 @@ impl Account {
         &self,
         subscription: &ObjectId,
         now: Timestamp,
-    ) -> Result<Vec<UserId>, Stop> {
+    ) -> Result<Vec<UserId>, Interrupted> {
         if self.source.kind != ProviderKind::Stripe {
             return Ok(Vec::new());
         }
@@ -189,7 +133,7 @@ impl Account {
         &self,
         customer: Option<&ObjectId>,
         now: Timestamp,
-    ) -> Result<Option<Email>, Stop> {
+    ) -> Result<Option<Email>, Interrupted> {
         let Some(id) = customer.filter(|_| self.source.kind == ProviderKind::Stripe) else {
             return Ok(None);
         };

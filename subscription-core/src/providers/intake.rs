@@ -8,7 +8,7 @@ use super::documents::ProviderEvent;
 use super::facade::Providers;
 use super::finding::Webhook;
 use super::object::{ObjectId, ProviderKind};
-use super::observe::Ticket;
+use super::observation::Ticket;
 use super::standing::{EventState, Reason, Standing};
 use super::{mapping, signature};
 use crate::error::Error;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::documents::EVENTS;
 use super::facade::{Account, Providers};
 use super::object::ObjectRef;
-use super::observe::{Observed, Ticket};
+use super::observation::Ticket;
+use super::outcome::{EventOutcome, Interrupted};
 use super::queries::ListedEvent;
 use super::standing::Standing;
 use crate::error::Error;
 use crate::store::{DocumentId, DocumentKey, Stored};
 use crate::subscriptions::Subscription;
-use crate::values::id::{SubscriptionId, UserId};
+use crate::values::id::UserId;
 use crate::values::text::Slug;
 
 /// The result of [`Providers::observe_now`].
@@ -46,8 +47,8 @@ impl Providers {
             ticket.body.user_id = user_id;
             ticket.body.user_decides = true;
         }
-        let verdict = self.observe_at_once(account, target.clone(), ticket).await?;
-        self.shown(verdict).await
+        let outcome = self.observe_at_once(account, target.clone(), ticket).await?;
+        self.shown(&outcome).await
     }
 
     /// Observes the object of an event again, whatever its state, and returns the event.
@@ -69,26 +70,26 @@ impl Providers {
         account: &Account,
         object: ObjectRef,
         ticket: Ticket,
-    ) -> Result<(Standing, Option<SubscriptionId>), Error> {
-        let held = match self.observe_for(account, object, vec![ticket.clone()], None).await? {
-            Observed::Done(verdict) => return Ok((verdict.standing, verdict.subscription_id)),
-            Observed::Lost => (Standing::PENDING, self.now()),
-            Observed::Held(held) => (Standing::UNAVAILABLE, held.until),
+    ) -> Result<EventOutcome, Error> {
+        let interrupted = match self.observe_for(account, object, vec![ticket.clone()], None).await
+        {
+            Ok(outcome) => return Ok(outcome),
+            Err(interrupted) => interrupted,
         };
-        self.postpone(&[ticket], Some(held.0), held.1).await?;
-        Ok((held.0, None))
+        let is_held = matches!(interrupted, Interrupted::RetryAt(_));
+        let standing = if is_held { Standing::UNAVAILABLE } else { Standing::PENDING };
+        let held = interrupted.retry(self.now())?;
+        self.postpone(&[ticket], Some(standing), held.until).await?;
+        Ok(standing.into())
     }
 
     /// The subscription of an observation, if it follows its provider.
-    pub(super) async fn shown(
-        &self,
-        (standing, id): (Standing, Option<SubscriptionId>),
-    ) -> Result<ObservedNow, Error> {
-        match id {
-            Some(id) if matches!(standing, Standing::APPLIED | Standing::SAME) => {
+    pub(super) async fn shown(&self, outcome: &EventOutcome) -> Result<ObservedNow, Error> {
+        match outcome.subscription_id {
+            Some(id) if matches!(outcome.standing, Standing::APPLIED | Standing::SAME) => {
                 Ok(ObservedNow::Subscription(self.service.subscription(id).await?))
             }
-            _ => Ok(ObservedNow::Standing(standing)),
+            _ => Ok(ObservedNow::Standing(outcome.standing)),
         }
     }
 }

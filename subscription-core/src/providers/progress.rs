@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::documents::progress_key;
 use super::facade::Providers;
-use super::observe::Ticket;
-use super::sync::{Run, SyncKind, SyncReport};
+use super::observation::Ticket;
+use super::sync_report::{Run, SyncKind, SyncReport};
 use crate::error::Error;
 use crate::store::{Document, Stored};
 use crate::values::clock::Timestamp;

@@ -9,7 +9,7 @@ use super::documents::{EVENTS, ProviderEvent, link_uuid};
 use super::facade::Providers;
 use super::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
 use super::standing::{EventState, Reason, Standing};
-use super::sync::SyncReport;
+use super::sync_report::SyncReport;
 use crate::error::Error;
 use crate::service::found;
 use crate::store::{

@@ -1,6 +1,6 @@
 //! `advance`: applies the events that are due.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::documents::EVENTS;
 use super::facade::{Account, Providers};
-use super::fetch::Stop;
-use super::object::{ObjectId, ObjectRef};
-use super::observe::{Observation, Observed, Ticket, Verdict};
-use super::pace::{Held, Turn};
+use super::object::ObjectRef;
+use super::observation::{Observation, Round, Ticket};
+use super::outcome::{EventOutcome, Interrupted};
+use super::pace::Turn;
 use super::plans::AllPlans;
 use super::standing::Standing;
 use crate::error::Error;
@@ -49,20 +49,6 @@ pub struct Applied {
     pub more: bool,
     /// When the next event is due; `None` if none is.
     pub next_at: Option<Timestamp>,
-}
-
-/// The parts that the observations of one source share in a call of [`Providers::advance`].
-#[derive(Debug)]
-pub(super) struct Round {
-    plans: AllPlans,
-    /// The customers whose waiting events are made due after the observations, all at once.
-    bound: Mutex<BTreeSet<ObjectId>>,
-}
-
-impl Round {
-    pub(super) fn bound(&self, customer: ObjectId) {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner).insert(customer);
-    }
 }
 
 /// The events of each object, by source.
@@ -191,15 +177,16 @@ impl Providers {
             return Ok(Err(until));
         }
         let stored = tickets.clone();
-        match self.observe_for(account, object, tickets, Some(round)).await? {
-            Observed::Done(verdict) => Ok(Ok((verdict.standing, count))),
-            Observed::Lost => Ok(Err(now.saturating_add(LOST))),
-            Observed::Held(Held { until, unavailable: false }) => Ok(Err(until)),
-            Observed::Held(Held { until, unavailable: true }) => {
-                self.postpone(&stored, Some(Standing::UNAVAILABLE), until).await?;
-                Ok(Ok((Standing::UNAVAILABLE, count)))
-            }
+        let interrupted = match self.observe_for(account, object, tickets, Some(round)).await {
+            Ok(outcome) => return Ok(Ok((outcome.standing, count))),
+            Err(interrupted) => interrupted,
+        };
+        let held = interrupted.retry(now.saturating_add(LOST))?;
+        if !held.unavailable {
+            return Ok(Err(held.until));
         }
+        self.postpone(&stored, Some(Standing::UNAVAILABLE), held.until).await?;
+        Ok(Ok((Standing::UNAVAILABLE, count)))
     }
 
     /// Observes the object that another one leads to, for events.
@@ -209,7 +196,7 @@ impl Providers {
         object: ObjectRef,
         mut tickets: Vec<Ticket>,
         round: Option<&Round>,
-    ) -> Result<Observed, Error> {
+    ) -> Result<EventOutcome, Interrupted> {
         let resolved = match account.resolve(&object, self.now()).await {
             Ok((resolved, user)) => {
                 for ticket in &mut tickets {
@@ -217,15 +204,11 @@ impl Providers {
                 }
                 resolved
             }
-            Err(Stop::Held(held)) => return Ok(Observed::Held(held)),
-            Err(Stop::Failed(error)) => return Err(error),
-            Err(Stop::Needs(_)) => return Ok(Observed::Lost),
-            Err(Stop::Stands { standing, path, customer }) => {
-                let verdict =
-                    Verdict { standing, path, customer, subscription_id: None, is_new: true };
+            Err(Interrupted::Settled(outcome)) => {
                 let mut of = Observation::of(account, object, tickets);
-                return self.answer(&mut of, verdict).await;
+                return self.answer(&mut of, outcome).await;
             }
+            Err(interrupted) => return Err(interrupted),
         };
         let turn = if resolved == object { Turn::First } else { Turn::Later };
         let plans = round.map(|round| Arc::clone(&round.plans));

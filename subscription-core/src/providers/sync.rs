@@ -1,153 +1,28 @@
 //! Syncs: a walk through all objects of a source, one page at a time.
 
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::documents::{EVENTS, link_uuid};
 use super::facade::{Account, Providers};
-use super::fetch::Stop;
 use super::mapping;
 use super::now::ObservedNow;
-use super::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
-use super::observe::{Observation, Observed, Ticket, Verdict};
+use super::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
+use super::observation::{Observation, Ticket};
+use super::outcome::{EventOutcome, Interrupted};
 use super::pace::{Held, Turn};
 use super::read::Place;
-use super::standing::{EventState, Standing};
+use super::standing::Standing;
+use super::sync_report::{Run, SyncKind, SyncStep};
 use crate::error::Error;
 use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _, Stored};
-use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
 use crate::values::faults::{Faults, InvalidValue};
 use crate::values::text::{ExternalId, Slug};
 
-named_enum! {
-    /// The extent of a sync.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum SyncKind {
-        /// All subscriptions, and 90 days of the rest.
-        Nightly = "nightly",
-        /// All objects.
-        All = "all",
-    }
-}
-
-/// The time before its start from which a nightly sync reads invoices, orders, refunds and disputes.
-const NIGHTLY_SPAN: Duration = Duration::from_hours(90 * 24);
 /// The number of objects that are observed at once.
 const AT_ONCE: usize = 8;
-
-/// The numbers of objects that a sync has met.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SyncCounts {
-    /// Objects that made a record.
-    pub made: u64,
-    /// Objects that changed a record.
-    pub changed: u64,
-    /// Objects that were the same already.
-    pub same: u64,
-    /// Objects that wait; each is an event.
-    pub waiting: u64,
-    /// Objects that concern nothing that is followed.
-    pub ignored: u64,
-    /// Objects that failed; each is an event.
-    pub failed: u64,
-    /// Changed objects that had a link and no open event: their webhooks are missing.
-    pub drift: u64,
-}
-
-impl SyncCounts {
-    fn add(&mut self, verdict: &Verdict, drift: bool) {
-        let count = match verdict.standing.state {
-            EventState::Applied if verdict.is_new => &mut self.made,
-            EventState::Applied => &mut self.changed,
-            EventState::Same => &mut self.same,
-            EventState::Pending | EventState::Waiting => &mut self.waiting,
-            EventState::Ignored => &mut self.ignored,
-            EventState::Failed => &mut self.failed,
-        };
-        *count += 1;
-        self.drift += u64::from(drift);
-    }
-}
-
-/// A sync of a source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SyncReport {
-    /// Its extent.
-    pub kind: SyncKind,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended; `None` if it is under way.
-    pub finished_at: Option<Timestamp>,
-    /// The objects so far.
-    pub counts: SyncCounts,
-}
-
-/// The result of [`Providers::sync_page`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SyncStep {
-    /// The sync so far. It has ended if its `finished_at` is set.
-    pub report: SyncReport,
-    /// The list that was read: `subscriptions`, `invoices`, `orders`, `refunds` or `disputes`.
-    pub list: &'static str,
-    /// The number of objects of this list so far.
-    pub list_read: u64,
-    /// The number of objects of this list, if the provider says.
-    pub list_total: Option<u64>,
-    /// When to go on, if the source's allowance is used up or the provider is out of reach.
-    pub next_at: Option<Timestamp>,
-}
-
-/// A sync that is under way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Run {
-    pub(super) report: SyncReport,
-    /// The number of the list.
-    list: usize,
-    /// The place of the page in the list.
-    after: Option<Box<str>>,
-    /// The number of objects of the page that are done.
-    done: usize,
-    list_read: u64,
-    list_total: Option<u64>,
-}
-
-impl Run {
-    fn new(kind: SyncKind, started_at: Timestamp) -> Self {
-        let counts = SyncCounts::default();
-        let report = SyncReport { kind, started_at, finished_at: None, counts };
-        Self { report, list: 0, after: None, done: 0, list_read: 0, list_total: None }
-    }
-
-    /// The list that is read, its name, and the type of its objects; `None` if all lists are read.
-    fn list(&self, kind: ProviderKind) -> Option<(ObjectList, &'static str, ObjectKind)> {
-        let since = match self.report.kind {
-            SyncKind::Nightly => self.report.started_at.saturating_sub(NIGHTLY_SPAN),
-            SyncKind::All => Timestamp::MIN,
-        };
-        Some(match (self.list, kind) {
-            (0, _) => (ObjectList::Subscriptions, "subscriptions", ObjectKind::Subscription),
-            (1, _) => (ObjectList::Invoices(since), "invoices", ObjectKind::Invoice),
-            (2, ProviderKind::LemonSqueezy) => {
-                (ObjectList::Orders(since), "orders", ObjectKind::Order)
-            }
-            (2, ProviderKind::Stripe) => {
-                (ObjectList::Refunds(since), "refunds", ObjectKind::PaymentIntent)
-            }
-            (3, ProviderKind::Stripe) => {
-                (ObjectList::Disputes(since), "disputes", ObjectKind::PaymentIntent)
-            }
-            _ => return None,
-        })
-    }
-}
 
 impl Providers {
     /// Compares one page of objects with our records and writes the differences. Call it until the report has
@@ -214,20 +89,20 @@ impl Providers {
         let Some((list, _, kind)) = run.list(account.source.kind) else { return Ok(None) };
         let page = match account.page(&list, run.after.as_deref(), self.now(), Turn::First).await {
             Ok(page) => page,
-            Err(Stop::Held(held)) => return Ok(Some(held)),
-            Err(Stop::Failed(error)) => return Err(error),
-            Err(Stop::Stands { .. } | Stop::Needs(_)) => {
+            // A page that cannot be read.
+            Err(Interrupted::Settled(_)) => {
                 return Ok(Some(account.pace.failed(None, self.now())));
             }
+            Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
         };
         run.list_total = page.total.or(run.list_total);
         let items = page.items.get(run.done..).unwrap_or_default();
         for items in items.chunks(AT_ONCE) {
             let tries = items.iter().map(|item| self.sync_item(account, kind, item, dry_run));
             for result in join_all(tries).await {
-                match result? {
-                    Ok((verdict, drift)) => run.report.counts.add(&verdict, drift),
-                    Err(held) => return Ok(Some(held)),
+                match result {
+                    Ok((outcome, drift)) => run.report.counts.add(&outcome, drift),
+                    Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
                 }
                 run.done += 1;
                 run.list_read += 1;
@@ -245,7 +120,7 @@ impl Providers {
         kind: ObjectKind,
         item: &Value,
         dry_run: bool,
-    ) -> Result<Result<(Verdict, bool), Held>, Error> {
+    ) -> Result<(EventOutcome, bool), Interrupted> {
         let named = if kind == ObjectKind::PaymentIntent {
             mapping::intent_of(item)
         } else {
@@ -258,7 +133,8 @@ impl Providers {
         };
         let object = match found {
             Ok((object, _)) => object,
-            Err(stop) => return unresolved(stop),
+            Err(Interrupted::Settled(outcome)) => return Ok((outcome, false)),
+            Err(interrupted) => return Err(interrupted),
         };
         // A page of Stripe shows invoices without their payments.
         let is_whole =
@@ -272,7 +148,7 @@ impl Providers {
         object: ObjectRef,
         shown: Option<Value>,
         dry_run: bool,
-    ) -> Result<Result<(Verdict, bool), Held>, Error> {
+    ) -> Result<(EventOutcome, bool), Interrupted> {
         let name = &account.source.name;
         let events = self.events_of(name, &object).await?;
         let has_open = events.iter().any(|event| event.body.standing().is_open());
@@ -282,16 +158,11 @@ impl Providers {
         of.shown = shown;
         of.skips_same = true;
         of.dry_run = dry_run;
-        match self.observe(of).await? {
-            Observed::Done(verdict) => {
-                let changes = verdict.standing == Standing::APPLIED && !verdict.is_new;
-                let drift = changes && !has_open;
-                account.count(|tally| tally.drift += u64::from(drift && !dry_run));
-                Ok(Ok((verdict, drift)))
-            }
-            Observed::Held(held) => Ok(Err(held)),
-            Observed::Lost => Ok(Err(Held { until: self.now(), unavailable: false })),
-        }
+        let outcome = self.observe(of).await?;
+        let changes = outcome.standing == Standing::APPLIED && !outcome.is_new;
+        let drift = changes && !has_open;
+        account.count(|tally| tally.drift += u64::from(drift && !dry_run));
+        Ok((outcome, drift))
     }
 
     /// All stored events of an object.
@@ -326,27 +197,18 @@ impl Providers {
         let object = object_of(account.source.kind, external_id.as_str())
             .map_err(|invalid| Error::from(Faults::from(invalid.at("object"))))?;
         let found = match account.resolve(&object, self.now()).await {
-            Ok((object, _)) => self.sync_one(account, object, None, dry_run).await?,
-            Err(stop) => unresolved(stop)?,
+            Ok((object, _)) => self.sync_one(account, object, None, dry_run).await,
+            Err(interrupted) => Err(interrupted),
         };
         match found {
-            Ok((verdict, _)) if dry_run => Ok(ObservedNow::Standing(verdict.standing)),
-            Ok((verdict, _)) => self.shown((verdict.standing, verdict.subscription_id)).await,
-            Err(_) => Ok(ObservedNow::Standing(Standing::UNAVAILABLE)),
-        }
-    }
-}
-
-/// The verdict for an object that leads to none that is followed.
-fn unresolved(stop: Stop) -> Result<Result<(Verdict, bool), Held>, Error> {
-    match stop {
-        Stop::Failed(error) => Err(error),
-        Stop::Held(held) => Ok(Err(held)),
-        Stop::Needs(_) => Ok(Err(Held { until: Timestamp::MIN, unavailable: false })),
-        Stop::Stands { standing, path, customer } => {
-            let subscription_id = None;
-            let is_new = true;
-            Ok(Ok((Verdict { standing, path, customer, subscription_id, is_new }, false)))
+            Ok((outcome, _)) | Err(Interrupted::Settled(outcome)) if dry_run => {
+                Ok(ObservedNow::Standing(outcome.standing))
+            }
+            Ok((outcome, _)) | Err(Interrupted::Settled(outcome)) => self.shown(&outcome).await,
+            Err(Interrupted::Store(error)) => Err(error),
+            Err(Interrupted::RetryAt(_) | Interrupted::Lost | Interrupted::NeedsFirst(_)) => {
+                Ok(ObservedNow::Standing(Standing::UNAVAILABLE))
+            }
         }
     }
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use super::documents::{Link, ProviderEvent};
 use super::facade::{Account, Providers};
-use super::fetch::Stop;
 use super::finding::FoundObject;
 use super::object::{ObjectId, ObjectKind, ObjectRef};
+use super::outcome::Interrupted;
 use super::standing::{Reason, Standing};
 use crate::accounts::User;
 use crate::error::Error;
@@ -85,7 +85,7 @@ impl Providers {
         subscription: Option<&ObjectId>,
         named: &mut Named,
         now: Timestamp,
-    ) -> Result<(UserId, Option<Document>), Stop> {
+    ) -> Result<(UserId, Option<Document>), Interrupted> {
         let link = match &object.customer {
             Some(customer) => self.customer_link(account, customer).await?,
             None => None,
