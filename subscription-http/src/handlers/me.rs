@@ -52,7 +52,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     query.expect(&["limit", "cursor", "status"], &["status"])?;
     let cursors = call.cursors()?;
     let filter = SubscriptionFilter::default().with_statuses(query.read_all("status")?);
-    let asked = SubscriptionQuery::default().with_after(cursors.after(&query)?);
+    let asked = SubscriptionQuery::default().with_after(cursors.after(query)?);
     let asked = asked.with_limit(query.limit()?);
     let filter = filter.with_user_id(user(&call).await?);
     let page = call.service().subscriptions(asked.with_filter(filter)).await?;

@@ -45,7 +45,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_product_id(query.read("product_id")?)
         .with_tier(query.read("tier")?)
         .with_most_popular(query.boolean("most_popular")?);
-    let after = cursors.after(&query)?;
+    let after = cursors.after(query)?;
     let limit = query.limit()?;
     let asked = PlanQuery::default()
         .with_filter(filter)

@@ -141,7 +141,7 @@ async fn events(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_state(query.read("state")?)
         .with_reason(query.read("reason")?)
         .with_object(query.read::<ObjectId>("object")?);
-    let after = call.cursors()?.after(&query)?;
+    let after = call.cursors()?.after(query)?;
     let page = providers(&call)?.events(&filter, after, query.limit()?).await?;
     let next_cursor = call.next_cursor(&page)?;
     Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
@@ -163,7 +163,7 @@ async fn links(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_source(query.read::<Slug>("source")?)
         .with_subscription_id(query.read::<SubscriptionId>("subscription_id")?)
         .with_user_id(query.read::<UserId>("user_id")?);
-    let after = call.cursors()?.after(&query)?;
+    let after = call.cursors()?.after(query)?;
     let page = providers(&call)?.links(&filter, after, query.limit()?).await?;
     let next_cursor = call.next_cursor(&page)?;
     Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })

@@ -52,7 +52,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     query.expect(&["limit", "cursor", "email", "email_starts_with", "id"], &["id"])?;
     let filter = filter(query)?;
     let limit = query.limit()?;
-    let after = call.cursors()?.after(&query)?;
+    let after = call.cursors()?.after(query)?;
     let page = call.auth().users(filter, after, limit).await?;
     call.page_of::<User, UserBody<'_>>(&page)
 }

@@ -127,7 +127,7 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;
-    let after = call.cursors()?.after(&query)?;
+    let after = call.cursors()?.after(query)?;
     let page = webhooks(&call)?.list(after, query.limit()?).await?;
     let next_cursor = call.next_cursor(&page)?;
     Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
@@ -224,7 +224,7 @@ impl<'a> ParkedBody<'a> {
 async fn parked(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;
-    let after = call.cursors()?.after(&query)?;
+    let after = call.cursors()?.after(query)?;
     let page = webhooks(&call)?.parked(call.path("endpoint_id")?, after, query.limit()?).await?;
     let may_read_users = may_read_users(&call)?;
     let data = page.items.iter().map(|parked| ParkedBody::new(parked, may_read_users));
