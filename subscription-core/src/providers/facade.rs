@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::allowance::Allowance;
-use super::pace::Pace;
+use super::api::allowance::Allowance;
+use super::api::pace::Pace;
 use super::source::Source;
-use super::sync_report::Run;
+use super::sync::report::Run;
 use super::tally::Tally;
 use crate::error::Error;
 use crate::events::Actor;
@@ -33,7 +33,7 @@ pub struct Providers {
 
 /// A source with the memory of this process about it.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     pub(super) source: Source,
     pub(super) pace: Pace,
     tally: Mutex<Tally>,

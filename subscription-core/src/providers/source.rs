@@ -6,7 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::api::ProviderApi;
-use super::object::ProviderKind;
+use super::mapping::object::ProviderKind;
 use crate::values::as_text::named_enum;
 use crate::values::text::{Href, Slug};
 

@@ -1,0 +1,145 @@
+//! Reads from a provider's API at the pace of its source, and the objects that others lead to.
+
+use serde_json::Value;
+
+use super::pace::Turn;
+use super::{ApiFailed, ApiPage};
+use crate::providers::facade::Account;
+use crate::providers::follow::outcome::Interrupted;
+use crate::providers::inbox::standing::{Reason, Standing};
+use crate::providers::mapping;
+use crate::providers::mapping::finding::{Finding, Unmapped};
+use crate::providers::mapping::object::{
+    ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind,
+};
+use crate::providers::tally::FetchOutcome;
+use crate::values::clock::Timestamp;
+use crate::values::id::UserId;
+use crate::values::text::Email;
+
+impl Account {
+    async fn read<T>(
+        &self,
+        now: Timestamp,
+        turn: Turn,
+        read: impl Future<Output = Result<T, ApiFailed>> + Send,
+        is_there: fn(&T) -> bool,
+    ) -> Result<T, Interrupted> {
+        self.pace.begin(now, turn)?;
+        let read = read.await;
+        if let Err(error @ (ApiFailed::Unavailable { .. } | ApiFailed::KeyRefused)) = &read
+            && self.pace.is_to_log(now)
+        {
+            tracing::warn!(source = %self.source.name, ?error, "reads from the payment provider fail");
+        }
+        let (outcome, result) = match read {
+            Ok(answer) => {
+                self.pace.succeeded();
+                let is_there = is_there(&answer);
+                (if is_there { FetchOutcome::Ok } else { FetchOutcome::NotFound }, Ok(answer))
+            }
+            Err(ApiFailed::Unavailable { retry_after, .. }) => {
+                (FetchOutcome::Unavailable, Err(self.pace.failed(retry_after, now).into()))
+            }
+            Err(ApiFailed::KeyRefused) => {
+                (FetchOutcome::KeyRefused, Err(self.pace.failed(None, now).into()))
+            }
+            Err(ApiFailed::Unreadable(_)) => {
+                let path = "".into();
+                (FetchOutcome::Unreadable, Err(Unmapped::Unreadable { path }.into()))
+            }
+        };
+        self.count(|tally| *tally.fetches.entry(outcome).or_default() += 1);
+        result
+    }
+
+    /// The present state of an object.
+    pub(crate) async fn fetch(
+        &self,
+        object: &ObjectRef,
+        now: Timestamp,
+        turn: Turn,
+    ) -> Result<Value, Interrupted> {
+        self.pace.fetching(object, now);
+        let object = self.source.api.object(object.kind, &object.id);
+        let found = self.read(now, turn, object, Option::is_some).await?;
+        found.ok_or_else(|| Standing::waiting(Reason::NotFound).into())
+    }
+
+    pub(crate) async fn page(
+        &self,
+        list: &ObjectList,
+        after: Option<&str>,
+        now: Timestamp,
+        turn: Turn,
+    ) -> Result<ApiPage, Interrupted> {
+        self.read(now, turn, self.source.api.page(list, after), |_| true).await
+    }
+
+    /// Maps an object, which must be the one that was asked for, in the mode that is followed.
+    pub(crate) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Interrupted> {
+        let finding = mapping::map(self.source.kind, object.kind, value, self.source.pause)?;
+        let found = finding.object();
+        if found.id != object.id {
+            return Err(Unmapped::Unreadable { path: "/id".into() }.into());
+        }
+        if found.live != self.source.live {
+            return Err(Standing::ignored(Reason::OtherMode).into());
+        }
+        Ok(finding)
+    }
+
+    /// The subscription, invoice or order that an object leads to, and the user whom the object names.
+    pub(crate) async fn resolve(
+        &self,
+        object: &ObjectRef,
+        now: Timestamp,
+    ) -> Result<(ObjectRef, Option<UserId>), Interrupted> {
+        match object.kind {
+            ObjectKind::CheckoutSession => {
+                let session = self.fetch(object, now, Turn::First).await?;
+                let (id, user) = mapping::session(&session)?;
+                Ok((ObjectRef { kind: ObjectKind::Subscription, id }, user))
+            }
+            ObjectKind::PaymentIntent => {
+                let list = ObjectList::InvoicePaymentsOf(object.id.clone());
+                let page = self.page(&list, None, now, Turn::First).await?;
+                let payment = page.items.first().ok_or(Unmapped::NotASubscription)?;
+                let id = mapping::invoice_of(payment)?;
+                Ok((ObjectRef { kind: ObjectKind::Invoice, id }, None))
+            }
+            ObjectKind::Customer
+            | ObjectKind::Subscription
+            | ObjectKind::Invoice
+            | ObjectKind::Order => Ok((object.clone(), None)),
+        }
+    }
+
+    /// The users whom the checkout sessions of a subscription name (Stripe).
+    pub(crate) async fn session_users(
+        &self,
+        subscription: &ObjectId,
+        now: Timestamp,
+    ) -> Result<Vec<UserId>, Interrupted> {
+        if self.source.kind != ProviderKind::Stripe {
+            return Ok(Vec::new());
+        }
+        let list = ObjectList::SessionsOf(subscription.clone());
+        let page = self.page(&list, None, now, Turn::Later).await?;
+        let sessions = page.items.iter();
+        Ok(sessions.filter_map(|session| mapping::session(session).ok()?.1).collect())
+    }
+
+    /// The e-mail address of a customer, if the object itself does not have it.
+    pub(crate) async fn email(
+        &self,
+        customer: Option<&ObjectId>,
+        now: Timestamp,
+    ) -> Result<Option<Email>, Interrupted> {
+        let Some(id) = customer.filter(|_| self.source.kind == ProviderKind::Stripe) else {
+            return Ok(None);
+        };
+        let customer = ObjectRef { kind: ObjectKind::Customer, id: id.clone() };
+        Ok(mapping::email_of(&self.fetch(&customer, now, Turn::Later).await?))
+    }
+}

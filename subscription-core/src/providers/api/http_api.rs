@@ -1,0 +1,156 @@
+//! Reads the objects of a provider over HTTP.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use super::{ApiFailed, ApiPage, ProviderApi};
+use crate::http_client::{Fetch, FetchRequest};
+use crate::providers::mapping::finding::Unmapped;
+use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList, ProviderKind};
+use crate::providers::mapping::{lemon_squeezy, stripe};
+
+/// The largest answer that is read: 4 MiB.
+const ANSWER_BYTES_MAX: usize = 4_194_304;
+
+/// The longest time to wait that is accepted from a provider.
+const WAIT_MAX: Duration = Duration::from_hours(1);
+
+/// The requests of a provider's API, and the parts of its answers.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// The scheme and host.
+    pub(crate) host: &'static str,
+    /// The headers of every request, beside the key.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// The path and query of an object; `None` if the provider has none of this kind.
+    pub(crate) object: fn(ObjectKind, &ObjectId) -> Option<String>,
+    /// The object in the answer for one object.
+    pub(crate) object_in: fn(Value) -> Value,
+    /// The fields that are added to an object, in this order.
+    pub(crate) added: &'static [Added],
+    /// The path and query of a page; `None` if the provider has no such list.
+    pub(crate) list: fn(&ObjectList, Option<&str>) -> Option<String>,
+    /// The page in the answer for a page.
+    pub(crate) page: fn(&ObjectList, Option<&str>, Value) -> Result<ApiPage, Unmapped>,
+}
+
+/// A field that is added to the objects of a kind, because the provider does not return it with them.
+#[derive(Debug)]
+pub(crate) struct Added {
+    pub(crate) kind: ObjectKind,
+    pub(crate) field: &'static str,
+    /// The paths of the lists whose entries the field has: one page of each.
+    pub(crate) lists: fn(&Value) -> Vec<String>,
+}
+
+/// The API of a provider, read over HTTP.
+///
+/// The host is fixed: an address in an answer is never followed.
+#[derive(Debug, Clone)]
+pub struct HttpProviderApi {
+    kind: ProviderKind,
+    api_key: SecretString,
+    fetch: Arc<dyn Fetch>,
+    base: Cow<'static, str>,
+}
+
+impl HttpProviderApi {
+    /// Reads with this key.
+    pub fn new(kind: ProviderKind, api_key: SecretString, fetch: Arc<dyn Fetch>) -> Self {
+        Self { kind, api_key, fetch, base: requests(kind).host.into() }
+    }
+
+    /// Reads from another host, for tests.
+    #[must_use]
+    pub fn with_base(self, base: &Url) -> Self {
+        Self { base: base.as_str().trim_end_matches('/').to_owned().into(), ..self }
+    }
+
+    /// The answer for a path; `None` if it is 404.
+    async fn get(&self, path: &str) -> Result<Option<Value>, ApiFailed> {
+        let url = Url::parse(&format!("{}{path}", self.base)).map_err(unreadable)?;
+        let headers = requests(self.kind).headers.iter();
+        let mut headers: Vec<_> =
+            headers.map(|(name, value)| (*name, SecretString::from(*value))).collect();
+        let mut basic = None;
+        match self.kind {
+            // The key is the user, and there is no password.
+            ProviderKind::Stripe => basic = Some((self.api_key.clone(), SecretString::default())),
+            ProviderKind::LemonSqueezy => {
+                let bearer = format!("Bearer {}", self.api_key.expose_secret());
+                headers.push(("authorization", bearer.into()));
+            }
+        }
+        let bytes_max = ANSWER_BYTES_MAX;
+        let request = FetchRequest { url, form: None, basic, headers, bytes_max };
+        let failed = match self.fetch.fetch(request).await {
+            Ok(body) => return serde_json::from_slice(&body).map(Some).map_err(unreadable),
+            Err(failed) => failed,
+        };
+        match failed.status {
+            Some(404) => Ok(None),
+            Some(401 | 403) => Err(ApiFailed::KeyRefused),
+            None | Some(429 | 500..=599) => Err(ApiFailed::Unavailable {
+                retry_after: failed.retry_after.map(|wait| wait.min(WAIT_MAX)),
+                source: failed.into(),
+            }),
+            Some(_) => Err(unreadable(failed)),
+        }
+    }
+
+    /// The object, which must have the id that was asked for.
+    async fn read(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed> {
+        let path = (requests(self.kind).object)(kind, id);
+        let path = path.ok_or_else(|| unreadable("the provider has no objects of this kind"))?;
+        let Some(answer) = self.get(&path).await? else { return Ok(None) };
+        let mut object = (requests(self.kind).object_in)(answer);
+        if object.get("id").and_then(Value::as_str) != Some(id.as_str()) {
+            return Err(unreadable("the answer is not the object that was asked for"));
+        }
+        for added in requests(self.kind).added.iter().filter(|added| added.kind == kind) {
+            let mut entries = Vec::new();
+            for path in (added.lists)(&object) {
+                let Some(mut answer) = self.get(&path).await? else { return Ok(None) };
+                match answer.get_mut("data").map(Value::take) {
+                    Some(Value::Array(items)) => entries.extend(items),
+                    _ => return Err(unreadable("the answer is not a list")),
+                }
+            }
+            if let Value::Object(fields) = &mut object {
+                fields.insert(added.field.to_owned(), Value::Array(entries));
+            }
+        }
+        Ok(Some(object))
+    }
+}
+
+fn requests(kind: ProviderKind) -> &'static Requests {
+    match kind {
+        ProviderKind::Stripe => &stripe::requests::REQUESTS,
+        ProviderKind::LemonSqueezy => &lemon_squeezy::requests::REQUESTS,
+    }
+}
+
+fn unreadable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ApiFailed {
+    ApiFailed::Unreadable(error.into())
+}
+
+#[async_trait]
+impl ProviderApi for HttpProviderApi {
+    async fn object(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed> {
+        self.read(kind, id).await
+    }
+
+    async fn page(&self, list: &ObjectList, after: Option<&str>) -> Result<ApiPage, ApiFailed> {
+        let path = (requests(self.kind).list)(list, after);
+        let path = path.ok_or_else(|| unreadable("the provider has no such list"))?;
+        let answer = self.get(&path).await?.ok_or_else(|| unreadable("the list is not found"))?;
+        (requests(self.kind).page)(list, after, answer).map_err(unreadable)
+    }
+}

@@ -1,0 +1,57 @@
+//! The port for reading objects from a payment provider.
+
+pub(crate) mod allowance;
+pub(crate) mod fetch;
+pub(crate) mod http_api;
+pub(crate) mod pace;
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::mapping::object::{ObjectId, ObjectKind, ObjectList};
+
+/// Reads objects of one provider. Nothing is ever written there.
+#[async_trait]
+pub trait ProviderApi: Send + Sync + fmt::Debug {
+    /// The present state of an object; `None` if there is none with this id.
+    ///
+    /// An invoice of Stripe comes with its payments expanded down to the charge, and with the disputes of these
+    /// payments in an added field `disputes`.
+    async fn object(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed>;
+
+    /// A page of up to 100 objects, from the place that the page before named as next.
+    async fn page(&self, list: &ObjectList, after: Option<&str>) -> Result<ApiPage, ApiFailed>;
+}
+
+/// A page of objects.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ApiPage {
+    /// The objects.
+    pub items: Vec<Value>,
+    /// The place of the next page; `None` if there is none.
+    pub next: Option<Box<str>>,
+    /// The number of objects on all pages, if the provider says.
+    pub total: Option<u64>,
+}
+
+/// A read that failed. The error behind it never shows the API key.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiFailed {
+    /// The provider is out of reach, too slow or limits the rate: 429, 5xx, time-outs, answers that are too large.
+    #[error("the provider is unavailable")]
+    Unavailable {
+        /// How long the provider asks to wait.
+        retry_after: Option<Duration>,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The API key is refused: 401 or 403.
+    #[error("the provider refuses the API key: check api_key")]
+    KeyRefused,
+    /// The answer is not the JSON that was asked for.
+    #[error("the answer of the provider cannot be read")]
+    Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

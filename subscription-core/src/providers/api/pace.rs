@@ -1,0 +1,143 @@
+//! How fast a source is read: its allowance, its pause while the provider is out of reach, and the objects that
+//! were fetched within the last second.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::allowance::Allowance;
+use crate::providers::mapping::object::{ObjectRef, ProviderKind};
+use crate::values::clock::Timestamp;
+
+const PAUSE_FIRST: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+/// How often the log says that reads fail.
+const LOGGED_EVERY: Duration = Duration::from_hours(1);
+const OBJECT_EVERY: Duration = Duration::from_secs(1);
+/// The number of fetches in memory from which on old ones are forgotten.
+const FETCHED_MAX: usize = 4_096;
+
+/// The pace of one source in this process.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// `None` if reads are not limited.
+    allowance: Option<Allowance>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    paused_until: Option<Timestamp>,
+    pause: Duration,
+    fetched: HashMap<ObjectRef, Timestamp>,
+    /// When the log last said that reads fail; `None` after a read that succeeded.
+    logged_at: Option<Timestamp>,
+}
+
+/// The place of a read in an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The first one, which waits for the allowance.
+    First,
+    /// A later one. It does not wait, because the first one would be made in vain.
+    Later,
+}
+
+/// A read that must not be made now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) until: Timestamp,
+    /// True if the provider is out of reach, false if the source's limits hold the read back.
+    pub(crate) unavailable: bool,
+}
+
+impl Pace {
+    pub(crate) fn new(kind: ProviderKind, limited: bool) -> Self {
+        Self { allowance: limited.then(|| Allowance::of(kind)), memory: Mutex::default() }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one read from the allowance.
+    pub(crate) fn begin(&self, now: Timestamp, turn: Turn) -> Result<(), Held> {
+        if let Some(until) = self.memory().paused_until.filter(|until| *until > now) {
+            return Err(Held { until, unavailable: true });
+        }
+        let Some(allowance) = &self.allowance else { return Ok(()) };
+        if turn == Turn::Later {
+            allowance.overdraw(now);
+            return Ok(());
+        }
+        allowance.take(now).map_err(|until| Held { until, unavailable: false })
+    }
+
+    /// When the allowance has a read again; `None` if it has one, or if the source is paused.
+    pub(crate) fn used_up(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_paused = self.memory().paused_until.is_some_and(|until| until > now);
+        self.allowance.as_ref().filter(|_| !is_paused)?.used_up(now)
+    }
+
+    /// When an object may be fetched for events again; `None` if at once.
+    pub(crate) fn object_held(&self, object: &ObjectRef, now: Timestamp) -> Option<Timestamp> {
+        let last = self.memory().fetched.get(object).copied()?;
+        // A clock that was set back holds nothing up.
+        let until = last.saturating_add(OBJECT_EVERY);
+        (self.allowance.is_some() && last <= now && until > now).then_some(until)
+    }
+
+    /// Notes that an object is fetched.
+    pub(crate) fn fetching(&self, object: &ObjectRef, now: Timestamp) {
+        let fetched = &mut self.memory().fetched;
+        if fetched.len() >= FETCHED_MAX {
+            fetched.retain(|_, at| now.since(*at) < OBJECT_EVERY);
+        }
+        fetched.insert(object.clone(), now);
+    }
+
+    /// Ends the pause: a read succeeded.
+    pub(crate) fn succeeded(&self) {
+        let mut memory = self.memory();
+        memory.pause = Duration::ZERO;
+        memory.logged_at = None;
+    }
+
+    /// True if the log is to say that reads fail: once for each outage, and then each hour.
+    pub(crate) fn is_to_log(&self, now: Timestamp) -> bool {
+        let logged_at = &mut self.memory().logged_at;
+        let is_to_log = logged_at.is_none_or(|at| now.since(at) >= LOGGED_EVERY);
+        if is_to_log {
+            *logged_at = Some(now);
+        }
+        is_to_log
+    }
+
+    /// Pauses the source: as long as the provider asks, else twice as long as the last time.
+    pub(crate) fn failed(&self, retry_after: Option<Duration>, now: Timestamp) -> Held {
+        let mut memory = self.memory();
+        // Reads that were under way together fail together: they pause the source once.
+        if memory.paused_until.is_none_or(|until| until <= now) {
+            memory.pause = memory.pause.saturating_mul(2).clamp(PAUSE_FIRST, PAUSE_MAX);
+            let pause = retry_after.map_or(memory.pause, |asked| asked.min(PAUSE_MAX));
+            memory.paused_until = Some(now.saturating_add(pause));
+        }
+        Held { until: memory.paused_until.unwrap_or(now), unavailable: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::providers::*;
+
+    #[test]
+    fn an_outage_is_logged_once_and_then_each_hour() {
+        let pace = Pace::new(ProviderKind::Stripe, true);
+        let at = |minute: i64| Timestamp::from_micros(minute * 60_000_000).unwrap();
+
+        let logged: Vec<_> = [0, 1, 59, 60, 61].map(|minute| pace.is_to_log(at(minute))).into();
+        assert_eq!(logged, [true, false, false, true, false]);
+        pace.succeeded();
+        assert!(pace.is_to_log(at(62)), "another outage");
+    }
+}

@@ -1,0 +1,137 @@
+//! Bindings that callers make: a customer to a user, and a released subscription to its provider again.
+
+use std::collections::BTreeSet;
+
+use super::observation::Ticket;
+use super::users::binding;
+use crate::error::{Conflict, Error};
+use crate::providers::facade::Providers;
+use crate::providers::inbox::documents::{EVENTS, LINKS, Link, ProviderEvent};
+use crate::providers::inbox::standing::{Reason, Standing};
+use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::store::{
+    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
+};
+use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::id::{SubscriptionId, UserId};
+use crate::values::text::Slug;
+use crate::values::version::Version;
+
+impl Providers {
+    /// Binds a customer to a user, and makes the waiting events of the customer due: their objects are this user's,
+    /// also those that name another. A customer who is bound to another user is [`Conflict::CustomerConflict`],
+    /// unless that user was deleted.
+    pub async fn bind_customer(
+        &self,
+        source: &Slug,
+        customer: &ObjectId,
+        user: UserId,
+    ) -> Result<(), Error> {
+        let account = self.expect(source)?;
+        if !self.is_user(account, user).await? {
+            let unknown =
+                InvalidValue::new(FaultCode::UnknownReference, "must be an existing user");
+            return Err(Faults::from(unknown.at("user_id")).into());
+        }
+        self.service
+            .retrying(|| async {
+                let link = self.customer_link(account, customer).await?;
+                match link.as_ref().and_then(|link| link.body.user_id) {
+                    Some(bound) if bound == user => return Ok(()),
+                    Some(bound) if self.is_user(account, bound).await? => {
+                        return Err(Conflict::CustomerConflict.into());
+                    }
+                    Some(_) | None => {}
+                }
+                let before = link.map_or(Version::NEW, |link| link.version);
+                self.write(vec![binding(account, customer, user).document(before)?]).await
+            })
+            .await?;
+        self.wake(source, &[customer.clone()].into(), Some(user)).await
+    }
+
+    /// Lets the provider manage a subscription again that was released from it; it is observed by the next
+    /// [`advance`](Self::advance).
+    pub async fn attach(&self, source: &Slug, subscription: SubscriptionId) -> Result<(), Error> {
+        self.expect(source)?;
+        let query = DocumentQuery::new(LINKS, DocumentFilter::Owner(subscription.uuid()));
+        self.service
+            .retrying(|| async {
+                let page =
+                    self.store().list_as::<Document>(query.clone().with_limit(PageLimit::MAX));
+                let mut found = None;
+                for document in page.await?.items {
+                    let link: Stored<Link> = Stored::read(&document)?;
+                    let is_its = link.body.source == *source
+                        && matches!(link.body.kind, ObjectKind::Subscription | ObjectKind::Order);
+                    found = found.or(Some(link).filter(|_| is_its));
+                }
+                let missing = || Error::NotFound { record: "link", name: subscription.to_string() };
+                let mut link = found.ok_or_else(missing)?;
+                link.body.attach = true;
+                let object = ObjectRef { kind: link.body.kind, id: link.body.id.clone() };
+                let event = self.sync_ticket(source, object).await?;
+                let due = event.body.document(event.version, Some(self.now()))?;
+                self.write(vec![link.body.document(link.version)?, due]).await
+            })
+            .await
+    }
+
+    /// The event of an object that no webhook names, to be observed: the stored one, or a new one.
+    pub(crate) async fn sync_ticket(
+        &self,
+        source: &Slug,
+        object: ObjectRef,
+    ) -> Result<Ticket, Error> {
+        let mut body = ProviderEvent::of_sync(source.clone(), object, self.now());
+        let stored: Option<Ticket> = Stored::load(self.store(), &body.document_key()?).await?;
+        let version = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
+        // One that is still open goes on: a caller may have said whose the object is.
+        if let Some(open) = stored.filter(|stored| stored.body.standing().is_open()) {
+            body = ProviderEvent { state: body.state, reason: body.reason, ..open.body };
+        }
+        Ok(Stored { version, due_at: None, body })
+    }
+
+    /// Makes the events of customers due that wait for their users. `decided` is the user by the word of a caller.
+    pub(crate) async fn wake(
+        &self,
+        source: &Slug,
+        customers: &BTreeSet<ObjectId>,
+        decided: Option<UserId>,
+    ) -> Result<(), Error> {
+        for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
+            let Some(label) = Standing::waiting(reason).label() else { continue };
+            let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
+            let mut query = query.with_limit(PageLimit::MAX);
+            loop {
+                let page = self.store().list_as::<Document>(query.clone()).await?;
+                let mut waiting = Vec::new();
+                for document in &page.items {
+                    let mut ticket: Ticket = Stored::read(document)?;
+                    let customer = ticket.body.customer.as_ref();
+                    if ticket.body.source == *source
+                        && customer.is_some_and(|customer| customers.contains(customer))
+                    {
+                        ticket.body.user_id = decided.or(ticket.body.user_id);
+                        ticket.body.user_decides |= decided.is_some();
+                        waiting.push(ticket);
+                    }
+                }
+                self.postpone(&waiting, None, self.now()).await?;
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits documents.
+    pub(crate) async fn write(&self, documents: Vec<Document>) -> Result<(), Error> {
+        let writes = documents.into_iter().map(Record::from).collect();
+        let committed = self.store().commit(ChangeSet { writes, ..ChangeSet::default() }).await;
+        committed.map_err(Error::Store)
+    }
+}

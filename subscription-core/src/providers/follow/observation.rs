@@ -1,0 +1,104 @@
+//! An object to observe, for events or for a sync.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::plans::AllPlans;
+use super::users::Named;
+use crate::providers::api::pace::Turn;
+use crate::providers::facade::Account;
+use crate::providers::inbox::documents::{Link, ProviderEvent};
+use crate::providers::mapping::object::{ObjectId, ObjectRef};
+use crate::store::Stored;
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
+
+/// An event that an observation answers, with the version of its document.
+pub(crate) type Ticket = Stored<ProviderEvent>;
+
+/// An object to observe.
+#[derive(Debug)]
+pub(crate) struct Observation<'a> {
+    pub(crate) account: &'a Account,
+    /// A subscription, an invoice or an order.
+    pub(crate) object: ObjectRef,
+    /// The events that it answers. One that is not stored yet is stored only if it is not finished.
+    pub(crate) tickets: Vec<Ticket>,
+    pub(crate) named: Named,
+    /// The object as a page of a sync shows it: enough if there is no link, or if nothing differs.
+    pub(crate) shown: Option<Value>,
+    /// True if a link is not written where nothing else changes. Only a sync may do so.
+    pub(crate) skips_same: bool,
+    /// True if nothing is to be written.
+    pub(crate) dry_run: bool,
+    /// The turn of its next read.
+    pub(crate) turn: Turn,
+    /// The plans as a round of events has read them; `None` if they are to be read.
+    pub(crate) plans: Option<AllPlans>,
+    /// The round of events that it belongs to.
+    pub(crate) round: Option<&'a Round>,
+}
+
+impl<'a> Observation<'a> {
+    /// The observation of an object for events. The users whom the events name are the object's.
+    pub(crate) fn of(account: &'a Account, object: ObjectRef, tickets: Vec<Ticket>) -> Self {
+        let mut named = Named::default();
+        for ticket in &tickets {
+            named.add(&ticket.body);
+        }
+        Self {
+            account,
+            object,
+            tickets,
+            named,
+            shown: None,
+            skips_same: false,
+            dry_run: false,
+            turn: Turn::First,
+            plans: None,
+            round: None,
+        }
+    }
+
+    /// The observation of another object that this one needs first.
+    pub(crate) fn of_needed(&self, object: ObjectRef) -> Self {
+        Self {
+            named: self.named.clone(),
+            dry_run: self.dry_run,
+            turn: self.turn,
+            plans: self.plans.clone(),
+            round: self.round,
+            ..Self::of(self.account, object, Vec::new())
+        }
+    }
+
+    /// True if one of its events is stored.
+    pub(crate) fn has_stored(&self) -> bool {
+        self.tickets.iter().any(|ticket| ticket.version != Version::NEW)
+    }
+}
+
+/// One try of an observation.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// The link, as it was read before the object was fetched.
+    pub(crate) link: Option<Stored<Link>>,
+    pub(crate) now: Timestamp,
+    pub(crate) turn: Turn,
+}
+
+/// The parts that the observations of one source share in a call of [`Providers::advance`].
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) plans: AllPlans,
+    /// The customers whose waiting events are made due after the observations, all at once.
+    pub(crate) bound: Mutex<BTreeSet<ObjectId>>,
+}
+
+impl Round {
+    pub(crate) fn bound(&self, customer: ObjectId) {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner).insert(customer);
+    }
+}

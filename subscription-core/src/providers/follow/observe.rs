@@ -1,0 +1,253 @@
+//! `observe`: reads the link of an object, fetches the object, decides, and commits.
+//!
+//! Every commit writes the link at the version after the one that was read before the fetch. So of two
+//! observations, the one that is committed later has also fetched later: old state never overwrites new state.
+
+use super::observation::{Attempt, Observation, Ticket};
+use super::outcome::{EventOutcome, Interrupted};
+use super::records::Decision;
+use crate::error::Error;
+use crate::plans::Plan;
+use crate::providers::api::pace::Turn;
+use crate::providers::facade::Providers;
+use crate::providers::inbox::documents::Link;
+use crate::providers::inbox::standing::{Reason, Standing};
+use crate::providers::mapping::object::{ObjectKind, ObjectRef};
+use crate::service::ObservedChanges;
+use crate::store::{ChangeSet, Document, Guard, Key, Record, StoreError, Stored};
+use crate::values::clock::Timestamp;
+use crate::values::version::Version;
+
+/// The largest number of tries that may lose to other writers.
+const TRIES_MAX: u32 = 5;
+
+impl Providers {
+    /// Observes an object; for an invoice whose subscription has no link, the subscription first.
+    pub(crate) async fn observe(
+        &self,
+        mut of: Observation<'_>,
+    ) -> Result<EventOutcome, Interrupted> {
+        for _ in 0..TRIES_MAX {
+            let needed = match self.observe_one(&mut of).await {
+                Err(Interrupted::NeedsFirst(needed)) => needed,
+                observed => return observed,
+            };
+            let outcome = match self.observe_one(&mut of.of_needed(needed)).await {
+                Err(Interrupted::NeedsFirst(_)) => return Err(Interrupted::Lost),
+                observed => observed?,
+            };
+            let follows = matches!(outcome.standing, Standing::APPLIED | Standing::SAME);
+            if !follows || of.dry_run {
+                return self.answer(&mut of, outcome).await;
+            }
+        }
+        Err(Interrupted::Lost)
+    }
+
+    /// Observes one object: tries until a commit is not lost to another writer.
+    async fn observe_one(&self, of: &mut Observation<'_>) -> Result<EventOutcome, Interrupted> {
+        for _ in 0..=TRIES_MAX {
+            let mut attempt = self.begin(of).await?;
+            let shown = of.shown.take();
+            let is_shown = shown.is_some();
+            if !is_shown {
+                of.turn = Turn::Later;
+            }
+            let is_linked = attempt.link.is_some();
+            let (outcome, decision) = match self.decide(of, &mut attempt, shown).await {
+                Ok(decision) => (decision.outcome.clone(), Some(decision)),
+                Err(Interrupted::Settled(outcome)) => {
+                    let subscription_id = attempt.link.and_then(|link| link.body.subscription_id);
+                    (EventOutcome { subscription_id, is_new: !is_linked, ..outcome }, None)
+                }
+                Err(interrupted) => return Err(interrupted),
+            };
+            // A page may show a state from before the link was read: the object is fetched again for a difference,
+            // and for a stored event, which is answered with the link.
+            let writes = outcome.standing != Standing::SAME || of.has_stored();
+            if is_shown && is_linked && writes {
+                continue;
+            }
+            match self.commit(of, outcome, decision).await {
+                Err(Interrupted::Lost) => self.reload(of).await?,
+                done => return done,
+            }
+        }
+        Err(Interrupted::Lost)
+    }
+
+    /// Begins a try: reads the link, and adds the users whom all events of the object name.
+    async fn begin(&self, of: &mut Observation<'_>) -> Result<Attempt, Error> {
+        let source = &of.account.source.name;
+        let now = self.now();
+        let key = Link::key(source, &of.object)?;
+        let link: Option<Stored<Link>> = Stored::load(self.store(), &key).await?;
+        // A record may be made: its user is named by all events of the object, not by these alone.
+        let makes_record = link.as_ref().is_none_or(|link| link.body.attach);
+        if makes_record && of.object.kind != ObjectKind::Invoice {
+            for event in self.events_of(source, &of.object).await? {
+                of.named.add(&event.body);
+            }
+        }
+        Ok(Attempt { link, now, turn: of.turn })
+    }
+
+    /// Gives the events of an object the outcome of another object.
+    pub(crate) async fn answer(
+        &self,
+        of: &mut Observation<'_>,
+        outcome: EventOutcome,
+    ) -> Result<EventOutcome, Interrupted> {
+        self.commit(of, EventOutcome { is_new: true, ..outcome }, None).await
+    }
+
+    /// Commits the records, the links and the states of the events, or is [`Interrupted::Lost`] to another writer.
+    async fn commit(
+        &self,
+        of: &mut Observation<'_>,
+        mut outcome: EventOutcome,
+        decision: Option<Decision>,
+    ) -> Result<EventOutcome, Interrupted> {
+        let is_same = outcome.standing == Standing::SAME;
+        if of.dry_run || (of.skips_same && is_same && !of.has_stored()) {
+            return Ok(outcome);
+        }
+        let now = self.now();
+        // Other events of the customer may wait for the binding, or for the word of the caller.
+        let binds = |decision: &Decision| decision.binding.is_some() || of.named.decided.is_some();
+        let mut binds = decision.as_ref().is_some_and(binds);
+        let mut changes = ChangeSet::default();
+        let mut is_second_live = false;
+        if let Some(decision) = decision {
+            match self.changes(of, decision, now).await {
+                Ok(observed) => {
+                    changes = observed.changes;
+                    is_second_live = observed.is_second_live;
+                }
+                Err(Interrupted::Settled(failed)) => {
+                    outcome = failed;
+                    binds = false;
+                }
+                Err(interrupted) => return Err(interrupted),
+            }
+        }
+        for ticket in &of.tickets {
+            changes.writes.extend(answered(ticket, &of.object, &outcome, now)?.map(Record::from));
+        }
+        if !changes.is_empty() {
+            match self.store().commit(changes).await {
+                Ok(()) => {}
+                Err(StoreError::Conflict(_) | StoreError::Taken(_)) => {
+                    return Err(Interrupted::Lost);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        of.account.count(|tally| {
+            let count = u64::try_from(of.tickets.len()).unwrap_or(u64::MAX);
+            *tally.events.entry(outcome.standing).or_default() += count;
+            tally.second_live += u64::from(is_second_live);
+        });
+        self.wake_others(of, &outcome, binds).await?;
+        Ok(outcome)
+    }
+
+    /// The change set of a decision. Records that break a rule of theirs are [`Interrupted::Settled`].
+    async fn changes(
+        &self,
+        of: &Observation<'_>,
+        decision: Decision,
+        now: Timestamp,
+    ) -> Result<ObservedChanges, Interrupted> {
+        let Decision { outcome, subscription, payments, plan, links, binding } = decision;
+        let mut changes = ChangeSet::default();
+        changes.writes.extend(links.into_iter().chain(binding).map(Record::from));
+        // The plans may have been read before the fetch.
+        changes.guards.extend(plan.as_deref().map(unchanged));
+        let service = of.account.acting(&self.service);
+        match service.observed_changes(subscription, payments, changes, now).await {
+            // The plan or the account is gone since it was read.
+            Err(Error::Conflict(_)) => Err(Interrupted::Lost),
+            Err(Error::Invalid(faults)) => {
+                let field = faults.iter().next().map_or("", |fault| &*fault.field);
+                if matches!(field, "user_id" | "subscription_plan_id") {
+                    return Err(Interrupted::Lost);
+                }
+                let path = Some(format!("/{field}").into());
+                let standing = Standing::failed(Reason::Unreadable);
+                Err(Interrupted::Settled(EventOutcome { standing, path, ..outcome }))
+            }
+            changes => Ok(changes?),
+        }
+    }
+
+    /// Makes events due that wait for the customer of an object, if the commit may have bound the customer.
+    async fn wake_others(
+        &self,
+        of: &Observation<'_>,
+        outcome: &EventOutcome,
+        binds: bool,
+    ) -> Result<(), Error> {
+        let Some(customer) = &outcome.customer else { return Ok(()) };
+        let waits = outcome.standing == Standing::waiting(Reason::UnknownCustomer)
+            && of.named.decided.is_none();
+        // An event that waits for its customer may have been decided on before another commit bound the customer,
+        // and stored after that commit looked for events that wait.
+        if binds || waits && self.customer_link(of.account, customer).await?.is_some() {
+            match of.round {
+                Some(round) => round.bound(customer.clone()),
+                None => {
+                    self.wake(&of.account.source.name, &[customer.clone()].into(), None).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the events of an observation again, and lets the next try read the plans. Events that another worker
+    /// has answered are left out.
+    async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
+        of.plans = None;
+        for mut ticket in std::mem::take(&mut of.tickets) {
+            let is_new = ticket.version == Version::NEW;
+            let stored: Option<Ticket> =
+                Stored::load(self.store(), &ticket.body.document_key()?).await?;
+            match stored {
+                Some(stored) if is_new => ticket.version = stored.version,
+                Some(stored) if stored.body.standing().is_finished() => continue,
+                Some(stored) => ticket = stored,
+                None if is_new => {}
+                None => continue,
+            }
+            of.tickets.push(ticket);
+        }
+        Ok(())
+    }
+}
+
+/// The guard that a plan is not changed before the commit.
+fn unchanged(plan: &Plan) -> Guard {
+    Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }
+}
+
+/// The document of an event after an outcome; `None` if it need not be stored.
+fn answered(
+    ticket: &Ticket,
+    object: &ObjectRef,
+    outcome: &EventOutcome,
+    now: Timestamp,
+) -> Result<Option<Document>, Error> {
+    let mut event = ticket.body.clone();
+    let standing = outcome.standing.after_waiting(event.received_at, now);
+    if ticket.version == Version::NEW && standing.is_finished() {
+        return Ok(None);
+    }
+    event.state = standing.state;
+    event.reason = standing.reason;
+    event.attempts = event.attempts.saturating_add(1);
+    event.path.clone_from(&outcome.path);
+    event.resolved = Some(object.clone()).filter(ObjectRef::is_followed);
+    event.customer = outcome.customer.clone().or(event.customer);
+    event.subscription_id = outcome.subscription_id.or(event.subscription_id);
+    event.document(ticket.version, standing.due_at(event.attempts, now)).map(Some)
+}

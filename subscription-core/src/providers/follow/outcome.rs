@@ -1,0 +1,98 @@
+//! The result of an observation: the outcome of its events, or the reason why it was interrupted.
+
+use crate::error::Error;
+use crate::providers::api::pace::Held;
+use crate::providers::inbox::standing::Standing;
+use crate::providers::mapping::finding::{FoundObject, Unmapped};
+use crate::providers::mapping::object::{ObjectId, ObjectRef};
+use crate::store::StoreError;
+use crate::values::clock::Timestamp;
+use crate::values::id::SubscriptionId;
+
+/// The outcome of the events of an object.
+#[derive(Debug, Clone)]
+pub(crate) struct EventOutcome {
+    pub(crate) standing: Standing,
+    /// The place in the object that cannot be read.
+    pub(crate) path: Option<Box<str>>,
+    pub(crate) customer: Option<ObjectId>,
+    pub(crate) subscription_id: Option<SubscriptionId>,
+    /// True if the object had no link before.
+    pub(crate) is_new: bool,
+}
+
+impl From<Standing> for EventOutcome {
+    fn from(standing: Standing) -> Self {
+        Self { standing, path: None, customer: None, subscription_id: None, is_new: true }
+    }
+}
+
+/// The reason why an observation does not write the records of its object.
+#[derive(Debug)]
+pub(crate) enum Interrupted {
+    /// The object leads to no change: its events have this outcome.
+    Settled(EventOutcome),
+    /// The object cannot be read now.
+    RetryAt(Held),
+    /// Other writers were faster at each try.
+    Lost,
+    /// This subscription must be observed first.
+    NeedsFirst(ObjectRef),
+    /// The store failed.
+    Store(Error),
+}
+
+impl Interrupted {
+    /// When to try again, which is `at` if nothing holds the object back; an error if the store failed.
+    pub(crate) fn retry(self, at: Timestamp) -> Result<Held, Error> {
+        match self {
+            Self::RetryAt(held) => Ok(held),
+            Self::Store(error) => Err(error),
+            Self::Settled(_) | Self::Lost | Self::NeedsFirst(_) => {
+                Ok(Held { until: at, unavailable: false })
+            }
+        }
+    }
+
+    /// The same for an object of a customer, so that a binding of the customer finds its events.
+    pub(crate) fn of_customer(mut self, object: &FoundObject) -> Self {
+        if let Self::Settled(outcome) = &mut self {
+            outcome.customer.clone_from(&object.customer);
+        }
+        self
+    }
+}
+
+impl From<Standing> for Interrupted {
+    fn from(standing: Standing) -> Self {
+        Self::Settled(standing.into())
+    }
+}
+
+impl From<Held> for Interrupted {
+    fn from(held: Held) -> Self {
+        Self::RetryAt(held)
+    }
+}
+
+impl From<Error> for Interrupted {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<StoreError> for Interrupted {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<Unmapped> for Interrupted {
+    fn from(unmapped: Unmapped) -> Self {
+        let mut outcome = EventOutcome::from(Standing::from(&unmapped));
+        if let Unmapped::Unreadable { path } = unmapped {
+            outcome.path = Some(path);
+        }
+        Self::Settled(outcome)
+    }
+}

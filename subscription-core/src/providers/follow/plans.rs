@@ -1,0 +1,82 @@
+//! The plan that a provider's price, variant or product stands for. Pure but for the read of the plans.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::plans::Plan;
+use crate::providers::facade::Providers;
+use crate::providers::inbox::standing::{Reason, Standing};
+use crate::providers::mapping::finding::{FoundItem, Sold};
+use crate::store::{PageLimit, PlanQuery, StoreExt as _};
+use crate::values::text::Slug;
+
+/// All plans.
+pub(crate) type AllPlans = Arc<[Arc<Plan>]>;
+
+/// The plans among which one is chosen.
+#[derive(Debug)]
+pub(crate) struct Plans<'a> {
+    pub(crate) plans: Vec<Arc<Plan>>,
+    /// The slug of the plan for a price or variant, by the settings.
+    pub(crate) by_price: &'a BTreeMap<String, Slug>,
+}
+
+impl Plans<'_> {
+    /// The plan that is sold: by the settings, then by variant, then by product.
+    pub(crate) fn of(&self, sold: &Sold) -> Result<&Arc<Plan>, Reason> {
+        let price = sold.price.as_ref().map(AsRef::as_ref);
+        if let Some(slug) = price.and_then(|price| self.by_price.get(price)) {
+            return one(self.plans.iter().filter(|plan| plan.slug == *slug));
+        }
+        let has_variant = |plan: &&Arc<Plan>| {
+            price.is_some_and(|price| plan.variants.iter().any(|it| it.as_str() == price))
+        };
+        let of_product = |plan: &&Arc<Plan>| {
+            let product = sold.product.as_ref().map(AsRef::<str>::as_ref);
+            product.is_some() && product == plan.product_id.as_ref().map(AsRef::as_ref)
+        };
+        match one(self.plans.iter().filter(has_variant)) {
+            Err(Reason::UnknownPlan) => one(self.plans.iter().filter(of_product)),
+            found => found,
+        }
+    }
+
+    /// The item that is followed, and its plan.
+    pub(crate) fn of_items<'i>(
+        &self,
+        items: &'i [FoundItem],
+    ) -> Result<(&'i FoundItem, &Arc<Plan>), Standing> {
+        let mut chosen: Option<(&FoundItem, &Arc<Plan>)> = None;
+        for item in items {
+            match (self.of(&item.sold), chosen) {
+                (Ok(plan), None) => chosen = Some((item, plan)),
+                (Ok(plan), Some((_, other))) if plan.id == other.id => {}
+                (Err(Reason::UnknownPlan), _) => {}
+                _ => return Err(Standing::waiting(Reason::AmbiguousPlan)),
+            }
+        }
+        chosen.ok_or(Standing::waiting(Reason::UnknownPlan))
+    }
+}
+
+fn one<'p>(mut plans: impl Iterator<Item = &'p Arc<Plan>>) -> Result<&'p Arc<Plan>, Reason> {
+    let first = plans.next().ok_or(Reason::UnknownPlan)?;
+    if plans.next().is_some() { Err(Reason::AmbiguousPlan) } else { Ok(first) }
+}
+
+impl Providers {
+    /// All plans. They are few.
+    pub(crate) async fn all_plans(&self) -> Result<Vec<Arc<Plan>>, Error> {
+        let mut query = PlanQuery::default().with_limit(PageLimit::MAX);
+        let mut plans = Vec::new();
+        loop {
+            let page = self.store().list_as::<Plan>(query.clone()).await?;
+            plans.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(plans);
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `advance`: applies the events that are due.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
+
+use super::observation::{Observation, Round, Ticket};
+use super::outcome::{EventOutcome, Interrupted};
+use super::plans::AllPlans;
+use crate::error::Error;
+use crate::providers::api::pace::Turn;
+use crate::providers::facade::{Account, Providers};
+use crate::providers::inbox::documents::EVENTS;
+use crate::providers::inbox::standing::Standing;
+use crate::providers::mapping::object::ObjectRef;
+use crate::store::{
+    ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
+    SortKey, StoreError, StoreExt as _, Stored,
+};
+use crate::values::clock::Timestamp;
+use crate::values::text::Slug;
+
+/// The number of observations of one source that run at once: a store that writes the sets of several callers
+/// together has many to write. The source's pace limits the reads.
+const AT_ONCE: usize = 384;
+/// The largest number of events that one call reads, also those that are held back.
+const SCANNED_MAX: usize = 5_000;
+/// The largest number of events that one observation answers: a change set has room for them and the records.
+const ANSWERED_MAX: usize = 500;
+/// When events of a source that is not configured are looked at again.
+const NOT_CONFIGURED: Duration = Duration::from_hours(6);
+/// When an observation is tried again that lost to other writers at each try.
+const LOST: Duration = Duration::from_secs(1);
+
+/// The result of [`Providers::advance`]. [`Providers::tallies`] has the counts since the start of the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// The number of events by source and by their state afterwards.
+    pub events: BTreeMap<(Slug, Standing), usize>,
+    /// The number of events that were deleted, because they were finished long ago.
+    pub deleted: usize,
+    /// How long the event that was due longest had waited.
+    pub lag: Duration,
+    /// True if more events are due: call again at once.
+    pub more: bool,
+    /// When the next event is due; `None` if none is.
+    pub next_at: Option<Timestamp>,
+}
+
+/// The events of each object, by source.
+type Groups = BTreeMap<Slug, BTreeMap<ObjectRef, Vec<Ticket>>>;
+
+impl Providers {
+    /// Applies up to `limit` events that are due: fetches each object that they name once, and writes the
+    /// records, the links and the states of the events.
+    ///
+    /// An event stays due if its observation lost to other writers, and if the limits of its source hold it back.
+    pub async fn advance(&self, limit: usize) -> Result<Applied, Error> {
+        let now = self.now();
+        let mut applied = Applied::default();
+        let groups = self.due_groups(now, limit, &mut applied).await?;
+        // They are read after the events: a plan that was changed before an event came in is up to date.
+        let plans = if groups.is_empty() { Vec::new() } else { self.all_plans().await? };
+        let plans: AllPlans = plans.into();
+        let mut sources = Vec::new();
+        for (source, groups) in groups {
+            let Some(account) = self.account(&source) else {
+                let until = now.saturating_add(NOT_CONFIGURED);
+                for tickets in groups.into_values() {
+                    self.postpone(&tickets, None, until).await?;
+                }
+                continue;
+            };
+            let tickets: Vec<_> = groups.values().flatten().cloned().collect();
+            self.note_events(&source, &tickets).await?;
+            let round = Round { plans: Arc::clone(&plans), bound: Mutex::default() };
+            sources.push(async move {
+                let parts =
+                    groups.into_iter().flat_map(|(object, tickets)| split(&object, tickets));
+                let tries = stream::iter(parts)
+                    .map(|(object, tickets)| self.apply(account, object, tickets, &round))
+                    .buffer_unordered(AT_ONCE);
+                let results = tries.collect::<Vec<_>>().await;
+                let bound = round.bound.into_inner().unwrap_or_else(PoisonError::into_inner);
+                let woken =
+                    if bound.is_empty() { Ok(()) } else { self.wake(&source, &bound, None).await };
+                (source, results, woken)
+            });
+        }
+        for (source, results, woken) in join_all(sources).await {
+            woken?;
+            for result in results {
+                match result? {
+                    Ok((standing, count)) => {
+                        *applied.events.entry((source.clone(), standing)).or_default() += count;
+                    }
+                    Err(until) => applied.at(until),
+                }
+            }
+        }
+        applied.more &= applied.deleted > 0 || !applied.events.is_empty();
+        let later = if applied.more { Some(now) } else { self.next_due(now).await? };
+        if let Some(at) = later {
+            applied.at(at);
+        }
+        Ok(applied)
+    }
+
+    /// Reads the events that are due and groups them by object. Those that are finished are deleted.
+    async fn due_groups(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        applied: &mut Applied,
+    ) -> Result<Groups, Error> {
+        let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(now));
+        let mut query = query.with_limit(PageLimit::MAX);
+        let mut groups = Groups::new();
+        let mut expired = Vec::new();
+        let mut taken = 0;
+        let mut scanned = 0;
+        loop {
+            let page = self.store().list_as::<Document>(query.clone()).await?;
+            for document in &page.items {
+                let ticket: Ticket = Stored::read(document)?;
+                let event = &ticket.body;
+                if event.standing().is_finished() {
+                    let key = Key::Document(document.key.clone());
+                    let deletes = vec![Delete { key, version: document.version }];
+                    expired.push(ChangeSet { deletes, ..ChangeSet::default() });
+                    continue;
+                }
+                let Some(object) = event.resolved.clone().or(event.object.clone()) else {
+                    continue;
+                };
+                let account = self.account(&event.source);
+                if let Some(until) = account.and_then(|it| it.pace.object_held(&object, now)) {
+                    applied.at(until);
+                    continue;
+                }
+                if taken == limit {
+                    continue;
+                }
+                taken += 1;
+                applied.lag =
+                    applied.lag.max(document.due_at.map_or(Duration::ZERO, |at| now.since(at)));
+                let source = groups.entry(event.source.clone()).or_default();
+                source.entry(object).or_default().push(ticket);
+            }
+            scanned += page.items.len();
+            query.after = page.next;
+            if query.after.is_none() || taken >= limit || scanned >= SCANNED_MAX {
+                applied.more = query.after.is_some() || taken >= limit;
+                break;
+            }
+        }
+        let deleted = self.store().commit_each(expired).await;
+        applied.deleted = deleted.into_iter().flatten().count();
+        Ok(groups)
+    }
+
+    /// Resolves and observes an object for its events: their state and number, or when they are tried again.
+    async fn apply(
+        &self,
+        account: &Account,
+        object: ObjectRef,
+        tickets: Vec<Ticket>,
+        round: &Round,
+    ) -> Result<Result<(Standing, usize), Timestamp>, Error> {
+        let count = tickets.len();
+        let now = self.now();
+        if let Some(until) = account.pace.used_up(now) {
+            return Ok(Err(until));
+        }
+        let stored = tickets.clone();
+        let interrupted = match self.observe_for(account, object, tickets, Some(round)).await {
+            Ok(outcome) => return Ok(Ok((outcome.standing, count))),
+            Err(interrupted) => interrupted,
+        };
+        let held = interrupted.retry(now.saturating_add(LOST))?;
+        if !held.unavailable {
+            return Ok(Err(held.until));
+        }
+        self.postpone(&stored, Some(Standing::UNAVAILABLE), held.until).await?;
+        Ok(Ok((Standing::UNAVAILABLE, count)))
+    }
+
+    /// Observes the object that another one leads to, for events.
+    pub(crate) async fn observe_for(
+        &self,
+        account: &Account,
+        object: ObjectRef,
+        mut tickets: Vec<Ticket>,
+        round: Option<&Round>,
+    ) -> Result<EventOutcome, Interrupted> {
+        let resolved = match account.resolve(&object, self.now()).await {
+            Ok((resolved, user)) => {
+                for ticket in &mut tickets {
+                    ticket.body.user_id = ticket.body.user_id.or(user);
+                }
+                resolved
+            }
+            Err(Interrupted::Settled(outcome)) => {
+                let mut of = Observation::of(account, object, tickets);
+                return self.answer(&mut of, outcome).await;
+            }
+            Err(interrupted) => return Err(interrupted),
+        };
+        let turn = if resolved == object { Turn::First } else { Turn::Later };
+        let plans = round.map(|round| Arc::clone(&round.plans));
+        let of = Observation::of(account, resolved, tickets);
+        self.observe(Observation { turn, plans, round, ..of }).await
+    }
+
+    /// Gives stored events another time, and another state if one is given.
+    pub(crate) async fn postpone(
+        &self,
+        tickets: &[Ticket],
+        standing: Option<Standing>,
+        until: Timestamp,
+    ) -> Result<(), Error> {
+        let mut sets = Vec::with_capacity(tickets.len());
+        for ticket in tickets {
+            let mut event = ticket.body.clone();
+            let standing = standing.unwrap_or(event.standing());
+            event.state = standing.state;
+            event.reason = standing.reason;
+            let document = event.document(ticket.version, Some(until))?;
+            sets.push(ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() });
+        }
+        for result in self.store().commit_each(sets).await {
+            match result {
+                // Another worker has the event.
+                Ok(()) | Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// When the first event after `now` is due.
+    async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+        // It sorts after every id, which are UUIDs.
+        let last = "~".parse().map_err(|_| Error::WrongPosition)?;
+        let key = SortKey::Document { due_at: Some(now), id: last };
+        let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(Timestamp::MAX))
+            .with_after(Position { key, id: uuid::Uuid::nil() })
+            .with_limit(PageLimit::new(1).unwrap_or_default());
+        let page = self.store().list_as::<Document>(query).await?;
+        Ok(page.items.first().and_then(|document| document.due_at))
+    }
+}
+
+impl Applied {
+    fn at(&mut self, at: Timestamp) {
+        self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
+    }
+}
+
+/// The events of an object in parts that fit into one commit.
+fn split(object: &ObjectRef, mut tickets: Vec<Ticket>) -> Vec<(ObjectRef, Vec<Ticket>)> {
+    let mut parts = Vec::new();
+    while !tickets.is_empty() {
+        let rest = tickets.split_off(tickets.len().min(ANSWERED_MAX));
+        parts.push((object.clone(), std::mem::replace(&mut tickets, rest)));
+    }
+    parts
+}

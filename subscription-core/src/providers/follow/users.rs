@@ -1,0 +1,137 @@
+//! The user whose a new subscription is.
+//!
+//! All stored events of an object, its checkout session and the object itself name users, and the customer may be
+//! bound to one. Two that differ are a conflict, which a caller must decide. If the events were deleted since, and
+//! nothing else names a user, the binding decides.
+
+use std::collections::BTreeSet;
+
+use super::outcome::Interrupted;
+use crate::accounts::User;
+use crate::error::Error;
+use crate::providers::facade::{Account, Providers};
+use crate::providers::inbox::documents::{Link, ProviderEvent};
+use crate::providers::inbox::standing::{Reason, Standing};
+use crate::providers::mapping::finding::FoundObject;
+use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
+use crate::values::clock::Timestamp;
+use crate::values::id::UserId;
+use crate::values::version::Version;
+
+/// The users whom callers and events name for an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The user by the word of a caller, which counts more than a binding.
+    pub(crate) decided: Option<UserId>,
+    /// The users by events, by the checkout session and by the object itself.
+    pub(crate) users: BTreeSet<UserId>,
+}
+
+impl Named {
+    pub(crate) fn add(&mut self, event: &ProviderEvent) {
+        if event.user_decides {
+            self.decided = self.decided.or(event.user_id);
+        }
+        self.users.extend(event.user_id);
+    }
+}
+
+/// The user by the binding of the customer and by the users that are named; `None` if nothing says.
+///
+/// The first binding stays. `bound` is the user of the binding, and whether that user exists.
+pub(crate) fn user_of(
+    bound: Option<(UserId, bool)>,
+    named: &Named,
+) -> Result<Option<UserId>, Standing> {
+    let conflict = Standing::waiting(Reason::CustomerConflict);
+    let mut users = named.users.iter().copied();
+    match (named.decided, bound) {
+        (Some(decided), _) => Ok(Some(decided)),
+        (None, Some((user, _))) if users.any(|named| named != user) => Err(conflict),
+        (None, Some((user, true))) => Ok(Some(user)),
+        (None, Some((_, false))) => Err(Standing::ignored(Reason::Detached)),
+        (None, None) => {
+            let first = users.next();
+            if users.all(|named| Some(named) == first) { Ok(first) } else { Err(conflict) }
+        }
+    }
+}
+
+impl Providers {
+    /// True if a user may have subscriptions.
+    pub(crate) async fn is_user(&self, account: &Account, id: UserId) -> Result<bool, Error> {
+        if account.source.any_user {
+            return Ok(true);
+        }
+        Ok(self.store().get_as::<User>(&id).await?.is_some_and(|user| !user.closing))
+    }
+
+    pub(crate) async fn customer_link(
+        &self,
+        account: &Account,
+        customer: &ObjectId,
+    ) -> Result<Option<Stored<Link>>, Error> {
+        let customer = ObjectRef { kind: ObjectKind::Customer, id: customer.clone() };
+        Ok(Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await?)
+    }
+
+    /// The user whose an object is, and the binding of its customer if that is new. Adds the users whom the object
+    /// and its checkout session name.
+    pub(crate) async fn user_for(
+        &self,
+        account: &Account,
+        object: &FoundObject,
+        subscription: Option<&ObjectId>,
+        named: &mut Named,
+        now: Timestamp,
+    ) -> Result<(UserId, Option<Document>), Interrupted> {
+        let link = match &object.customer {
+            Some(customer) => self.customer_link(account, customer).await?,
+            None => None,
+        };
+        let bound = match link.as_ref().and_then(|link| link.body.user_id) {
+            Some(user) => Some((user, self.is_user(account, user).await?)),
+            None => None,
+        };
+        named.users.extend(object.user_id);
+        if let Some(subscription) = subscription
+            && *named == Named::default()
+        {
+            named.users.extend(account.session_users(subscription, now).await?);
+        }
+        let mut user = user_of(bound, named)?;
+        if user.is_none() && account.source.match_email {
+            let email = match &object.email {
+                Some(email) => Some(email.clone()),
+                None => account.email(object.customer.as_ref(), now).await?,
+            };
+            if let Some(email) = email {
+                let found = self.store().find_as::<User>(UniqueValue::UserEmail(&email)).await?;
+                user = found.map(|user| user.id);
+            }
+        }
+        let unknown = Standing::waiting(Reason::UnknownCustomer);
+        let user = user.ok_or(unknown)?;
+        if !self.is_user(account, user).await? {
+            return Err(unknown.into());
+        }
+        let new = object.customer.as_ref().filter(|_| link.is_none());
+        let binding = new.map(|customer| binding(account, customer, user).document(Version::NEW));
+        Ok((user, binding.transpose()?))
+    }
+}
+
+/// The link of a customer to a user.
+pub(crate) fn binding(account: &Account, customer: &ObjectId, user: UserId) -> Link {
+    Link {
+        source: account.source.name.clone(),
+        kind: ObjectKind::Customer,
+        id: customer.clone(),
+        customer: None,
+        user_id: Some(user),
+        subscription_id: None,
+        attach: false,
+        unnamed: false,
+    }
+}

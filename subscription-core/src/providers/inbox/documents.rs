@@ -1,0 +1,159 @@
+//! The documents of providers: events that came in, links to our records, and the progress of syncs.
+//!
+//! Their bodies hold ids and states, and no personal data.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::standing::{EventState, Reason, Standing};
+use crate::error::Error;
+use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::store::{Collection, Document, DocumentKey, Label, document_key};
+use crate::values::clock::Timestamp;
+use crate::values::id::{SubscriptionId, UserId};
+use crate::values::text::Slug;
+use crate::values::version::Version;
+
+pub(crate) const EVENTS: Collection = Collection::named("provider_event");
+pub(crate) const LINKS: Collection = Collection::named("provider_link");
+pub(crate) const PROGRESS: Collection = Collection::named("provider_progress");
+
+/// The namespace of the ids of documents.
+const NAMESPACE: Uuid = Uuid::from_u128(0x5f0c_6f9e_31d4_5b0c_9d57_6a52_0c4e_91b7);
+
+/// The UUID of a key: the same for the same source and parts.
+fn id_of(source: &Slug, parts: &[&str]) -> Uuid {
+    let key = format!("{source} {}", parts.join(" "));
+    Uuid::new_v5(&NAMESPACE, key.as_bytes())
+}
+
+/// An event of a provider: a webhook, or an object that a sync could not apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProviderEvent {
+    /// The source.
+    pub source: Slug,
+    /// The key by which it is stored once: the provider's id of the event, a hash, or `sync:` and the object.
+    pub key: Box<str>,
+    /// The type that the provider gives it.
+    pub event_type: Option<Box<str>>,
+    /// The object that it names.
+    pub object: Option<ObjectRef>,
+    /// The subscription, invoice or order that the object leads to.
+    pub resolved: Option<ObjectRef>,
+    /// The user whom the checkout was made for.
+    pub user_id: Option<UserId>,
+    /// True if a caller named the user, who then need not be the customer's.
+    #[serde(default)]
+    pub user_decides: bool,
+    /// The customer, once the object was fetched.
+    pub customer: Option<ObjectId>,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// The number of times that its object was fetched for it.
+    pub attempts: u32,
+    /// Its state.
+    pub state: EventState,
+    /// The reason for its state.
+    pub reason: Option<Reason>,
+    /// The place in the payload or the object that cannot be read.
+    pub path: Option<Box<str>>,
+    /// The subscription here that its object belongs to.
+    pub subscription_id: Option<SubscriptionId>,
+}
+
+impl ProviderEvent {
+    pub(crate) fn new(source: Slug, key: &str, object: Option<ObjectRef>, now: Timestamp) -> Self {
+        let resolved = object.clone().filter(ObjectRef::is_followed);
+        Self {
+            source,
+            key: key.into(),
+            event_type: None,
+            object,
+            resolved,
+            user_id: None,
+            user_decides: false,
+            customer: None,
+            received_at: now,
+            attempts: 0,
+            state: EventState::Pending,
+            reason: None,
+            path: None,
+            subscription_id: None,
+        }
+    }
+
+    /// The event by which an object is followed that no webhook names.
+    pub(crate) fn of_sync(source: Slug, object: ObjectRef, now: Timestamp) -> Self {
+        let key = format!("sync:{}:{}", object.kind, object.id);
+        Self::new(source, &key, Some(object), now)
+    }
+
+    /// Its state and the reason for it.
+    pub const fn standing(&self) -> Standing {
+        Standing { state: self.state, reason: self.reason }
+    }
+
+    pub(crate) fn is_of_sync(&self) -> bool {
+        self.key.starts_with("sync:")
+    }
+
+    pub(crate) fn document_key(&self) -> Result<DocumentKey, Error> {
+        Ok(document_key(EVENTS, id_of(&self.source, &["event", &self.key]))?)
+    }
+
+    /// The document of the event after the one that was read.
+    pub(crate) fn document(
+        &self,
+        before: Version,
+        due_at: Option<Timestamp>,
+    ) -> Result<Document, Error> {
+        let owner = self.resolved.as_ref().map(|object| link_uuid(&self.source, object));
+        let document = Document::with_body(self.document_key()?, before.next(), self)?;
+        Ok(Document { owner, label: self.standing().label(), due_at, ..document })
+    }
+}
+
+/// The link of an object at a provider to our record. Every observation of the object writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) source: Slug,
+    pub(crate) kind: ObjectKind,
+    pub(crate) id: ObjectId,
+    pub(crate) customer: Option<ObjectId>,
+    pub(crate) user_id: Option<UserId>,
+    pub(crate) subscription_id: Option<SubscriptionId>,
+    /// True if the next observation takes the record over, though it was released.
+    #[serde(default)]
+    pub(crate) attach: bool,
+    /// True if nothing named a user when the record was made: the customer's binding or address alone decided.
+    #[serde(default)]
+    pub(crate) unnamed: bool,
+}
+
+pub(crate) fn link_label(source: &Slug, kind: ObjectKind) -> Option<Label> {
+    format!("{source}:{kind}").parse().ok()
+}
+
+pub(crate) fn link_uuid(source: &Slug, object: &ObjectRef) -> Uuid {
+    id_of(source, &["link", object.kind.as_str(), object.id.as_str()])
+}
+
+impl Link {
+    pub(crate) fn key(source: &Slug, object: &ObjectRef) -> Result<DocumentKey, Error> {
+        Ok(document_key(LINKS, link_uuid(source, object))?)
+    }
+
+    /// The document of the link after the one that was read.
+    pub(crate) fn document(&self, before: Version) -> Result<Document, Error> {
+        let object = ObjectRef { kind: self.kind, id: self.id.clone() };
+        let owner = self.user_id.map(UserId::uuid);
+        let owner = owner.or(self.subscription_id.map(SubscriptionId::uuid));
+        let document = Document::with_body(Self::key(&self.source, &object)?, before.next(), self)?;
+        Ok(Document { owner, label: link_label(&self.source, self.kind), ..document })
+    }
+}
+
+pub(crate) fn progress_key(source: &Slug) -> Result<DocumentKey, Error> {
+    Ok(document_key(PROGRESS, id_of(source, &["progress"]))?)
+}

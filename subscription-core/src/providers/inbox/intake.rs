@@ -1,0 +1,121 @@
+//! Taking webhooks in: the signature first, then one document.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use super::documents::ProviderEvent;
+use super::signature;
+use super::standing::{EventState, Reason, Standing};
+use crate::error::Error;
+use crate::providers::facade::Providers;
+use crate::providers::follow::observation::Ticket;
+use crate::providers::mapping;
+use crate::providers::mapping::finding::Webhook;
+use crate::providers::mapping::object::{ObjectId, ProviderKind};
+use crate::store::{ChangeSet, Record, StoreError, Stored};
+use crate::values::text::Slug;
+use crate::values::version::Version;
+
+/// The fate of a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakenIn {
+    /// No source has this name.
+    UnknownSource,
+    /// The signature does not fit: nothing was parsed.
+    SignatureInvalid,
+    /// Its type is not followed: it was counted, and not stored.
+    Unlisted,
+    /// It is stored.
+    Stored,
+    /// It was stored before.
+    Known,
+}
+
+impl Providers {
+    /// Verifies the signature of a webhook over its raw bytes and stores the event. `signatures` are the values of
+    /// all headers of the source's [signature header](crate::providers::signature_header).
+    pub async fn take_in(
+        &self,
+        source: &Slug,
+        signatures: &[&[u8]],
+        body: &[u8],
+    ) -> Result<TakenIn, Error> {
+        let Some(account) = self.account(source) else { return Ok(TakenIn::UnknownSource) };
+        let kind = account.source.kind;
+        let now = self.now();
+        if !signature::verify(kind, signatures, body, &account.source.signing_secrets, now) {
+            account.count(|tally| tally.signatures_refused += 1);
+            return Ok(TakenIn::SignatureInvalid);
+        }
+        let key = |id: Option<&ObjectId>| id.map_or_else(|| hash(body), ToString::to_string);
+        let new = |key: &str, object| ProviderEvent::new(source.clone(), key, object, now);
+        let (mut event, standing) = match mapping::webhook(kind, body) {
+            Webhook::Unlisted => {
+                account.count(|tally| tally.unlisted += 1);
+                return Ok(TakenIn::Unlisted);
+            }
+            Webhook::Unreadable { event_type, path } => {
+                let event = new(&hash(body), None);
+                let event = ProviderEvent { event_type, path: Some(path), ..event };
+                (event, Standing::failed(Reason::Unreadable))
+            }
+            Webhook::NotASubscription { event_type, event_id } => {
+                let event = new(&key(event_id.as_ref()), None);
+                let event = ProviderEvent { event_type: Some(event_type), ..event };
+                (event, Standing::ignored(Reason::NotASubscription))
+            }
+            Webhook::Hint(hint) => {
+                let event = new(&key(hint.event_id.as_ref()), Some(hint.object));
+                let event_type = Some(hint.event_type);
+                let user_id = hint.user_id;
+                let fits = hint.live == account.source.live;
+                let other_mode = Standing::ignored(Reason::OtherMode);
+                let standing = if fits { Standing::PENDING } else { other_mode };
+                (ProviderEvent { event_type, user_id, ..event }, standing)
+            }
+        };
+        event.state = standing.state;
+        event.reason = standing.reason;
+        let document = event.document(Version::NEW, standing.due_at(0, now))?;
+        let changes = ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() };
+        match self.store().commit(changes).await {
+            Ok(()) => {
+                account.count(|tally| *tally.events.entry(standing).or_default() += 1);
+                Ok(TakenIn::Stored)
+            }
+            Err(StoreError::Conflict(_)) => {
+                if kind == ProviderKind::LemonSqueezy {
+                    self.apply_again(&event).await?;
+                }
+                Ok(TakenIn::Known)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a stored event due. Lemon Squeezy has no ids of events: a state that returns within a second is
+    /// reported with the same bytes, so these may be a later event. An observation under way loses and fetches anew.
+    async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
+        let key = event.document_key()?;
+        self.service
+            .retrying(|| async {
+                let stored: Option<Ticket> = Stored::load(self.store(), &key).await?;
+                let stored = stored.filter(|stored| stored.body.state != EventState::Failed);
+                let Some(Stored { version, mut body, .. }) = stored else { return Ok(()) };
+                body.state = EventState::Pending;
+                body.reason = None;
+                self.write(vec![body.document(version, Some(self.now()))?]).await
+            })
+            .await
+    }
+}
+
+/// The SHA-256 of a body, in hexadecimal digits.
+fn hash(body: &[u8]) -> String {
+    Sha256::digest(body).iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string cannot fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
+}

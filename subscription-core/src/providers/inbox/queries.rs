@@ -1,0 +1,244 @@
+//! Lists of events and other documents, and the overview of the sources.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::documents::{EVENTS, ProviderEvent, link_uuid};
+use super::standing::{EventState, Reason, Standing};
+use crate::error::Error;
+use crate::providers::facade::Providers;
+use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
+use crate::providers::sync::report::SyncReport;
+use crate::service::found;
+use crate::store::{
+    Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit,
+    Position, SortKey, StoreExt as _, Stored,
+};
+use crate::values::clock::Timestamp;
+use crate::values::text::Slug;
+
+/// The events to list: those that meet all conditions that are set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventFilter {
+    /// Events of this source.
+    pub source: Option<Slug>,
+    /// Events in this state.
+    pub state: Option<EventState>,
+    /// Events with this reason.
+    pub reason: Option<Reason>,
+    /// Events about this subscription, invoice or order.
+    pub object: Option<ObjectId>,
+}
+
+crate::with_fields! {
+    EventFilter {
+        with_source(impl Into<Option<Slug>>) => source,
+        with_state(impl Into<Option<EventState>>) => state,
+        with_reason(impl Into<Option<Reason>>) => reason,
+        with_object(impl Into<Option<ObjectId>>) => object,
+    }
+}
+
+/// An event as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ListedEvent {
+    /// Its id here.
+    pub id: DocumentId,
+    /// The event.
+    #[serde(flatten)]
+    pub event: ProviderEvent,
+    /// When it is tried next; `None` if it is not.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+/// A source as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceOverview {
+    /// Its name.
+    pub source: Slug,
+    /// The provider.
+    pub kind: ProviderKind,
+    /// True if its live data is followed.
+    pub live: bool,
+    /// When its last event was received.
+    pub last_event_at: Option<Timestamp>,
+    /// The number of events in each state, up to [`SourceOverview::COUNT_MAX`].
+    pub events: BTreeMap<Standing, usize>,
+    /// The last sync that ended.
+    pub last_sync: Option<SyncReport>,
+    /// The sync that is under way.
+    pub running_sync: Option<SyncReport>,
+}
+
+impl SourceOverview {
+    /// The number of events of one state after which counting stops.
+    pub const COUNT_MAX: usize = 10_000;
+}
+
+/// The largest number of events that one page looks at.
+const SCANNED_MAX: usize = 2_000;
+
+impl Providers {
+    /// The last event, the events by state and the last sync of each source.
+    pub async fn overview(&self) -> Result<Vec<SourceOverview>, Error> {
+        let mut counts: BTreeMap<Slug, BTreeMap<Standing, usize>> = BTreeMap::new();
+        for standing in Standing::all() {
+            let Some(label) = standing.label() else { continue };
+            let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
+            let mut query = query.with_limit(PageLimit::MAX);
+            let mut counted = 0;
+            loop {
+                let page = self.store().list_as::<Document>(query.clone()).await?;
+                for document in &page.items {
+                    let event: Stored<ProviderEvent> = Stored::read(document)?;
+                    *counts.entry(event.body.source).or_default().entry(standing).or_default() += 1;
+                }
+                counted += page.items.len();
+                query.after = page.next.filter(|_| counted < SourceOverview::COUNT_MAX);
+                if query.after.is_none() {
+                    break;
+                }
+            }
+        }
+        let mut overview = Vec::new();
+        for source in self.sources() {
+            let progress = self.progress(&source.name).await?;
+            let progress = progress.map(|stored| stored.body).unwrap_or_default();
+            overview.push(SourceOverview {
+                source: source.name.clone(),
+                kind: source.kind,
+                live: source.live,
+                last_event_at: progress.last_event_at,
+                events: counts.remove(&source.name).unwrap_or_default(),
+                last_sync: progress.last,
+                running_sync: progress.run.map(|run| run.report),
+            });
+        }
+        Ok(overview)
+    }
+
+    /// A page of events. It may have fewer events than the limit though more follow.
+    pub async fn events(
+        &self,
+        filter: &EventFilter,
+        after: Option<Position>,
+        limit: PageLimit,
+    ) -> Result<Page<ListedEvent>, Error> {
+        let read = |document: &Document| {
+            let listed = ListedEvent::read(document)?;
+            Ok(Some(listed).filter(|listed| filter.admits(&listed.event)))
+        };
+        self.page(EVENTS, &self.indexes(filter), after, limit, read).await
+    }
+
+    /// A page of the documents that `read` returns, from lists that together hold them. It may have fewer than the
+    /// limit though more follow.
+    pub(crate) async fn page<T: Send>(
+        &self,
+        collection: Collection,
+        lists: &[DocumentFilter],
+        mut after: Option<Position>,
+        limit: PageLimit,
+        read: impl Fn(&Document) -> Result<Option<T>, Error> + Send + Sync,
+    ) -> Result<Page<T>, Error> {
+        if after.as_ref().is_some_and(|after| !matches!(after.key, SortKey::Document { .. })) {
+            return Err(Error::WrongPosition);
+        }
+        let mut items = Vec::new();
+        let mut scanned = 0;
+        loop {
+            let page = self.scan(&collection, lists, after, limit).await?;
+            scanned += page.items.len();
+            for document in page.items {
+                items.extend(read(&document)?);
+                if items.len() == limit.get() {
+                    let query = DocumentQuery::new(collection, DocumentFilter::All);
+                    let next = query.position(&document);
+                    return Ok(Page { items, next: Some(next) });
+                }
+            }
+            after = page.next;
+            if after.is_none() || scanned >= SCANNED_MAX {
+                return Ok(Page { items, next: after });
+            }
+        }
+    }
+
+    /// Documents by id: the lists are merged.
+    async fn scan(
+        &self,
+        collection: &Collection,
+        lists: &[DocumentFilter],
+        after: Option<Position>,
+        limit: PageLimit,
+    ) -> Result<Page<Arc<Document>>, Error> {
+        let mut items = Vec::new();
+        let mut ends = Vec::new();
+        for list in lists {
+            let query = DocumentQuery::new(collection.clone(), list.clone());
+            let query = query.with_after(after.clone()).with_limit(limit);
+            let page = self.store().list_as::<Document>(query).await?;
+            items.extend(page.items);
+            ends.extend(page.next);
+        }
+        items.sort_by(|a, b| a.key.id.cmp(&b.key.id));
+        // After the end of a page, the other lists are not merged any further.
+        let end = ends.into_iter().min();
+        let query = DocumentQuery::new(collection.clone(), DocumentFilter::All);
+        items.retain(|document| end.as_ref().is_none_or(|end| query.position(document) <= *end));
+        Ok(Page { items, next: end })
+    }
+
+    /// The lists that together hold the events of a filter.
+    fn indexes(&self, filter: &EventFilter) -> Vec<DocumentFilter> {
+        const KINDS: [ObjectKind; 3] =
+            [ObjectKind::Subscription, ObjectKind::Invoice, ObjectKind::Order];
+        if let Some(id) = &filter.object {
+            let refs = KINDS.map(|kind| ObjectRef { kind, id: id.clone() });
+            let sources = self.sources().map(|source| &source.name);
+            let links = sources.flat_map(|name| refs.iter().map(|object| link_uuid(name, object)));
+            return links.map(DocumentFilter::Owner).collect();
+        }
+        if (filter.state, filter.reason) == (None, None) {
+            return vec![DocumentFilter::All];
+        }
+        let standings = Standing::all().filter(|standing| filter.has_standing(*standing));
+        standings.filter_map(Standing::label).map(DocumentFilter::Label).collect()
+    }
+
+    /// The event of an id.
+    pub async fn event(&self, id: &DocumentId) -> Result<ListedEvent, Error> {
+        let key = DocumentKey { collection: EVENTS, id: id.clone() };
+        let document = found(self.store().get_as::<Document>(&key).await, "event", id)?;
+        ListedEvent::read(&document)
+    }
+}
+
+impl ListedEvent {
+    fn read(document: &Document) -> Result<Self, Error> {
+        let Stored { body, due_at, .. } = Stored::<ProviderEvent>::read(document)?;
+        let next_attempt_at = due_at.filter(|_| body.standing().is_open());
+        Ok(Self { id: document.key.id.clone(), event: body, next_attempt_at })
+    }
+}
+
+impl EventFilter {
+    fn has_standing(&self, standing: Standing) -> bool {
+        self.state.is_none_or(|state| standing.state == state)
+            && self.reason.is_none_or(|reason| standing.reason == Some(reason))
+    }
+
+    fn admits(&self, event: &ProviderEvent) -> bool {
+        self.has_standing(event.standing())
+            && self.source.as_ref().is_none_or(|source| event.source == *source)
+            && self
+                .object
+                .as_ref()
+                .is_none_or(|id| event.resolved.as_ref().is_some_and(|resolved| resolved.id == *id))
+    }
+}

@@ -1,0 +1,101 @@
+//! Signatures of webhooks: verified over the bytes of the body, before the body is parsed.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::Sha256;
+use subtle::{Choice, ConstantTimeEq as _};
+
+use crate::providers::mapping::object::ProviderKind;
+use crate::values::clock::Timestamp;
+
+/// The name of the header that has the signature, in lower case.
+pub const fn signature_header(kind: ProviderKind) -> &'static str {
+    match kind {
+        ProviderKind::Stripe => "stripe-signature",
+        ProviderKind::LemonSqueezy => "x-signature",
+    }
+}
+
+/// The largest difference between the time of a signature (Stripe) and ours, in microseconds.
+const SKEW_MAX: u64 = 300_000_000;
+/// The largest number of parts in a signature header (Stripe).
+const PARTS_MAX: usize = 16;
+
+/// True if one of the secrets made the signature of this body.
+///
+/// `header_values` are the values of all headers of the name [`signature_header`]: there must be exactly one.
+#[doc(hidden)]
+pub fn verify(
+    kind: ProviderKind,
+    header_values: &[&[u8]],
+    body: &[u8],
+    secrets: &[SecretString],
+    now: Timestamp,
+) -> bool {
+    let &[header] = header_values else { return false };
+    let signed = match kind {
+        ProviderKind::Stripe => stripe(header, now),
+        ProviderKind::LemonSqueezy => mac(header).map(|mac| (None, vec![mac])),
+    };
+    let Some((time, macs)) = signed else { return false };
+    let mut fits = Choice::from(0);
+    for secret in secrets {
+        let Ok(mut hmac) = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes()) else {
+            return false;
+        };
+        if let Some(time) = time {
+            hmac.update(time);
+            hmac.update(b".");
+        }
+        hmac.update(body);
+        let expected: [u8; 32] = hmac.finalize().into_bytes().into();
+        for mac in &macs {
+            fits |= expected.ct_eq(mac);
+        }
+    }
+    fits.into()
+}
+
+/// The text of the time that was signed with the body, and the signatures of version 1 (`t=…,v1=…,v1=…`).
+type Signed<'a> = (Option<&'a [u8]>, Vec<[u8; 32]>);
+
+fn stripe(header: &[u8], now: Timestamp) -> Option<Signed<'_>> {
+    let mut time = None;
+    let mut macs = Vec::new();
+    for (at, part) in header.split(|byte| *byte == b',').enumerate() {
+        if at == PARTS_MAX {
+            return None;
+        }
+        if let Some(text) = part.strip_prefix(b"t=") {
+            if time.replace(text).is_some() {
+                return None;
+            }
+        } else if let Some(text) = part.strip_prefix(b"v1=") {
+            macs.push(mac(text)?);
+        }
+    }
+    let seconds = std::str::from_utf8(time?).ok()?;
+    if !seconds.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let micros = seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?;
+    (micros.abs_diff(now.micros()) <= SKEW_MAX).then_some((time, macs))
+}
+
+/// The bytes of 64 hexadecimal digits in lower case, as both providers write them.
+fn mac(text: &[u8]) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut mac = [0; 32];
+    let (pairs, rest) = text.as_chunks::<2>();
+    if pairs.len() != mac.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, [high, low]) in mac.iter_mut().zip(pairs) {
+        *byte = (digit(*high)? << 4) | digit(*low)?;
+    }
+    Some(mac)
+}

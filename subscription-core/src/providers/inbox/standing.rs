@@ -1,0 +1,195 @@
+//! The state of an event of a provider, and the reason for it.
+
+use std::time::Duration;
+
+use crate::providers::mapping::finding::Unmapped;
+use crate::store::Label;
+use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
+
+named_enum! {
+    /// The state of an event.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum EventState {
+        /// Its object is to be fetched.
+        Pending = "pending",
+        /// Its object was fetched, and a record was written.
+        Applied = "applied",
+        /// Its object was fetched, and the records were the same already.
+        Same = "same",
+        /// Something is missing here; it is tried again by a schedule.
+        Waiting = "waiting",
+        /// It concerns nothing that is followed.
+        Ignored = "ignored",
+        /// A person must look at it.
+        Failed = "failed",
+    }
+}
+
+named_enum! {
+    /// The reason for the state of an event.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Reason {
+        /// The provider's API is out of reach.
+        ProviderUnavailable = "provider_unavailable",
+        /// No user is known for the customer.
+        UnknownCustomer = "unknown_customer",
+        /// The customer is bound to another user than the one that is named.
+        CustomerConflict = "customer_conflict",
+        /// No plan has the price or the product.
+        UnknownPlan = "unknown_plan",
+        /// Several plans have the price or the product.
+        AmbiguousPlan = "ambiguous_plan",
+        /// The clock manages the record with this external id.
+        ManagedByClock = "managed_by_clock",
+        /// The digits of the amount are not verified.
+        CurrencyUnverified = "currency_unverified",
+        /// The provider has no such object.
+        NotFound = "not_found",
+        /// Test data where live data is followed, or the reverse.
+        OtherMode = "other_mode",
+        /// The object has no subscription.
+        NotASubscription = "not_a_subscription",
+        /// The amount is 0.
+        ZeroAmount = "zero_amount",
+        /// The record was released from the provider, or deleted.
+        Detached = "detached",
+        /// The payload or the object cannot be read.
+        Unreadable = "unreadable",
+        /// The amount or the currency of a payment that was paid differs.
+        SettledDiffers = "settled_differs",
+    }
+}
+
+impl Reason {
+    const WAITING: [Self; 7] = [
+        Self::UnknownCustomer,
+        Self::CustomerConflict,
+        Self::UnknownPlan,
+        Self::AmbiguousPlan,
+        Self::ManagedByClock,
+        Self::CurrencyUnverified,
+        Self::NotFound,
+    ];
+    const IGNORED: [Self; 4] =
+        [Self::OtherMode, Self::NotASubscription, Self::ZeroAmount, Self::Detached];
+    const FAILED: [Self; 3] = [Self::Unreadable, Self::SettledDiffers, Self::NotFound];
+}
+
+impl EventState {
+    /// The reasons that an event in this state may have; none if it has no reason.
+    const fn reasons(self) -> &'static [Reason] {
+        match self {
+            Self::Pending => &[Reason::ProviderUnavailable],
+            Self::Applied | Self::Same => &[],
+            Self::Waiting => &Reason::WAITING,
+            Self::Ignored => &Reason::IGNORED,
+            Self::Failed => &Reason::FAILED,
+        }
+    }
+}
+
+/// A state with its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Standing {
+    /// The state.
+    pub state: EventState,
+    /// The reason, if the state has one.
+    pub reason: Option<Reason>,
+}
+
+/// How long an event is stored once it is finished.
+const KEPT: Duration = Duration::from_hours(30 * 24);
+/// How long an object that the provider does not have is waited for.
+const NOT_FOUND_AFTER: Duration = Duration::from_hours(24);
+
+impl Standing {
+    pub(crate) const PENDING: Self = Self { state: EventState::Pending, reason: None };
+    pub(crate) const UNAVAILABLE: Self =
+        Self { state: EventState::Pending, reason: Some(Reason::ProviderUnavailable) };
+    pub(crate) const APPLIED: Self = Self { state: EventState::Applied, reason: None };
+    pub(crate) const SAME: Self = Self { state: EventState::Same, reason: None };
+
+    pub(crate) const fn waiting(reason: Reason) -> Self {
+        Self { state: EventState::Waiting, reason: Some(reason) }
+    }
+
+    pub(crate) const fn ignored(reason: Reason) -> Self {
+        Self { state: EventState::Ignored, reason: Some(reason) }
+    }
+
+    pub(crate) const fn failed(reason: Reason) -> Self {
+        Self { state: EventState::Failed, reason: Some(reason) }
+    }
+
+    /// Every state with each of its reasons.
+    pub fn all() -> impl Iterator<Item = Self> {
+        EventState::ALL.into_iter().flat_map(|state| {
+            let bare =
+                matches!(state, EventState::Pending | EventState::Applied | EventState::Same);
+            let with_reason = state.reasons().iter().map(|reason| Some(*reason));
+            bare.then_some(None)
+                .into_iter()
+                .chain(with_reason)
+                .map(move |reason| Self { state, reason })
+        })
+    }
+
+    /// True if nothing more is done about an event.
+    pub const fn is_finished(self) -> bool {
+        matches!(self.state, EventState::Applied | EventState::Same | EventState::Ignored)
+    }
+
+    /// True if an event may still change a record.
+    pub const fn is_open(self) -> bool {
+        matches!(self.state, EventState::Pending | EventState::Waiting)
+    }
+
+    /// The label of documents with this standing: `state` or `state:reason`.
+    pub(crate) fn label(self) -> Option<Label> {
+        let reason = self.reason.map(|reason| format!(":{reason}")).unwrap_or_default();
+        format!("{}{reason}", self.state).parse().ok()
+    }
+
+    /// The standing of an event that was received at `received_at`: one that has waited too long for its object
+    /// has failed.
+    pub(crate) fn after_waiting(self, received_at: Timestamp, now: Timestamp) -> Self {
+        let not_found = self == Self::waiting(Reason::NotFound);
+        if not_found && now.since(received_at) >= NOT_FOUND_AFTER {
+            Self::failed(Reason::NotFound)
+        } else {
+            self
+        }
+    }
+
+    /// When an event with this standing is tried again, or deleted if it is finished. `attempts` counts the
+    /// tries so far.
+    pub(crate) fn due_at(self, attempts: u32, now: Timestamp) -> Option<Timestamp> {
+        let minutes = match attempts {
+            0 | 1 => 1,
+            2 => 5,
+            3 => 30,
+            4 => 120,
+            _ => 360,
+        };
+        match self.state {
+            EventState::Pending => Some(now),
+            EventState::Waiting => Some(now.saturating_add(Duration::from_mins(minutes))),
+            EventState::Applied | EventState::Same | EventState::Ignored => {
+                Some(now.saturating_add(KEPT))
+            }
+            EventState::Failed => None,
+        }
+    }
+}
+
+impl From<&Unmapped> for Standing {
+    fn from(unmapped: &Unmapped) -> Self {
+        match unmapped {
+            Unmapped::Unreadable { .. } => Self::failed(Reason::Unreadable),
+            Unmapped::CurrencyUnverified => Self::waiting(Reason::CurrencyUnverified),
+            Unmapped::NotASubscription => Self::ignored(Reason::NotASubscription),
+            Unmapped::ZeroAmount => Self::ignored(Reason::ZeroAmount),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The requests to the API of Lemon Squeezy, and its pages.
+
+use serde_json::Value;
+
+use crate::providers::api::ApiPage;
+use crate::providers::api::http_api::Requests;
+use crate::providers::mapping::finding::Unmapped;
+use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
+use crate::providers::mapping::read::Place;
+use crate::values::clock::Timestamp;
+
+pub(in crate::providers) const REQUESTS: Requests = Requests {
+    host: "https://api.lemonsqueezy.com",
+    headers: &[("accept", "application/vnd.api+json")],
+    object,
+    object_in: |mut answer| answer.get_mut("data").map(Value::take).unwrap_or_default(),
+    added: &[],
+    list,
+    page,
+};
+
+fn object(kind: ObjectKind, id: &ObjectId) -> Option<String> {
+    let folder = match kind {
+        ObjectKind::Customer => "customers",
+        ObjectKind::Subscription => "subscriptions",
+        ObjectKind::Invoice => "subscription-invoices",
+        ObjectKind::Order => "orders",
+        ObjectKind::CheckoutSession | ObjectKind::PaymentIntent => return None,
+    };
+    Some(format!("/v1/{folder}/{id}"))
+}
+
+/// Pages are numbered. The newest objects come first, so a new object moves others to a later page and none is
+/// missed.
+fn list(list: &ObjectList, after: Option<&str>) -> Option<String> {
+    let folder = match list {
+        ObjectList::Subscriptions => "subscriptions",
+        ObjectList::Invoices(_) => "subscription-invoices",
+        ObjectList::Orders(_) => "orders",
+        ObjectList::Refunds(_)
+        | ObjectList::Disputes(_)
+        | ObjectList::InvoicePaymentsOf(_)
+        | ObjectList::SessionsOf(_) => return None,
+    };
+    let number = number(after)?;
+    Some(format!("/v1/{folder}?page%5Bsize%5D=100&page%5Bnumber%5D={number}&sort=-createdAt"))
+}
+
+fn number(after: Option<&str>) -> Option<u32> {
+    after.map_or(Some(1), |after| after.parse().ok())
+}
+
+/// The page in an answer. There is no filter by time, so a list ends at the first page that has an older object.
+fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<ApiPage, Unmapped> {
+    let since = match list {
+        ObjectList::Invoices(since) | ObjectList::Orders(since) => *since,
+        ObjectList::Subscriptions
+        | ObjectList::Refunds(_)
+        | ObjectList::Disputes(_)
+        | ObjectList::InvoicePaymentsOf(_)
+        | ObjectList::SessionsOf(_) => Timestamp::MIN,
+    };
+    let root = Place::root(&answer);
+    let counts = root.field("meta").field("page");
+    let total = counts.field("total").integer()?;
+    let pages = counts.field("lastPage").integer()?;
+    // An object without a readable time stays: its mapping says what is wrong with it.
+    let is_old = |object: &Place<'_>| {
+        let created_at = object.field("attributes").field("created_at").parsed::<Timestamp>();
+        created_at.is_ok_and(|created_at| created_at < since)
+    };
+    let old: Vec<bool> = root.field("data").items()?.iter().map(is_old).collect();
+    let number = number(after).unwrap_or(u32::MAX);
+    let ends = old.is_empty() || old.contains(&true) || i64::from(number) >= pages;
+    let items = answer.get_mut("data").and_then(Value::as_array_mut).map(std::mem::take);
+    let items = items.into_iter().flatten().zip(old).filter(|(_, old)| !old);
+    Ok(ApiPage {
+        items: items.map(|(object, _)| object).collect(),
+        next: (!ends).then(|| number.saturating_add(1).to_string().into()),
+        total: if since == Timestamp::MIN { u64::try_from(total).ok() } else { None },
+    })
+}

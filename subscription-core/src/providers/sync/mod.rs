@@ -1,0 +1,239 @@
+//! Syncs: a walk through all objects of a source, one page at a time.
+
+pub(crate) mod progress;
+pub(crate) mod report;
+
+use std::sync::PoisonError;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use self::report::{Run, SyncKind, SyncStep};
+use super::api::pace::{Held, Turn};
+use super::facade::{Account, Providers};
+use super::follow::now::ObservedNow;
+use super::follow::observation::{Observation, Ticket};
+use super::follow::outcome::{EventOutcome, Interrupted};
+use super::inbox::documents::{EVENTS, link_uuid};
+use super::inbox::standing::Standing;
+use super::mapping;
+use super::mapping::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
+use super::mapping::read::Place;
+use crate::error::Error;
+use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _, Stored};
+use crate::values::faults::{Faults, InvalidValue};
+use crate::values::text::{ExternalId, Slug};
+
+/// The number of objects that are observed at once.
+const AT_ONCE: usize = 8;
+
+impl Providers {
+    /// Compares one page of objects with our records and writes the differences. Call it until the report has
+    /// ended; a call after that starts anew. The progress is stored, so that a sync goes on after a crash.
+    ///
+    /// A sync of all objects that is under way also serves as the nightly one. A dry run writes nothing; its
+    /// progress is in the memory of this process.
+    pub async fn sync_page(
+        &self,
+        source: &Slug,
+        kind: SyncKind,
+        dry_run: bool,
+    ) -> Result<SyncStep, Error> {
+        let account = self.expect(source)?;
+        let now = self.now();
+        let stored = if dry_run {
+            account.dry_run.lock().unwrap_or_else(PoisonError::into_inner).take()
+        } else {
+            self.progress(source).await?.and_then(|stored| stored.body.run)
+        };
+        let goes_on = stored.filter(|run| run.report.kind >= kind);
+        let mut run = goes_on.unwrap_or_else(|| Run::new(kind, now));
+        let name = run.list(account.source.kind).map_or("", |(_, name, _)| name);
+        let held = self.sync_list(account, &mut run, dry_run).await?;
+        let list_read = run.list_read;
+        let list_total = run.list_total;
+        if held.is_none() && run.done == 0 && run.after.is_none() {
+            run.list += 1;
+            run.list_read = 0;
+            run.list_total = None;
+        }
+        let ends = run.list(account.source.kind).is_none();
+        run.report.finished_at = ends.then(|| self.now());
+        let step = SyncStep {
+            report: run.report.clone(),
+            list: name,
+            list_read,
+            list_total,
+            next_at: held.map(|held| held.until),
+        };
+        let left = Some(run).filter(|_| !ends);
+        if dry_run {
+            *account.dry_run.lock().unwrap_or_else(PoisonError::into_inner) = left;
+        } else {
+            self.change_progress(source, |progress| {
+                progress.run.clone_from(&left);
+                progress.requested &= step.report.kind != SyncKind::All;
+                if ends {
+                    progress.last = Some(step.report.clone());
+                }
+            })
+            .await?;
+        }
+        Ok(step)
+    }
+
+    /// Reads a page and observes its objects. Returns until when it is held back, if it could not be finished.
+    async fn sync_list(
+        &self,
+        account: &Account,
+        run: &mut Run,
+        dry_run: bool,
+    ) -> Result<Option<Held>, Error> {
+        let Some((list, _, kind)) = run.list(account.source.kind) else { return Ok(None) };
+        let page = match account.page(&list, run.after.as_deref(), self.now(), Turn::First).await {
+            Ok(page) => page,
+            // A page that cannot be read.
+            Err(Interrupted::Settled(_)) => {
+                return Ok(Some(account.pace.failed(None, self.now())));
+            }
+            Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
+        };
+        run.list_total = page.total.or(run.list_total);
+        let items = page.items.get(run.done..).unwrap_or_default();
+        for items in items.chunks(AT_ONCE) {
+            let tries = items.iter().map(|item| self.sync_item(account, kind, item, dry_run));
+            for result in join_all(tries).await {
+                match result {
+                    Ok((outcome, drift)) => run.report.counts.add(&outcome, drift),
+                    Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
+                }
+                run.done += 1;
+                run.list_read += 1;
+            }
+        }
+        run.after = page.next;
+        run.done = 0;
+        Ok(None)
+    }
+
+    /// Compares one object of a page with our records.
+    async fn sync_item(
+        &self,
+        account: &Account,
+        kind: ObjectKind,
+        item: &Value,
+        dry_run: bool,
+    ) -> Result<(EventOutcome, bool), Interrupted> {
+        let named = if kind == ObjectKind::PaymentIntent {
+            mapping::intent_of(item)
+        } else {
+            Place::root(item).field("id").id()
+        };
+        let now = self.now();
+        let found = match named {
+            Ok(id) => account.resolve(&ObjectRef { kind, id }, now).await,
+            Err(unmapped) => Err(unmapped.into()),
+        };
+        let object = match found {
+            Ok((object, _)) => object,
+            Err(Interrupted::Settled(outcome)) => return Ok((outcome, false)),
+            Err(interrupted) => return Err(interrupted),
+        };
+        // A page of Stripe shows invoices without their payments.
+        let is_whole =
+            account.source.kind == ProviderKind::LemonSqueezy || kind == ObjectKind::Subscription;
+        self.sync_one(account, object, Some(item.clone()).filter(|_| is_whole), dry_run).await
+    }
+
+    async fn sync_one(
+        &self,
+        account: &Account,
+        object: ObjectRef,
+        shown: Option<Value>,
+        dry_run: bool,
+    ) -> Result<(EventOutcome, bool), Interrupted> {
+        let name = &account.source.name;
+        let events = self.events_of(name, &object).await?;
+        let has_open = events.iter().any(|event| event.body.standing().is_open());
+        // An event that is stored already is answered too; a new one is stored only if it waits or fails.
+        let ticket = self.sync_ticket(name, object.clone()).await?;
+        let mut of = Observation::of(account, object, vec![ticket]);
+        of.shown = shown;
+        of.skips_same = true;
+        of.dry_run = dry_run;
+        let outcome = self.observe(of).await?;
+        let changes = outcome.standing == Standing::APPLIED && !outcome.is_new;
+        let drift = changes && !has_open;
+        account.count(|tally| tally.drift += u64::from(drift && !dry_run));
+        Ok((outcome, drift))
+    }
+
+    /// All stored events of an object.
+    pub(super) async fn events_of(
+        &self,
+        source: &Slug,
+        object: &ObjectRef,
+    ) -> Result<Vec<Ticket>, Error> {
+        let filter = DocumentFilter::Owner(link_uuid(source, object));
+        let mut query = DocumentQuery::new(EVENTS, filter).with_limit(PageLimit::MAX);
+        let mut events = Vec::new();
+        loop {
+            let page = self.store().list_as::<Document>(query.clone()).await?;
+            for document in &page.items {
+                events.push(Stored::read(document)?);
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// Compares one object, by the external id that our record shows, or by the provider's id.
+    pub async fn sync_object(
+        &self,
+        source: &Slug,
+        external_id: &ExternalId,
+        dry_run: bool,
+    ) -> Result<ObservedNow, Error> {
+        let account = self.expect(source)?;
+        let object = object_of(account.source.kind, external_id.as_str())
+            .map_err(|invalid| Error::from(Faults::from(invalid.at("object"))))?;
+        let found = match account.resolve(&object, self.now()).await {
+            Ok((object, _)) => self.sync_one(account, object, None, dry_run).await,
+            Err(interrupted) => Err(interrupted),
+        };
+        match found {
+            Ok((outcome, _)) | Err(Interrupted::Settled(outcome)) if dry_run => {
+                Ok(ObservedNow::Standing(outcome.standing))
+            }
+            Ok((outcome, _)) | Err(Interrupted::Settled(outcome)) => self.shown(&outcome).await,
+            Err(Interrupted::Store(error)) => Err(error),
+            Err(Interrupted::RetryAt(_) | Interrupted::Lost | Interrupted::NeedsFirst(_)) => {
+                Ok(ObservedNow::Standing(Standing::UNAVAILABLE))
+            }
+        }
+    }
+}
+
+/// The object that an external id of ours, or an id of the provider, names.
+fn object_of(provider: ProviderKind, text: &str) -> Result<ObjectRef, InvalidValue> {
+    let prefixes: &[(&str, ObjectKind, bool)] = match provider {
+        ProviderKind::LemonSqueezy => &[
+            ("ls_inv_", ObjectKind::Invoice, true),
+            ("ls_ord_", ObjectKind::Order, true),
+            ("ls_", ObjectKind::Subscription, true),
+        ],
+        ProviderKind::Stripe => &[
+            ("sub_", ObjectKind::Subscription, false),
+            ("in_", ObjectKind::Invoice, false),
+            ("pi_", ObjectKind::PaymentIntent, false),
+            ("cs_", ObjectKind::CheckoutSession, false),
+        ],
+    };
+    let known = prefixes.iter().find(|(prefix, ..)| text.starts_with(prefix));
+    let message = "must be the external id of a subscription or payment of this provider";
+    let (prefix, kind, cut) = known.ok_or_else(|| InvalidValue::bad_format(message))?;
+    let id = if *cut { text.strip_prefix(prefix).unwrap_or(text) } else { text };
+    Ok(ObjectRef { kind: *kind, id: id.parse::<ObjectId>()? })
+}

@@ -1,0 +1,136 @@
+//! The progress and the results of syncs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::providers::follow::outcome::EventOutcome;
+use crate::providers::inbox::standing::EventState;
+use crate::providers::mapping::object::{ObjectKind, ObjectList, ProviderKind};
+use crate::values::as_text::named_enum;
+use crate::values::clock::Timestamp;
+
+named_enum! {
+    /// The extent of a sync.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum SyncKind {
+        /// All subscriptions, and 90 days of the rest.
+        Nightly = "nightly",
+        /// All objects.
+        All = "all",
+    }
+}
+
+/// The time before its start from which a nightly sync reads invoices, orders, refunds and disputes.
+const NIGHTLY_SPAN: Duration = Duration::from_hours(90 * 24);
+/// The numbers of objects that a sync has met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SyncCounts {
+    /// Objects that made a record.
+    pub made: u64,
+    /// Objects that changed a record.
+    pub changed: u64,
+    /// Objects that were the same already.
+    pub same: u64,
+    /// Objects that wait; each is an event.
+    pub waiting: u64,
+    /// Objects that concern nothing that is followed.
+    pub ignored: u64,
+    /// Objects that failed; each is an event.
+    pub failed: u64,
+    /// Changed objects that had a link and no open event: their webhooks are missing.
+    pub drift: u64,
+}
+
+impl SyncCounts {
+    pub(crate) fn add(&mut self, outcome: &EventOutcome, drift: bool) {
+        let count = match outcome.standing.state {
+            EventState::Applied if outcome.is_new => &mut self.made,
+            EventState::Applied => &mut self.changed,
+            EventState::Same => &mut self.same,
+            EventState::Pending | EventState::Waiting => &mut self.waiting,
+            EventState::Ignored => &mut self.ignored,
+            EventState::Failed => &mut self.failed,
+        };
+        *count += 1;
+        self.drift += u64::from(drift);
+    }
+}
+
+/// A sync of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SyncReport {
+    /// Its extent.
+    pub kind: SyncKind,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended; `None` if it is under way.
+    pub finished_at: Option<Timestamp>,
+    /// The objects so far.
+    pub counts: SyncCounts,
+}
+
+/// The result of [`Providers::sync_page`](crate::providers::Providers::sync_page).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SyncStep {
+    /// The sync so far. It has ended if its `finished_at` is set.
+    pub report: SyncReport,
+    /// The list that was read: `subscriptions`, `invoices`, `orders`, `refunds` or `disputes`.
+    pub list: &'static str,
+    /// The number of objects of this list so far.
+    pub list_read: u64,
+    /// The number of objects of this list, if the provider says.
+    pub list_total: Option<u64>,
+    /// When to go on, if the source's allowance is used up or the provider is out of reach.
+    pub next_at: Option<Timestamp>,
+}
+
+/// A sync that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) report: SyncReport,
+    /// The number of the list.
+    pub(crate) list: usize,
+    /// The place of the page in the list.
+    pub(crate) after: Option<Box<str>>,
+    /// The number of objects of the page that are done.
+    pub(crate) done: usize,
+    pub(crate) list_read: u64,
+    pub(crate) list_total: Option<u64>,
+}
+
+impl Run {
+    pub(crate) fn new(kind: SyncKind, started_at: Timestamp) -> Self {
+        let counts = SyncCounts::default();
+        let report = SyncReport { kind, started_at, finished_at: None, counts };
+        Self { report, list: 0, after: None, done: 0, list_read: 0, list_total: None }
+    }
+
+    /// The list that is read, its name, and the type of its objects; `None` if all lists are read.
+    pub(crate) fn list(
+        &self,
+        kind: ProviderKind,
+    ) -> Option<(ObjectList, &'static str, ObjectKind)> {
+        let since = match self.report.kind {
+            SyncKind::Nightly => self.report.started_at.saturating_sub(NIGHTLY_SPAN),
+            SyncKind::All => Timestamp::MIN,
+        };
+        Some(match (self.list, kind) {
+            (0, _) => (ObjectList::Subscriptions, "subscriptions", ObjectKind::Subscription),
+            (1, _) => (ObjectList::Invoices(since), "invoices", ObjectKind::Invoice),
+            (2, ProviderKind::LemonSqueezy) => {
+                (ObjectList::Orders(since), "orders", ObjectKind::Order)
+            }
+            (2, ProviderKind::Stripe) => {
+                (ObjectList::Refunds(since), "refunds", ObjectKind::PaymentIntent)
+            }
+            (3, ProviderKind::Stripe) => {
+                (ObjectList::Disputes(since), "disputes", ObjectKind::PaymentIntent)
+            }
+            _ => return None,
+        })
+    }
+}
