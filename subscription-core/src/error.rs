@@ -4,12 +4,9 @@ use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
 use crate::store::{Key, Source, StoreError, Unique};
 use crate::subscriptions::{Managed, ManagedBy, Quote, SubscriptionRefused};
-use crate::values::currency::Currency;
-use crate::values::faults::Faults;
-use crate::values::input::{InputError, MalformedJson};
-use crate::values::randomness::RandomnessUnavailable;
-use crate::values::states::InvalidTransition;
-use crate::values::version::Version;
+use crate::values::{
+    Currency, Faults, InputError, InvalidTransition, MalformedJson, RandomnessUnavailable, Version,
+};
 
 /// An error of the service or of authentication.
 ///

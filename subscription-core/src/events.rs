@@ -14,11 +14,10 @@ use crate::payments::{Payment, PaymentStatus};
 use crate::plans::Plan;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::as_text::written_as_text;
-use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{
+    EventId, FaultCode, InvalidValue, PaymentId, PlanId, SessionId, Slug, SubscriptionId,
+    Timestamp, UserId, Version,
+};
 
 /// An event: one change of one record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,10 +5,7 @@ use std::fmt;
 
 use super::web_origin::WebOrigin;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::text::{Name, Slug};
-use crate::values::version::Version;
+use crate::values::{FaultCode, Faults, InvalidValue, Name, Slug, Timestamp, Version};
 
 named_enum! {
     /// A permission of a client.

@@ -3,10 +3,7 @@
 use std::net::IpAddr;
 
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::id::{SessionId, UserId};
-use crate::values::text::{Email, Slug, Text};
-use crate::values::version::Version;
+use crate::values::{Email, SessionId, Slug, Text, Timestamp, UserId, Version};
 
 /// A person with an account, found by their identity at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 
 use url::{Host, Url};
 
-use crate::values::faults::{FaultCode, InvalidValue};
 use crate::values::text::checked_texts;
+use crate::values::{FaultCode, InvalidValue};
 
 checked_texts! {
     /// The origin of a web page, as browsers write it in the header `Origin`: a scheme, a host, and a port

@@ -11,8 +11,7 @@ use secrecy::SecretString;
 
 use super::Authenticated;
 use super::secret_cache::{SecretCache, hash};
-use crate::values::clock::Timestamp;
-use crate::values::id::SessionId;
+use crate::values::{SessionId, Timestamp};
 
 /// Number of slots. Sessions share them: a revocation invalidates a thousandth of the entries.
 const SLOTS: usize = 1_024;

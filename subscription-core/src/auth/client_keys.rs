@@ -8,9 +8,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::accounts::{Client, ClientKey, ClientKind};
 use crate::server_keys::ServerKeys;
-use crate::values::clock::Timestamp;
-use crate::values::randomness::{Randomness, RandomnessUnavailable};
-use crate::values::text::Slug;
+use crate::values::{Randomness, RandomnessUnavailable, Slug, Timestamp};
 
 const PREFIX: &str = "sck_";
 const SECRET_BYTES: usize = 32;

@@ -13,8 +13,7 @@ use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::found;
 use crate::store::{ChangeSet, Key, Record, StoreError};
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{Slug, Version};
 
 /// A client and its credential. A confidential client's key is shown here and never again.
 #[derive(Debug, Clone)]

@@ -18,9 +18,7 @@ use crate::store::{
     ChangeSet, Delete, Guard, Key, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
 };
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::id::{SessionId, UserId};
-use crate::values::version::Version;
+use crate::values::{SessionId, Timestamp, UserId, Version};
 
 /// # Deleting an account
 impl Authentication {

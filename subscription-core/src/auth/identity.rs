@@ -13,8 +13,7 @@ use super::jws::{Compact, VerifyingKey, read_object};
 use super::token::LEEWAY_SECONDS;
 use crate::accounts::IdentityKey;
 use crate::server_keys::{BadKey, SECRET_BYTES_MIN};
-use crate::values::clock::Timestamp;
-use crate::values::text::Email;
+use crate::values::{Email, Timestamp};
 
 /// Longer identity tokens are refused before they are decoded.
 pub(crate) const TOKEN_BYTES_MAX: usize = 16_384;

@@ -3,10 +3,8 @@
 use secrecy::SecretString;
 
 use super::refresh_token::RefreshToken;
-use crate::values::faults::InvalidValue;
-use crate::values::id::SessionId;
-use crate::values::input::{Fields, InputError, string};
-use crate::values::text::{Email, Text};
+use crate::values::input::string;
+use crate::values::{Email, Fields, InputError, InvalidValue, SessionId, Text};
 
 /// The body of a sign-in or sign-up.
 #[derive(Debug, Clone)]

@@ -17,8 +17,7 @@ use url::Url;
 use super::identity::{Identity, IdentityRefused, IdentityVerifier, TOKEN_BYTES_MAX, Trust};
 use super::jws::{Algorithm, Compact, VerifyingKey};
 use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
-use crate::values::clock::Timestamp;
-use crate::values::text::Email;
+use crate::values::{Email, Timestamp};
 
 /// Maximum number of a provider's keys that are stored.
 const KEYS_MAX: usize = 100;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::accounts::{Revocation, RevocationReason, Session};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// How long the previous refresh token is still accepted; both may be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::accounts::Session;
 use crate::server_keys::ServerKeys;
-use crate::values::id::SessionId;
+use crate::values::SessionId;
 
 const PREFIX: &str = "srt_";
 const FORMAT: u8 = 1;

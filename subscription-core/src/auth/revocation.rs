@@ -10,9 +10,7 @@ use crate::accounts::{RevocationReason, Session, User};
 use crate::error::Error;
 use crate::events::{Actor, Change, ChangedFields, Subject};
 use crate::store::{ChangeSet, Key, PageLimit, Record, StoreExt as _};
-use crate::values::clock::Timestamp;
-use crate::values::id::{SessionId, UserId};
-use crate::values::text::Slug;
+use crate::values::{SessionId, Slug, Timestamp, UserId};
 
 /// # Revocation
 impl Authentication {

@@ -16,9 +16,7 @@ use crate::error::{Error, Unauthenticated};
 use crate::events::{Actor, Subject};
 use crate::service::SubscriptionService;
 use crate::store::{ChangeSet, Key, PageLimit, Record, Store};
-use crate::values::clock::Timestamp;
-use crate::values::id::UserId;
-use crate::values::text::Slug;
+use crate::values::{Slug, Timestamp, UserId};
 
 /// # Sessions
 impl Authentication {

@@ -14,10 +14,7 @@ use crate::accounts::{IdentityKey, Origin, RevocationReason, Session, User};
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden, Unauthenticated};
 use crate::events::{Actor, Change, Subject};
 use crate::store::{ChangeSet, Record, StoreError, Unique};
-use crate::values::clock::Timestamp;
-use crate::values::id::{SessionId, UserId};
-use crate::values::text::{Email, Slug};
-use crate::values::version::Version;
+use crate::values::{Email, SessionId, Slug, Timestamp, UserId, Version};
 
 /// A request to sign in or up.
 #[derive(Debug, Clone)]

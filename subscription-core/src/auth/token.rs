@@ -11,10 +11,8 @@ use super::keys::KeyRing;
 use super::secret_cache::{SecretCache, hash};
 use crate::accounts::Session;
 use crate::error::Error;
-use crate::values::clock::Timestamp;
-use crate::values::id::{SessionId, TokenId, UserId};
-use crate::values::randomness::Randomness;
-use crate::values::text::Slug;
+use crate::values::id::TokenId;
+use crate::values::{Randomness, SessionId, Slug, Timestamp, UserId};
 
 /// The header `typ` that distinguishes our access tokens from every other JWT (RFC 9068).
 const TOKEN_TYPE: &str = "at+jwt";

@@ -9,7 +9,7 @@ use crate::accounts::{Session, User};
 use crate::error::Error;
 use crate::service::found;
 use crate::store::{Page, PageLimit, Position, StoreExt as _, UserFilter, UserQuery};
-use crate::values::id::UserId;
+use crate::values::UserId;
 
 /// # Users
 impl Authentication {

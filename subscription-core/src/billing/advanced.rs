@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::events::Change;
 use crate::service::StepKind;
 use crate::store::StoreError;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The result of [`Billing::advance`](super::Billing::advance).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

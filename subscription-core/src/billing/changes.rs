@@ -9,9 +9,7 @@ use super::proration::own_credit;
 use super::verbs::{check_resumption, is_pause};
 use crate::error::{Conflict, Error};
 use crate::subscriptions::{Managed, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::faults::FaultCode;
-use crate::values::states::InvalidTransition;
+use crate::values::{FaultCode, InvalidTransition, Timestamp};
 
 /// The updated subscription as it is to be written; its version is that of the update.
 pub(super) fn change(

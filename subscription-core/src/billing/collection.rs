@@ -9,9 +9,7 @@ use super::steps::LAPSES_AFTER;
 use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
-use crate::values::input::Field;
+use crate::values::{Amount, Field, Timestamp};
 
 /// A failed payment whose next attempt is due at `now`, asked for again. If its subscription has expired, is
 /// gone or is not managed by the clock, it is only not tried again. `None` if no attempt is due.

@@ -8,8 +8,7 @@ use crate::events::Change;
 use crate::plans::{BillingCycle, Plan};
 use crate::service::Outcome;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
+use crate::values::{Fault, FaultCode, Faults, InvalidValue, Timestamp};
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 

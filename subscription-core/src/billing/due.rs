@@ -8,7 +8,7 @@ use crate::service::StepKind;
 use crate::subscriptions::{
     BillingState, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus,
 };
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// When the clock must look at a subscription: at its earliest step, but not before its last write. `None` if
 /// the clock does not manage it, or no step is ahead.

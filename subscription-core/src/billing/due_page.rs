@@ -14,7 +14,7 @@ use crate::store::{
     ChangeSet, DueSubscriptions, Page, PageLimit, Position, StoreError, StoreExt as _, Unique,
 };
 use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// Subscriptions that are due, and the change sets of their steps.
 pub(super) struct DuePage {

@@ -6,9 +6,7 @@ use crate::error::Error;
 use crate::events::Change;
 use crate::service::{Ask, Outcome};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
 
 /// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]

@@ -5,9 +5,7 @@ use crate::payments::PaymentKind;
 use crate::plans::BillingCycle;
 use crate::service::Ask;
 use crate::subscriptions::{BillingState, Quantity, Schedule, Subscription};
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
+use crate::values::{Amount, Currency, Timestamp};
 
 /// Makes `[start, end)` the running period, and returns the payment to ask for; `None` if the credit or a price
 /// of 0 covers it.

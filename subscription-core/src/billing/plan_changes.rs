@@ -16,11 +16,7 @@ use crate::store::{ChangeSet, Guard, Idempotency, Key, StoreError};
 use crate::subscriptions::{
     AgreedQuote, Effective, Managed, ManagedBy, PlanChange, Quote, Subscription, SubscriptionStatus,
 };
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
-use crate::values::faults::FaultCode;
-use crate::values::id::SubscriptionId;
-use crate::values::version::Version;
+use crate::values::{Amount, FaultCode, SubscriptionId, Timestamp, Version};
 
 /// How long a subscriber may think about a quote.
 const QUOTE_HOLDS: Duration = Duration::from_mins(15);

@@ -4,9 +4,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::plans::{CycleUnit, Span};
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Bounded;
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::{Bounded, FaultCode, InvalidValue, Timestamp};
 use crate::with_fields;
 
 /// The policy of billing. A change holds from the next write of a subscription on; moments that are stored stay.

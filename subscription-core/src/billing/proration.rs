@@ -20,11 +20,9 @@ use crate::subscriptions::{
     Effective, Managed, ManagedBy, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind,
     Schedule, ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
 };
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::states::InvalidTransition;
+use crate::values::{
+    Amount, Currency, FaultCode, Faults, InvalidTransition, InvalidValue, Timestamp,
+};
 
 /// The consequences of a change of plan at `at`. `own` is the plan that the subscription has, and `to` the plan
 /// that the change names.

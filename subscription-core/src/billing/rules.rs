@@ -9,7 +9,7 @@ use crate::events::Change;
 use crate::plans::Plan;
 use crate::service::{Others, Outcome, Report, Reported, Rules, Step, by_caller};
 use crate::subscriptions::{Action, ManagedBy, Subscription};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The rules of billing: the clock manages subscriptions by a policy. All others are left as they are.
 #[derive(Debug, Clone, Default)]

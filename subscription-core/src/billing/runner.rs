@@ -17,9 +17,7 @@ use crate::store::{
     Record, StoreExt as _,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::version::Version;
+use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 
 /// Moves subscriptions that the clock manages: see [`Billing::advance`].
 ///

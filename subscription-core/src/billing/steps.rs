@@ -13,7 +13,7 @@ use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::service::{Step, StepKind};
 use crate::subscriptions::{ScheduledChange, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// How long a subscription waits for its first payment.
 pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);

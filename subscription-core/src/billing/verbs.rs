@@ -10,9 +10,7 @@ use crate::service::Outcome;
 use crate::subscriptions::{
     Action, Cancellation, Effective, ScheduledChange, Subscription, SubscriptionStatus,
 };
-use crate::values::clock::Timestamp;
-use crate::values::faults::FaultCode;
-use crate::values::states::InvalidTransition;
+use crate::values::{FaultCode, InvalidTransition, Timestamp};
 
 /// The subscription after a verb, or `None` if the verb changes nothing.
 pub(super) fn act(

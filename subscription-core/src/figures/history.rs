@@ -16,8 +16,7 @@ use super::now::change;
 use crate::payments::{Currency, Payment, PaymentKind, PaymentStatus};
 use crate::store::Direction;
 use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
+use crate::values::{Amount, Timestamp};
 
 /// The largest number of months that can be shown.
 pub const MONTHS_MAX: usize = 60;

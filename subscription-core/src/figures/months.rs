@@ -12,8 +12,7 @@ use serde_json::value::RawValue;
 use crate::payments::{Currency, Payment, PaymentKind};
 use crate::plans::{BillingCycle, CycleUnit};
 use crate::subscriptions::Quantity;
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
+use crate::values::{Amount, Timestamp};
 
 const MILLION: i128 = 1_000_000;
 const DAY: i128 = 86_400 * MILLION;

@@ -9,10 +9,7 @@ use super::months::{Total, monthly};
 use crate::payments::Currency;
 use crate::plans::Plan;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
-use crate::values::id::{PlanId, UserId};
-use crate::values::text::{Name, Slug};
+use crate::values::{Amount, Name, PlanId, Slug, Timestamp, UserId};
 
 /// The largest number of plans in [`Now::plans`].
 pub const PLANS_MAX: usize = 200;

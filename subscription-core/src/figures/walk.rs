@@ -18,7 +18,7 @@ use crate::store::{
     SubscriptionQuery,
 };
 use crate::subscriptions::Subscription;
-use crate::values::clock::{Clock, SystemClock, Timestamp};
+use crate::values::{Clock, SystemClock, Timestamp};
 
 /// The longest times for which figures are cached, and the shortest.
 const NOW_KEPT: Duration = Duration::from_mins(1);

@@ -6,8 +6,7 @@ use uuid::Uuid;
 use super::PaymentStatus;
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
+use crate::values::{Amount, Timestamp};
 
 named_enum! {
     /// The purpose of a payment.

@@ -2,7 +2,7 @@
 
 use super::input::period_faults;
 use super::{Payment, check_amount};
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::{FaultCode, Faults, InvalidValue};
 
 impl Payment {
     /// Checks the rules between the fields of a payment that comes from an import. The service writes no

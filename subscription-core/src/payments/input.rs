@@ -3,13 +3,11 @@
 use serde::Serialize;
 
 use super::{Currency, PaymentKind, PaymentStatus, check_amount, only_failed};
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::id::SubscriptionId;
-use crate::values::input::{Field, Fields, InputError, amount, string};
-use crate::values::metadata::Metadata;
-use crate::values::text::ExternalId;
+use crate::values::input::{amount, string};
+use crate::values::{
+    Amount, ExternalId, FaultCode, Faults, Field, Fields, InputError, InvalidValue, Metadata,
+    SubscriptionId, Timestamp,
+};
 
 /// The input that creates a payment. Its fields are those of [`Payment`](super::Payment).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

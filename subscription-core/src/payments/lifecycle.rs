@@ -1,7 +1,7 @@
 //! The states of a payment and the transitions between them.
 
-use crate::values::faults::InvalidValue;
-use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state, row};
+use crate::values::states::{self, reads_and_writes_as_state, row};
+use crate::values::{InvalidTransition, InvalidValue, Row};
 
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

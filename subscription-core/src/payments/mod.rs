@@ -17,15 +17,10 @@ pub use observed::{ObservedPayment, ObservedPeriod, SettledDiffers};
 pub use crate::values::currency::Currency;
 
 use crate::plans::BillingCycle;
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Amount;
-use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::input::Field;
-use crate::values::metadata::Metadata;
-use crate::values::states::InvalidTransition;
-use crate::values::text::ExternalId;
-use crate::values::version::Version;
+use crate::values::{
+    Amount, ExternalId, Fault, FaultCode, Faults, Field, InvalidTransition, InvalidValue, Metadata,
+    PaymentId, SubscriptionId, Timestamp, Version,
+};
 
 /// A payment for a subscription.
 ///

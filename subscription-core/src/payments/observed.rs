@@ -2,12 +2,7 @@
 
 use super::{Asked, Payment, PaymentChanges, PaymentKind, PaymentStatus};
 use crate::plans::BillingCycle;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::text::ExternalId;
-use crate::values::version::Version;
+use crate::values::{Amount, Currency, ExternalId, PaymentId, SubscriptionId, Timestamp, Version};
 
 /// The state of a payment at its provider. The fields are those of [`Payment`].
 ///

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use crate::values::as_text::written_as_text;
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::{FaultCode, InvalidValue};
 
 /// The unit in which a cycle is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

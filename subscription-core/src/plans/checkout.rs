@@ -9,8 +9,7 @@ use serde::Deserialize;
 use url::{Host, Url, form_urlencoded};
 
 use super::Plan;
-use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::id::UserId;
+use crate::values::{FaultCode, InvalidValue, UserId};
 
 /// A payment provider whose checkout pages have a parameter for the buyer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

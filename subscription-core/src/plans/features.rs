@@ -1,6 +1,6 @@
 //! The features of a plan, as one comma-separated text.
 
-use crate::values::faults::InvalidValue;
+use crate::values::InvalidValue;
 use crate::values::text::{checked, checked_texts};
 
 checked_texts! {

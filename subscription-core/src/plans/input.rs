@@ -3,13 +3,11 @@
 use serde::Serialize;
 
 use super::{BillingCycle, Features, NodeQuota, Span, Tier};
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
-use crate::values::id::PlanId;
-use crate::values::input::{Field, Fields, InputError, amount, boolean, string, whole_number};
-use crate::values::metadata::Metadata;
-use crate::values::text::{Description, ExternalId, Href, Name, Slug};
+use crate::values::input::{amount, boolean, string, whole_number};
+use crate::values::{
+    Amount, Currency, Description, ExternalId, Fault, FaultCode, Faults, Field, Fields, Href,
+    InputError, InvalidValue, Metadata, Name, PlanId, Slug,
+};
 
 /// The largest number of variants that a plan may have.
 const VARIANTS_MAX: usize = 100;

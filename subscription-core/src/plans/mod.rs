@@ -8,20 +8,16 @@ mod span;
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::{
+    Amount, Bounded, Currency, Description, ExternalId, Faults, Href, Metadata, Name, PlanId, Slug,
+    Timestamp, Version,
+};
+
 pub use billing_cycle::{BillingCycle, CycleUnit};
 pub use checkout::{CheckoutHosts, CheckoutProvider};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 pub use span::Span;
-
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::{Amount, Bounded};
-use crate::values::faults::Faults;
-use crate::values::id::PlanId;
-use crate::values::metadata::Metadata;
-use crate::values::text::{Description, ExternalId, Href, Name, Slug};
-use crate::values::version::Version;
 
 /// The number of nodes that a plan allows: 0 to 2^53 − 1, which every JSON parser reads exactly.
 pub type NodeQuota = Bounded<9_007_199_254_740_991>;

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use super::billing_cycle::{CycleUnit, duration};
 use crate::plans::BillingCycle;
+use crate::values::InvalidValue;
 use crate::values::as_text::written_as_text;
-use crate::values::faults::InvalidValue;
 
 /// A number of days, weeks, months or years, written as an ISO 8601 duration of one unit: `P14D`.
 ///

@@ -13,8 +13,7 @@ use crate::error::Error;
 use crate::events::Actor;
 use crate::service::SubscriptionService;
 use crate::store::Store;
-use crate::values::clock::Timestamp;
-use crate::values::text::Slug;
+use crate::values::{Slug, Timestamp};
 
 /// The number of observations in a second that callers may ask for.
 const ASKED_NOW_MAX: u32 = 5;

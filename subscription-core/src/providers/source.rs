@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use super::api::ProviderApi;
 use super::mapping::object::ProviderKind;
 use crate::values::as_text::named_enum;
-use crate::values::text::{Href, Slug};
+use crate::values::{Href, Slug};
 
 named_enum! {
     /// The meaning of a pause of collection (`pause_collection` of Stripe).

@@ -10,8 +10,7 @@ use crate::accounts::User;
 use crate::error::{Conflict, Error};
 use crate::plans::{CheckoutHosts, Plan};
 use crate::store::StoreExt as _;
-use crate::values::id::UserId;
-use crate::values::text::Slug;
+use crate::values::{Slug, UserId};
 
 /// The page where a user pays for a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

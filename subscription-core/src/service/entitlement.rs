@@ -11,8 +11,7 @@ use crate::error::Error;
 use crate::plans::{NodeQuota, Plan, Tier};
 use crate::store::{PageLimit, SubscriptionFilter, SubscriptionQuery};
 use crate::subscriptions::Subscription;
-use crate::values::id::{PlanId, UserId};
-use crate::values::text::{Name, Slug};
+use crate::values::{Name, PlanId, Slug, UserId};
 
 /// The access that a user's subscriptions grant at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,8 +13,7 @@ use crate::store::{
     ChangeSet, Delete, Guard, Idempotency, IdempotencyKey, IdempotencyQuery, IdempotencyRecord,
     Key, Operation, PageLimit, Record, StoreExt as _,
 };
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// A create under an idempotency key, and the hash of its input.
 pub(super) struct IdempotentRequest {

@@ -36,10 +36,9 @@ use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{
     ChangeSet, Delete, EventPage, EventQuery, Guard, PageLimit, Record, Store, StoreError, Unique,
 };
-use crate::values::clock::{Clock, SystemClock, Timestamp};
-use crate::values::id::EventId;
-use crate::values::randomness::{Randomness, SystemRandomness};
-use crate::values::version::Version;
+use crate::values::{
+    Clock, EventId, Randomness, SystemClock, SystemRandomness, Timestamp, Version,
+};
 
 /// How long an idempotency record is stored unless [`ServiceBuilder::keep_idempotency_for`] is called.
 const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);

@@ -10,7 +10,7 @@ use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::ChangeSet;
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// A record as it was read, if it exists, and as it is to be written, if it changes.
 #[derive(Debug, Clone)]

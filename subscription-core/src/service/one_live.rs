@@ -9,8 +9,8 @@ use crate::store::{
     Unique,
 };
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
+use crate::values::Timestamp;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
 
 named_enum! {
     /// The scope in which a user may have only one live subscription.

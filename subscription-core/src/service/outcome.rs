@@ -12,9 +12,7 @@ use crate::store::{
     UniqueValue,
 };
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::version::Version;
+use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 
 /// The most steps that a request takes for the subscription that it has changed; the clock takes the others.
 const STEPS_AT_ONCE: usize = 8;

@@ -11,10 +11,9 @@ use crate::store::{
     ChangeSet, Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription};
-use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::version::Version;
+use crate::values::{
+    FaultCode, Faults, InvalidValue, PaymentId, SubscriptionId, Timestamp, Version,
+};
 
 /// # Payments
 impl SubscriptionService {

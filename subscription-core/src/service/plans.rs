@@ -9,9 +9,7 @@ use crate::plans::{NewPlan, Plan, PlanChanges};
 use crate::store::{
     ChangeSet, Guard, Idempotency, Operation, Page, PlanQuery, StoreExt as _, UniqueValue,
 };
-use crate::values::id::PlanId;
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{PlanId, Slug, Version};
 
 /// # Plans
 impl SubscriptionService {

@@ -7,7 +7,7 @@ use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::store::{IdempotencyResult, Kind};
 use crate::subscriptions::Subscription;
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// A record that the service creates, changes and deletes, each time with an event.
 pub(crate) trait ServiceRecord: Kind {

@@ -11,11 +11,7 @@ use crate::payments::{Payment, PaymentKind};
 use crate::plans::{BillingCycle, Plan};
 use crate::subscriptions::{Action, Managed, ManagedBy, Subscription};
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::input::Field;
+use crate::values::{Amount, Currency, FaultCode, Faults, Field, InvalidValue, Timestamp};
 
 /// A subscription as it is to be written, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,10 +12,9 @@ use crate::store::{
     StoreError, SubscriptionFilter, SubscriptionQuery,
 };
 use crate::subscriptions::{ManagedBy, NewSubscription, Subscription, SubscriptionChanges};
-use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::id::{PlanId, SubscriptionId, UserId};
-use crate::values::version::Version;
+use crate::values::{
+    FaultCode, Faults, InvalidValue, PlanId, SubscriptionId, Timestamp, UserId, Version,
+};
 
 /// # Subscriptions
 impl SubscriptionService {

@@ -15,7 +15,7 @@ use async_lock::{Mutex, MutexGuard};
 use super::SubscriptionService;
 use crate::error::{Conflict, Error};
 use crate::store::{Key, StoreError};
-use crate::values::randomness::Randomness;
+use crate::values::Randomness;
 
 /// The largest number of tries that may lose to other writers. Writers of one record in one process take turns,
 /// so the other writers are in other processes, or write a record that this change only guards.

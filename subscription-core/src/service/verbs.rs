@@ -9,9 +9,7 @@ use super::{Created, Outcome, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::store::{ChangeSet, Idempotency, Key, Operation};
 use crate::subscriptions::{Action, Subscription};
-use crate::values::clock::Timestamp;
-use crate::values::id::{SubscriptionId, UserId};
-use crate::values::version::Version;
+use crate::values::{SubscriptionId, Timestamp, UserId, Version};
 
 /// A verb as the input of a request, for its fingerprint.
 #[derive(Serialize)]

@@ -11,9 +11,7 @@ use moka::sync::Cache;
 use super::{
     ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, Store, StoreError, UniqueValue,
 };
-use crate::values::id::PlanId;
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{PlanId, Slug, Version};
 
 /// The largest number of records in the cache.
 const RECORDS_MAX: u64 = 20_000;

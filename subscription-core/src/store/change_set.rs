@@ -7,9 +7,7 @@ use super::error::BadChangeSet;
 use super::idempotency::IdempotencyKey;
 use super::record::{Key, Record};
 use crate::events::Event;
-use crate::values::clock::Timestamp;
-use crate::values::id::{PlanId, SubscriptionId, UserId};
-use crate::values::version::Version;
+use crate::values::{PlanId, SubscriptionId, Timestamp, UserId, Version};
 
 /// Changes that a store applies all together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

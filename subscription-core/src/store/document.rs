@@ -10,10 +10,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use super::query::{PageLimit, Position, SortKey};
-use crate::values::clock::Timestamp;
-use crate::values::document_id::{DocumentId, Label};
-use crate::values::faults::InvalidValue;
-use crate::values::version::Version;
+use crate::values::{DocumentId, InvalidValue, Label, Timestamp, Version};
 
 /// A piece of state of a capability: a JSON text under a key, with the values by which lists find it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,7 @@ use serde::de::DeserializeOwned;
 use super::document::{Collection, Document, DocumentKey};
 use super::error::StoreError;
 use super::{Store, StoreExt as _};
-use crate::values::clock::Timestamp;
-use crate::values::document_id::DocumentId;
-use crate::values::version::Version;
+use crate::values::{DocumentId, Timestamp, Version};
 
 /// A body that was read, with the version and the due time of its document.
 #[derive(Debug, Clone)]

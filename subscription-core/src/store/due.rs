@@ -3,7 +3,7 @@
 use super::query::{PageLimit, Position, SortKey};
 use crate::payments::{Payment, PaymentStatus};
 use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 use crate::with_fields;
 
 /// A page of the subscriptions whose [`next_action_at`](Subscription::next_action_at) is at `until` or before,

@@ -2,7 +2,7 @@
 
 use super::record::Key;
 use super::unique::Unique;
-use crate::values::id::PlanId;
+use crate::values::PlanId;
 
 /// The reason why a store refused or failed. After any but [`StoreError::Unavailable`], nothing was written.
 #[derive(Debug, thiserror::Error)]

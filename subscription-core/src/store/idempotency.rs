@@ -8,9 +8,7 @@ use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::faults::InvalidValue;
-use crate::values::version::Version;
+use crate::values::{InvalidValue, Timestamp, Version};
 
 /// The key that a client chose for a request, as in the header `Idempotency-Key`: 1 to 255 visible ASCII
 /// characters.

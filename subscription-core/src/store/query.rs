@@ -10,12 +10,10 @@ use uuid::Uuid;
 
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
-use crate::values::clock::Timestamp;
-use crate::values::document_id::DocumentId;
-use crate::values::email_key::EmailKey;
-use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::id::{SubscriptionId, UserId};
-use crate::values::text::{ExternalId, Name};
+use crate::values::{
+    DocumentId, EmailKey, ExternalId, FaultCode, InvalidValue, Name, SubscriptionId, Timestamp,
+    UserId,
+};
 use crate::with_fields;
 
 /// The direction in which a list is sorted.

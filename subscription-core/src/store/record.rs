@@ -15,9 +15,7 @@ use crate::events::Subject;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::values::id::{PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{PaymentId, PlanId, SessionId, Slug, SubscriptionId, UserId, Version};
 
 impl Record {
     /// The key that names the record.

@@ -2,9 +2,7 @@
 
 use super::query::{Direction, PageLimit, Position, SortKey};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PlanId, UserId};
-use crate::values::text::ExternalId;
+use crate::values::{ExternalId, PlanId, Timestamp, UserId};
 use crate::with_fields;
 
 /// The order of a list of subscriptions; subscriptions with the same value are sorted by id.

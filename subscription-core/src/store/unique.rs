@@ -3,9 +3,7 @@
 use std::fmt;
 
 use crate::accounts::IdentityKey;
-use crate::values::clock::Timestamp;
-use crate::values::id::SubscriptionId;
-use crate::values::text::{Email, ExternalId, Slug};
+use crate::values::{Email, ExternalId, Slug, SubscriptionId, Timestamp};
 
 /// A rule of uniqueness among the records that exist, the same on every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

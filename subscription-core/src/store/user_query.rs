@@ -2,9 +2,7 @@
 
 use super::query::{Direction, PageLimit, Position, SortKey};
 use crate::accounts::User;
-use crate::values::email_key::{EmailKey, EmailPrefix};
-use crate::values::id::UserId;
-use crate::values::text::Email;
+use crate::values::{Email, EmailKey, EmailPrefix, UserId};
 
 /// A list of users.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Access by time: a subscription grants access from its start until its end.
 
 use super::Subscription;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The phase of a subscription at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,12 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Subscription, SubscriptionStatus};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::id::PlanId;
-use crate::values::text::HttpsUrl;
+use crate::values::{Amount, Currency, FaultCode, HttpsUrl, InvalidValue, PlanId, Timestamp};
 
 named_enum! {
     /// The manager of a subscription, which moves it from status to status and from period to period.

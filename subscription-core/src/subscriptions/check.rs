@@ -2,7 +2,7 @@
 
 use super::SubscriptionStatus::Expired;
 use super::{ManagedBy, Subscription, before_start};
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
+use crate::values::{FaultCode, Faults, InvalidValue};
 
 impl Subscription {
     /// Checks the rules between the fields of a subscription that comes from an import. The service writes no

@@ -5,14 +5,11 @@ use serde::Serialize;
 use super::{ManagedBy, Quantity, SubscriptionStatus, before_start, trial_before_start};
 use crate::plans::{BillingCycle, Plan};
 use crate::values::as_text::must_be_one_of;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::faults::InvalidValue;
-use crate::values::id::{PlanId, UserId};
-use crate::values::input::{Field, Fields, InputError, amount, boolean, string};
-use crate::values::metadata::Metadata;
-use crate::values::text::ExternalId;
+use crate::values::input::{amount, boolean, string};
+use crate::values::{
+    Amount, Currency, ExternalId, Field, Fields, InputError, InvalidValue, Metadata, PlanId,
+    Timestamp, UserId,
+};
 
 /// The input that creates a subscription. Its fields are those of [`Subscription`](super::Subscription).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

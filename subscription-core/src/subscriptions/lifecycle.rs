@@ -1,8 +1,7 @@
 //! The states of a subscription, the transitions between them, and which of the states grant access.
 
-use crate::values::clock::Timestamp;
-use crate::values::faults::InvalidValue;
-use crate::values::states::{self, InvalidTransition, Row, reads_and_writes_as_state, row};
+use crate::values::states::{self, reads_and_writes_as_state, row};
+use crate::values::{InvalidTransition, InvalidValue, Row, Timestamp};
 
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,7 @@
 //! The fields that the manager of a subscription sets, and callers may not.
 
 use super::{BillingState, ManagedBy, Subscription, SubscriptionChanges, trial_before_start};
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::input::Field;
+use crate::values::{Amount, FaultCode, Faults, Field, InvalidValue};
 
 fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
     change.is_some_and(|change| change != current)

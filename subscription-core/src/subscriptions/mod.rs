@@ -28,14 +28,10 @@ pub use shown::ShownChange;
 pub use verbs::{Action, CancelInput, Effective, PauseInput};
 
 use crate::plans::BillingCycle;
-use crate::values::clock::Timestamp;
-use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
-use crate::values::id::{PlanId, SubscriptionId, UserId};
-use crate::values::input::Field;
-use crate::values::metadata::Metadata;
-use crate::values::states::InvalidTransition;
-use crate::values::text::ExternalId;
-use crate::values::version::Version;
+use crate::values::{
+    ExternalId, Fault, FaultCode, Faults, Field, InvalidTransition, InvalidValue, Metadata, PlanId,
+    SubscriptionId, Timestamp, UserId, Version,
+};
 
 /// The subscription of a user to a plan.
 ///

@@ -3,12 +3,9 @@
 use super::SubscriptionStatus::{Cancelled, Expired, PastDue, Unpaid};
 use super::{BillingState, ManagedBy, Quantity, Subscription, SubscriptionStatus};
 use crate::plans::BillingCycle;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::id::{PlanId, SubscriptionId, UserId};
-use crate::values::text::{ExternalId, HttpsUrl};
-use crate::values::version::Version;
+use crate::values::{
+    Amount, Currency, ExternalId, HttpsUrl, PlanId, SubscriptionId, Timestamp, UserId, Version,
+};
 
 /// The state of a subscription at its payment provider. The fields are those of [`Subscription`].
 #[derive(Debug, Clone, PartialEq, Eq)]

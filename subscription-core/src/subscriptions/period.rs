@@ -9,7 +9,7 @@
 use chrono::{DateTime, Datelike, Months, TimeDelta, Utc};
 
 use crate::plans::{BillingCycle, CycleUnit, Span};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The periods of a subscription: those of a billing cycle, counted from an anchor.
 ///

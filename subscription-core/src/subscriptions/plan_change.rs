@@ -5,12 +5,10 @@ use serde::Serialize;
 use super::{Effective, Quantity, Terms};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::faults::{FaultCode, InvalidValue};
-use crate::values::id::PlanId;
-use crate::values::input::{Fields, InputError, amount, string};
+use crate::values::input::{amount, string};
+use crate::values::{
+    Amount, Currency, FaultCode, Fields, InputError, InvalidValue, PlanId, Timestamp,
+};
 
 named_enum! {
     /// How the rest of the running period is settled when the plan changes at once.

@@ -5,10 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Quantity, ScheduledChange, Subscription, SubscriptionStatus, Terms};
 use crate::plans::BillingCycle;
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::id::PlanId;
+use crate::values::{Amount, Currency, PlanId, Timestamp};
 
 impl Subscription {
     /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it

@@ -7,9 +7,8 @@ use super::{
     Cancellation, Managed, ManagedBy, Subscription, SubscriptionChanges, SubscriptionRefused,
 };
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::input::{Field, Fields, InputError, string};
-use crate::values::states::InvalidTransition;
+use crate::values::input::string;
+use crate::values::{Field, Fields, InputError, InvalidTransition, Timestamp};
 
 named_enum! {
     /// When a verb takes effect.

@@ -16,3 +16,17 @@ pub(crate) mod states;
 pub(crate) mod text;
 pub(crate) mod version;
 mod with_fields;
+
+pub(crate) use clock::{Clock, SystemClock, Timestamp};
+pub(crate) use currency::Currency;
+pub(crate) use decimal::{Amount, Bounded};
+pub(crate) use document_id::{DocumentId, Label};
+pub(crate) use email_key::{EmailKey, EmailPrefix};
+pub(crate) use faults::{Fault, FaultCode, Faults, InvalidValue};
+pub(crate) use id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
+pub(crate) use input::{Field, Fields, InputError, MalformedJson};
+pub(crate) use metadata::Metadata;
+pub(crate) use randomness::{Randomness, RandomnessUnavailable, SystemRandomness};
+pub(crate) use states::{InvalidTransition, Row};
+pub(crate) use text::{Description, Email, ExternalId, Href, HttpsUrl, Name, Slug, Text};
+pub(crate) use version::Version;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::{Host, Url};
 
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::{FaultCode, InvalidValue};
 use crate::with_fields;
 
 /// The networks of IPv4 that no delivery is sent to: private ones, this machine, documentation, multicast, reserved.

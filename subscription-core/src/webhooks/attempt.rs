@@ -7,7 +7,7 @@ use super::signing::Signing;
 use super::wake::Wake;
 use crate::error::Error;
 use crate::events::RecordedEvent;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// Sends an event with its record as it is now. `None` if it could not begin in time, or sending must stop.
 pub(super) async fn attempt(

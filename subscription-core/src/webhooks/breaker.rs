@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::documents::{Delivery, DisabledReason, Stall, StallReason};
 use super::outcome::Outcome;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The number of events that fail, one after the other, until the endpoint is stalled.
 const FAILURES_MAX: usize = 5;

@@ -10,9 +10,8 @@ use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{Collection, Document, DocumentKey, Idempotency, Stored, document_key};
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
 use crate::values::id::id_types;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 pub(super) const ENDPOINTS: Collection = Collection::named("webhook_endpoint");
 pub(super) const DELIVERIES: Collection = Collection::named("webhook_delivery");

@@ -18,9 +18,7 @@ use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
     Idempotency, Key, Record, StoreExt as _, Stored,
 };
-use crate::values::clock::Timestamp;
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::version::Version;
+use crate::values::{FaultCode, Faults, InvalidValue, Timestamp, Version};
 
 /// An endpoint that was created, or its secret rotated.
 #[derive(Debug, Clone)]

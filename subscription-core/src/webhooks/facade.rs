@@ -8,7 +8,7 @@ use super::transport::Deliver;
 use crate::server_keys::ServerKeys;
 use crate::service::SubscriptionService;
 use crate::store::Store;
-use crate::values::clock::{Clock, SystemClock, Timestamp};
+use crate::values::{Clock, SystemClock, Timestamp};
 
 /// Endpoints, and the events that are sent to them.
 ///

@@ -9,11 +9,11 @@ use url::Url;
 
 use super::addresses::AddressRules;
 use crate::events::TypePattern;
-use crate::values::clock::Timestamp;
-use crate::values::decimal::Bounded;
-use crate::values::faults::{Fault, FaultCode, Faults, InvalidValue};
-use crate::values::input::{Fields, InputError, boolean, string, text, whole_number};
+use crate::values::input::{boolean, string, text, whole_number};
 use crate::values::text::checked;
+use crate::values::{
+    Bounded, Fault, FaultCode, Faults, Fields, InputError, InvalidValue, Timestamp,
+};
 
 /// The largest number of types of an endpoint.
 const TYPES_MAX: usize = 50;

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
 use crate::server_keys::ServerKeys;
 use crate::store::{ChangeSet, EventPage, Guard, Key, Record, Stored};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The number of outcomes after which they are committed.
 const OUTCOMES_MAX: usize = 100;

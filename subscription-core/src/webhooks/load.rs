@@ -12,8 +12,7 @@ use crate::error::Error;
 use crate::store::{
     Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
 };
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 impl Webhooks {
     /// The documents of all endpoints.

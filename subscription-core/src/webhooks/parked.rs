@@ -8,8 +8,7 @@ use super::documents::{Attempt, EndpointId, Parked, ParkedState};
 use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
 use crate::store::{ChangeSet, Delete, Key, Record, Stored};
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// The largest number of events that are given up and listed.
 const GIVEN_UP_MAX: usize = 100;

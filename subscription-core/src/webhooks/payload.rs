@@ -15,9 +15,7 @@ use crate::events::{RecordedEvent, Subject};
 use crate::plans::Plan;
 use crate::service::SubscriptionService;
 use crate::store::{PageLimit, PlanOrder, PlanQuery, Position, SortKey, StoreError, StoreExt as _};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PlanId, UserId};
-use crate::values::version::Version;
+use crate::values::{PlanId, Timestamp, UserId, Version};
 
 /// The longest record that is sent, in bytes of JSON.
 const OBJECT_BYTES_MAX: usize = 16 * 1_024;

@@ -7,8 +7,7 @@ use super::facade::Webhooks;
 use super::payload;
 use super::signing::Signing;
 use crate::error::{Conflict, Error};
-use crate::values::clock::Timestamp;
-use crate::values::id::EventId;
+use crate::values::{EventId, Timestamp};
 
 /// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

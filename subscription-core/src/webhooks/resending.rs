@@ -11,7 +11,7 @@ use super::shown::ShownEndpoint;
 use crate::error::{Conflict, Error};
 use crate::events::Subject;
 use crate::store::{Document, EventPage, EventQuery, PageLimit, Stored};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 impl Webhooks {
     /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were set aside are sent with the

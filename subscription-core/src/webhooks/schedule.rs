@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::outcome::Outcome;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The number of tries of an event, after which it is given up.
 pub const TRIES_MAX: u32 = 10;

@@ -15,8 +15,7 @@ use crate::store::{
     Document, DocumentFilter, DocumentQuery, EventPage, EventQuery, Page, PageLimit, Position,
     SortKey, StoreExt as _, Stored,
 };
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// An endpoint and the state of its deliveries, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

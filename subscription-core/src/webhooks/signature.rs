@@ -14,8 +14,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use super::documents::EndpointId;
 use crate::server_keys::ServerKeys;
-use crate::values::clock::Timestamp;
-use crate::values::faults::InvalidValue;
+use crate::values::{InvalidValue, Timestamp};
 
 /// The largest difference between the time of a delivery and the receiver's clock that the guide advises, both ways.
 pub const TOLERANCE: Duration = Duration::from_mins(5);

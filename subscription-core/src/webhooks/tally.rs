@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::documents::{DisabledReason, EndpointId};
 use super::lane::{Lane, Tried};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The counts of all deliveries since the start of the process, and the present state of sending.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,7 @@ use super::facade::Webhooks;
 use crate::error::Error;
 use crate::service::SubscriptionService;
 use crate::store::{Document, DocumentFilter, DocumentQuery, Store, Stored};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 impl Webhooks {
     /// The lowest cursor of the enabled endpoints: the events after it are still to be sent. `None` without one.

@@ -13,9 +13,7 @@ use crate::providers::mapping::object::{
     ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind,
 };
 use crate::providers::tally::FetchOutcome;
-use crate::values::clock::Timestamp;
-use crate::values::id::UserId;
-use crate::values::text::Email;
+use crate::values::{Email, Timestamp, UserId};
 
 impl Account {
     async fn read<T>(

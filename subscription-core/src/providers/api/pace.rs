@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::allowance::Allowance;
 use crate::providers::mapping::object::{ObjectRef, ProviderKind};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(5);

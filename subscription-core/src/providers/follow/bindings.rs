@@ -12,10 +12,7 @@ use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::store::{
     ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
 };
-use crate::values::faults::{FaultCode, Faults, InvalidValue};
-use crate::values::id::{SubscriptionId, UserId};
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{FaultCode, Faults, InvalidValue, Slug, SubscriptionId, UserId, Version};
 
 impl Providers {
     /// Binds a customer to a user, and makes the waiting events of the customer due: their objects are this user's,

@@ -15,10 +15,7 @@ use crate::providers::source::Source;
 use crate::subscriptions::{
     ManagedBy, ObservedSubscription, Quantity, Renewal, Schedule, Subscription,
 };
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::text::{Href, HttpsUrl};
+use crate::values::{Amount, Currency, Href, HttpsUrl, Timestamp};
 
 /// The record that an object is about; `None` if one is to be made.
 ///

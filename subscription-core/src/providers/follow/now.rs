@@ -13,8 +13,7 @@ use crate::providers::inbox::standing::Standing;
 use crate::providers::mapping::object::ObjectRef;
 use crate::store::{DocumentId, DocumentKey, Stored};
 use crate::subscriptions::Subscription;
-use crate::values::id::UserId;
-use crate::values::text::Slug;
+use crate::values::{Slug, UserId};
 
 /// The result of [`Providers::observe_now`].
 #[derive(Debug, Clone, PartialEq, Eq)]

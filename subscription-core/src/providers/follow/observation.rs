@@ -12,8 +12,7 @@ use crate::providers::facade::Account;
 use crate::providers::inbox::documents::{Link, ProviderEvent};
 use crate::providers::mapping::object::{ObjectId, ObjectRef};
 use crate::store::Stored;
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// An event that an observation answers, with the version of its document.
 pub(crate) type Ticket = Stored<ProviderEvent>;

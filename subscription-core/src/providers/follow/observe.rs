@@ -15,8 +15,7 @@ use crate::providers::inbox::standing::{Reason, Standing};
 use crate::providers::mapping::object::{ObjectKind, ObjectRef};
 use crate::service::ObservedChanges;
 use crate::store::{ChangeSet, Document, Guard, Key, Record, StoreError, Stored};
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// The largest number of tries that may lose to other writers.
 const TRIES_MAX: u32 = 5;

@@ -6,8 +6,7 @@ use crate::providers::inbox::standing::Standing;
 use crate::providers::mapping::finding::{FoundObject, Unmapped};
 use crate::providers::mapping::object::{ObjectId, ObjectRef};
 use crate::store::StoreError;
-use crate::values::clock::Timestamp;
-use crate::values::id::SubscriptionId;
+use crate::values::{SubscriptionId, Timestamp};
 
 /// The outcome of the events of an object.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use crate::providers::facade::Providers;
 use crate::providers::inbox::standing::{Reason, Standing};
 use crate::providers::mapping::finding::{FoundItem, Sold};
 use crate::store::{PageLimit, PlanQuery, StoreExt as _};
-use crate::values::text::Slug;
+use crate::values::Slug;
 
 /// All plans.
 pub(crate) type AllPlans = Arc<[Arc<Plan>]>;

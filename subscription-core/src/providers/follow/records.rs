@@ -22,10 +22,7 @@ use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::service::Followed;
 use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
 use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::text::ExternalId;
-use crate::values::version::Version;
+use crate::values::{ExternalId, PaymentId, SubscriptionId, Timestamp, Version};
 
 /// How long after an invoice was paid its payment may be missing in the list of payments.
 const LISTED_AFTER: Duration = Duration::from_mins(5);

@@ -20,8 +20,7 @@ use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
     SortKey, StoreError, StoreExt as _, Stored,
 };
-use crate::values::clock::Timestamp;
-use crate::values::text::Slug;
+use crate::values::{Slug, Timestamp};
 
 /// The number of observations of one source that run at once: a store that writes the sets of several callers
 /// together has many to write. The source's pace limits the reads.

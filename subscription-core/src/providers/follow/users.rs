@@ -15,9 +15,7 @@ use crate::providers::inbox::standing::{Reason, Standing};
 use crate::providers::mapping::finding::FoundObject;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
-use crate::values::clock::Timestamp;
-use crate::values::id::UserId;
-use crate::values::version::Version;
+use crate::values::{Timestamp, UserId, Version};
 
 /// The users whom callers and events name for an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,10 +9,7 @@ use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::store::{Collection, Document, DocumentKey, Label, document_key};
-use crate::values::clock::Timestamp;
-use crate::values::id::{SubscriptionId, UserId};
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{Slug, SubscriptionId, Timestamp, UserId, Version};
 
 pub(crate) const EVENTS: Collection = Collection::named("provider_event");
 pub(crate) const LINKS: Collection = Collection::named("provider_link");

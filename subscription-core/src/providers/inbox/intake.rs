@@ -14,8 +14,7 @@ use crate::providers::mapping;
 use crate::providers::mapping::finding::Webhook;
 use crate::providers::mapping::object::{ObjectId, ProviderKind};
 use crate::store::{ChangeSet, Record, StoreError, Stored};
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{Slug, Version};
 
 /// The fate of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use crate::error::Error;
 use crate::providers::facade::Providers;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::store::{Document, DocumentFilter, DocumentId, Page, PageLimit, Position, Stored};
-use crate::values::id::{SubscriptionId, UserId};
-use crate::values::text::Slug;
+use crate::values::{Slug, SubscriptionId, UserId};
 
 /// The links to list: those that meet all conditions that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

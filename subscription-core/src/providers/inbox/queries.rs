@@ -16,8 +16,7 @@ use crate::store::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit,
     Position, SortKey, StoreExt as _, Stored,
 };
-use crate::values::clock::Timestamp;
-use crate::values::text::Slug;
+use crate::values::{Slug, Timestamp};
 
 /// The events to list: those that meet all conditions that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::providers::mapping::object::ProviderKind;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The name of the header that has the signature, in lower case.
 pub const fn signature_header(kind: ProviderKind) -> &'static str {

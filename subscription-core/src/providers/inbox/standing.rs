@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::providers::mapping::finding::Unmapped;
 use crate::store::Label;
+use crate::values::Timestamp;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
 
 named_enum! {
     /// The state of an event.

@@ -7,11 +7,7 @@ use super::object::{ObjectId, ObjectRef};
 use crate::payments::{PaymentKind, PaymentStatus};
 use crate::plans::BillingCycle;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
-use crate::values::id::UserId;
-use crate::values::text::{Email, ExternalId, Href};
+use crate::values::{Amount, Currency, Email, ExternalId, Href, Timestamp, UserId};
 
 /// The content of a webhook whose signature fits.
 #[derive(Debug, Clone, PartialEq, Eq)]

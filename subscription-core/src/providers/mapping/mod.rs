@@ -13,8 +13,7 @@ use self::finding::{Finding, Unmapped, Webhook};
 use self::object::{ObjectId, ObjectKind, ProviderKind};
 use self::read::Place;
 use super::source::PauseMeans;
-use crate::values::id::UserId;
-use crate::values::text::Email;
+use crate::values::{Email, UserId};
 
 /// Reads a webhook whose signature fits.
 #[doc(hidden)]

@@ -6,8 +6,7 @@ use rust_decimal::Decimal;
 
 use super::finding::Unmapped;
 use super::read::Place;
-use crate::values::currency::Currency;
-use crate::values::decimal::Amount;
+use crate::values::{Amount, Currency};
 
 /// The currencies that Stripe counts in whole units.
 const STRIPE_0: [&str; 15] = [

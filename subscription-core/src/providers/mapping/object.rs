@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
-use crate::values::faults::InvalidValue;
 use crate::values::text::checked_texts;
+use crate::values::{InvalidValue, Timestamp};
 
 named_enum! {
     /// A payment provider that can be followed.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::finding::Unmapped;
 use super::object::ObjectId;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// A value in an object and its path, such as `/items/data/0/price/id`. A missing field has the value null.
 #[derive(Debug, Clone)]

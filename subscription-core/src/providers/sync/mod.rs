@@ -21,8 +21,7 @@ use super::mapping::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
 use super::mapping::read::Place;
 use crate::error::Error;
 use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _, Stored};
-use crate::values::faults::{Faults, InvalidValue};
-use crate::values::text::{ExternalId, Slug};
+use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 
 /// The number of objects that are observed at once.
 const AT_ONCE: usize = 8;

@@ -10,9 +10,7 @@ use crate::providers::facade::Providers;
 use crate::providers::follow::observation::Ticket;
 use crate::providers::inbox::documents::progress_key;
 use crate::store::{Document, Stored};
-use crate::values::clock::Timestamp;
-use crate::values::text::Slug;
-use crate::values::version::Version;
+use crate::values::{Slug, Timestamp, Version};
 
 /// The time of day of the nightly sync (UTC), and the time between two of them.
 const NIGHT: Duration = Duration::from_hours(3);

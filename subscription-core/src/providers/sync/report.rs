@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::providers::follow::outcome::EventOutcome;
 use crate::providers::inbox::standing::EventState;
 use crate::providers::mapping::object::{ObjectKind, ObjectList, ProviderKind};
+use crate::values::Timestamp;
 use crate::values::as_text::named_enum;
-use crate::values::clock::Timestamp;
 
 named_enum! {
     /// The extent of a sync.

@@ -11,8 +11,7 @@ use crate::accounts::{
 use crate::store::{
     ClientQuery, PageLimit, Record, SessionQuery, Store, Unique, UniqueValue, UserQuery,
 };
-use crate::values::clock::Timestamp;
-use crate::values::id::SessionId;
+use crate::values::{SessionId, Timestamp};
 
 /// No field has its default.
 pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {

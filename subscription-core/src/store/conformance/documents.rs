@@ -11,7 +11,7 @@ use crate::store::{
     BadChangeSet, Collection, Document, DocumentFilter, DocumentKey, DocumentQuery, Key, Query,
     Record, Store,
 };
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 const NOTES: Collection = Collection::named("notes");
 

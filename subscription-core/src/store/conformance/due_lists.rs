@@ -10,7 +10,7 @@ use crate::store::{
     DuePayments, DueSubscriptions, Query, Record, Store, StoreExt as _, UniqueValue,
 };
 use crate::subscriptions::Subscription;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The moment a microsecond before.
 fn before(at: Timestamp) -> Timestamp {

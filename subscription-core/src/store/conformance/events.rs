@@ -10,8 +10,7 @@ use crate::events::{Actor, Change, ChangedFields, Event, Subject};
 use crate::payments::PaymentStatus;
 use crate::store::{ChangeSet, PageLimit, Record, Store};
 use crate::subscriptions::SubscriptionStatus;
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 fn telling(events: impl IntoIterator<Item = Event>) -> ChangeSet {
     ChangeSet { events: events.into_iter().collect(), ..ChangeSet::default() }

@@ -7,7 +7,7 @@ use super::steps::{assert_stored, limit, listed, put};
 use crate::store::{
     IdempotencyKey, IdempotencyQuery, IdempotencyRecord, Operation, PageLimit, Store,
 };
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 async fn expired(store: &Arc<dyn Store>, by: Timestamp, limit: PageLimit) -> Vec<IdempotencyKey> {
     let query = IdempotencyQuery::Expired { by, limit };

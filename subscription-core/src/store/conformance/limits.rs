@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::records::{at_version, one_of_each, payment};
 use super::steps::{assert_absent, assert_bad, assert_stored, delete, deleting, put, writing};
 use crate::store::{BadChangeSet, ChangeSet, Store};
-use crate::values::version::Version;
+use crate::values::Version;
 
 const MAX: u64 = ChangeSet::RECORDS_MAX as u64;
 

@@ -23,7 +23,7 @@ use crate::store::{
     Unique,
 };
 use crate::subscriptions::Subscription;
-use crate::values::version::Version;
+use crate::values::Version;
 
 const RACERS: u64 = 8;
 const ROUNDS: u64 = 10;

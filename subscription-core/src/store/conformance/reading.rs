@@ -16,8 +16,7 @@ use crate::store::{
 use crate::subscriptions::{
     BillingState, ManagedBy, Quantity, ScheduledChange, Subscription, SubscriptionStatus,
 };
-use crate::values::clock::Timestamp;
-use crate::values::metadata::Metadata;
+use crate::values::{Metadata, Timestamp};
 
 /// Writes records in one set and reads each of them, by its key and in the list of all of its kind.
 async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {

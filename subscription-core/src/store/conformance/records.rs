@@ -20,12 +20,11 @@ use crate::subscriptions::{
     BillingState, Cancellation, ManagedBy, Quantity, ScheduledChange, Subscription,
     SubscriptionStatus, Terms,
 };
-use crate::values::clock::Timestamp;
-use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::metadata::Metadata;
 use crate::values::randomness::SeededRandomness;
-use crate::values::text::Description;
-use crate::values::version::Version;
+use crate::values::{
+    Description, EventId, Metadata, PaymentId, PlanId, SessionId, SubscriptionId, Timestamp,
+    UserId, Version,
+};
 use std::sync::Arc;
 use uuid::Uuid;
 

@@ -8,8 +8,7 @@ use crate::store::{
     BadChangeSet, ChangeSet, Delete, EventQuery, Guard, IdempotencyQuery, IdempotencyRecord, Key,
     Kind, PageLimit, Record, Store, StoreError, StoreExt as _, Unique, UniqueValue,
 };
-use crate::values::id::PlanId;
-use crate::values::version::Version;
+use crate::values::{PlanId, Version};
 
 /// A change set that writes records.
 pub(super) fn writing<R: Into<Record>>(writes: impl IntoIterator<Item = R>) -> ChangeSet {

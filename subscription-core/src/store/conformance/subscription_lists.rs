@@ -10,8 +10,7 @@ use crate::store::{
     Query, Record, Store, SubscriptionFilter, SubscriptionOrder, SubscriptionQuery,
 };
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// Subscriptions of which many have the same value in some field, but no two in all fields.
 fn varied_subscriptions() -> Vec<Subscription> {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, Subscription};
-use crate::values::clock::Timestamp;
-use crate::values::id::SubscriptionId;
+use crate::values::{SubscriptionId, Timestamp};
 
 /// A subscription with the access class that it is listed in.
 #[derive(Debug, Clone)]

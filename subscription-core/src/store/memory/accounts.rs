@@ -10,10 +10,7 @@ use super::{ById, free};
 use crate::accounts::{Client, IdentityKey, Session, User};
 use crate::store::query::{Page, PageLimit, Position, SortKey};
 use crate::store::user_query::UserFilter;
-use crate::values::clock::Timestamp;
-use crate::values::email_key::EmailKey;
-use crate::values::id::{SessionId, UserId};
-use crate::values::text::{Email, Slug};
+use crate::values::{Email, EmailKey, SessionId, Slug, Timestamp, UserId};
 
 /// The largest id.
 const MAX_ID: uuid::Uuid = uuid::Uuid::max();

@@ -8,8 +8,7 @@ use uuid::Uuid;
 
 use crate::store::document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQuery};
 use crate::store::query::{Page, SortKey};
-use crate::values::clock::Timestamp;
-use crate::values::document_id::{DocumentId, Label};
+use crate::values::{DocumentId, Label, Timestamp};
 
 #[derive(Debug, Default)]
 pub(super) struct DocumentTable {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::store::idempotency::{IdempotencyKey, IdempotencyRecord};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 #[derive(Debug, Default)]
 pub(super) struct IdempotencyTable {

@@ -9,7 +9,7 @@ use std::collections::btree_map::Range;
 use std::sync::Arc;
 
 use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// A value that lists are sorted by, with the smallest and the largest of its kind.
 pub(super) trait SortValue: Ord + Clone {

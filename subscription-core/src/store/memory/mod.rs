@@ -36,8 +36,7 @@ use super::record::{Key, Kind, Query, Record};
 use super::unique::UniqueValue;
 use super::user_query::UserQuery;
 use crate::events::Event;
-use crate::values::id::SubscriptionId;
-use crate::values::version::Version;
+use crate::values::{SubscriptionId, Version};
 
 /// Records by their ids, which callers cannot choose: a hash that is quick will do.
 type ById<K, V> = HashMap<K, V, foldhash::fast::RandomState>;

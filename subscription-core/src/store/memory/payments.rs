@@ -8,9 +8,7 @@ use super::{ById, free};
 use crate::payments::Payment;
 use crate::store::due::DuePayments;
 use crate::store::query::{Page, PaymentQuery};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PaymentId, SubscriptionId};
-use crate::values::text::ExternalId;
+use crate::values::{ExternalId, PaymentId, SubscriptionId, Timestamp};
 
 #[derive(Debug, Default)]
 pub(super) struct PaymentTable {

@@ -7,8 +7,7 @@ use super::index::{Lists, after, page, walk};
 use super::{ById, free};
 use crate::plans::Plan;
 use crate::store::query::{Page, PlanOrder, PlanQuery, SortKey};
-use crate::values::id::PlanId;
-use crate::values::text::Slug;
+use crate::values::{PlanId, Slug};
 
 #[derive(Debug, Default)]
 pub(super) struct PlanTable {

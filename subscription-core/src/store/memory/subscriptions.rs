@@ -11,9 +11,7 @@ use crate::store::due::DueSubscriptions;
 use crate::store::query::{Direction, Page, SortKey};
 use crate::store::subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::id::{PlanId, SubscriptionId, UserId};
-use crate::values::text::ExternalId;
+use crate::values::{ExternalId, PlanId, SubscriptionId, Timestamp, UserId};
 
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionTable {

@@ -12,7 +12,7 @@ use super::value::Value;
 use crate::store::SubscriptionFilter;
 use crate::store::access_class::{AccessClass, Holds, Mark};
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The largest number of subscriptions that one statement moves.
 const MOVED_MAX: u64 = 10_000;

@@ -10,7 +10,7 @@ use super::statement::Statement;
 use super::table::{Reader, Table};
 use super::value::Columns;
 use crate::store::{ChangeSet, StoreError};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// A database that a [`SqlStore`](super::SqlStore) keeps its records in.
 pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {

@@ -20,12 +20,10 @@ use crate::store::{
     Label, Operation, Source, StoreError,
 };
 use crate::subscriptions::{BillingState, ManagedBy, Quantity, Subscription, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::decimal::{Amount, Bounded};
-use crate::values::id::{EventId, PaymentId, PlanId, SessionId, SubscriptionId, UserId};
-use crate::values::metadata::Metadata;
-use crate::values::text::{Email, ExternalId, Href, Slug, Text};
-use crate::values::version::Version;
+use crate::values::{
+    Amount, Bounded, Email, EventId, ExternalId, Href, Metadata, PaymentId, PlanId, SessionId,
+    Slug, SubscriptionId, Text, Timestamp, UserId, Version,
+};
 
 /// A field of a record, as the values of its columns.
 pub(super) trait Field: Sized {

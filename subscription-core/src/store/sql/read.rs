@@ -17,7 +17,7 @@ use crate::store::{
     PaymentQuery, Position, Query, Record, SessionQuery, Store, StoreError, SubscriptionOrder,
     UniqueValue, UserQuery,
 };
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The records of longer pages are made by another task: a caller who reads several lists at the same time, such as the
 /// figures, has them made by several threads.

@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::store::{PageLimit, Source, StoreError};
-use crate::values::clock::Timestamp;
-use crate::values::version::Version;
+use crate::values::{Timestamp, Version};
 
 /// A value to be bound to a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,9 +12,7 @@ use super::error::FileFaults;
 use crate::events::RecordedEvent;
 use crate::store::{Document, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::faults::Faults;
-use crate::values::id::{PlanId, UserId};
-use crate::values::version::Version;
+use crate::values::{Faults, PlanId, UserId, Version};
 
 /// The largest version or sequence: JSON readers read whole numbers exactly up to here, and larger numbers
 /// remain for later changes.

@@ -19,7 +19,7 @@ use crate::events::RecordedEvent;
 use crate::store::sql::table::{SqlRecord as _, Table, values};
 use crate::store::sql::value::{Cells, Columns, Value};
 use crate::store::{Record, StoreError};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The record or event of a line.
 pub(super) enum Content {

@@ -9,7 +9,7 @@ use super::{Route, Running, Sender};
 use crate::error::Error;
 use crate::events::TypePattern;
 use crate::store::{EventQuery, PageLimit};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 use crate::webhooks::attempt::attempt;
 use crate::webhooks::documents::EndpointId;
 use crate::webhooks::facade::Webhooks;

@@ -19,7 +19,7 @@ use super::lane::{Lane, Turn};
 use super::wake::Wake;
 use crate::error::Error;
 use crate::store::StoreError;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The longest time between two reads of the feed.
 const WAIT_MAX: Duration = Duration::from_secs(1);

@@ -17,9 +17,7 @@ use super::read::Place;
 use crate::payments::{PaymentKind, PaymentStatus};
 use crate::providers::source::PauseMeans;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
-use crate::values::text::{ExternalId, Href};
+use crate::values::{Currency, ExternalId, Href, Timestamp};
 
 /// The `type` of the objects that are followed.
 const TYPES: [(&str, ObjectKind); 3] = [

@@ -7,7 +7,7 @@ use crate::providers::api::http_api::Requests;
 use crate::providers::mapping::finding::Unmapped;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
 use crate::providers::mapping::read::Place;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 pub(in crate::providers) const REQUESTS: Requests = Requests {
     host: "https://api.lemonsqueezy.com",

@@ -9,7 +9,7 @@ use crate::providers::mapping::finding::{
 };
 use crate::providers::mapping::money;
 use crate::providers::mapping::read::Place;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// Maps an invoice with its payments, their intents and charges, and the added field `disputes`.
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {

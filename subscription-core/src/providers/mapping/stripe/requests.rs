@@ -7,7 +7,7 @@ use crate::providers::api::http_api::{Added, Requests};
 use crate::providers::mapping::finding::Unmapped;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
 use crate::providers::mapping::read::Place;
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The version is the last of its release, within which Stripe only adds fields. An account's own version may be
 /// older or newer.

@@ -9,8 +9,7 @@ use crate::providers::mapping::money;
 use crate::providers::mapping::read::Place;
 use crate::providers::source::PauseMeans;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
-use crate::values::clock::Timestamp;
-use crate::values::currency::Currency;
+use crate::values::{Currency, Timestamp};
 
 /// A moment of an item: one of the subscription's, or the end of the item's own period.
 #[derive(Clone, Copy)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::super::error::unavailable;
 use crate::store::StoreError;
-use crate::values::clock::{Clock as _, SystemClock, Timestamp};
+use crate::values::clock::Clock as _;
+use crate::values::{SystemClock, Timestamp};
 
 /// The difference beyond which nothing is written.
 const SKEW_MAX: Duration = Duration::from_mins(1);

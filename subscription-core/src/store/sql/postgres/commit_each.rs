@@ -30,7 +30,7 @@ use super::notify::notifications;
 use crate::payments::Payment;
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::subscriptions::Subscription;
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;

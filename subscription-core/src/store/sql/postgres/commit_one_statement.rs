@@ -16,7 +16,7 @@ use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// A change set with more writes or events than this is committed by a transaction.
 const PARTS_MAX: usize = 8;

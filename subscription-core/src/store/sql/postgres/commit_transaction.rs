@@ -14,7 +14,7 @@ use super::super::value::{Columns as _, Value};
 use super::commit_one_statement::in_order;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// Checks and writes a change set inside a transaction.
 pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {

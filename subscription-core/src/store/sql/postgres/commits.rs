@@ -22,7 +22,7 @@ use super::commit_one_statement::{OneStatement, one_statement};
 use super::row::rows_by_arrays;
 use super::{commit_creates, commit_transaction};
 use crate::store::{ChangeSet, StoreError};
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// The largest number of attempts at a commit that fails with a transient error of the database.
 const ATTEMPTS: u32 = 8;

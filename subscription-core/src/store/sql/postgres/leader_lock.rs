@@ -14,7 +14,8 @@ use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::clock_skew::ClockSkew;
-use crate::values::clock::{Clock as _, SystemClock};
+use crate::values::SystemClock;
+use crate::values::clock::Clock as _;
 
 /// How long the database may take to connect, or to answer.
 const PATIENCE: Duration = Duration::from_secs(3);

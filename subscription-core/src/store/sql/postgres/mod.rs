@@ -38,7 +38,7 @@ use open::Readiness;
 use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// A store in a PostgreSQL database, which any number of processes may share.
 ///

@@ -4,7 +4,7 @@
 //! commit, so frequent commits go without.
 
 use crate::store::{ChangeSet, Key};
-use crate::values::version::Version;
+use crate::values::Version;
 
 pub(super) const CHANNEL: &str = "subscription_changes";
 

@@ -18,7 +18,8 @@ use super::commits::Commits;
 use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};
-use crate::values::clock::{Clock as _, SystemClock};
+use crate::values::SystemClock;
+use crate::values::clock::Clock as _;
 
 /// The longest pause between two attempts to reach a database.
 const RETRY_MAX: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use super::super::statement::Statement;
 use super::super::table::{Table, key_values, values};
 use super::super::value::{Columns as _, Value};
 use crate::store::{ChangeSet, Guard, Key, Record};
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// Checks and writes a change set. A part of a refused change set may have been written.
 pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), Refusal> {

@@ -34,7 +34,7 @@ use super::row::{BoundQuery, query, rows_changed};
 use crate::events::{Change, Event};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::subscriptions::Subscription;
-use crate::values::version::Version;
+use crate::values::Version;
 
 /// The largest number of change sets in one message.
 const SETS_MAX: usize = 32;

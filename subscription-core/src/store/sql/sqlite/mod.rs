@@ -33,7 +33,7 @@ use file::HeldFile;
 use writer::Writer;
 
 use crate::store::{ChangeSet, StoreError};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The number of connections that read.
 const READERS: usize = 8;

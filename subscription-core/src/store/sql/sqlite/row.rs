@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::super::dialect::SqlConnection;
 use super::super::statement::Statement;
 use super::super::value::{Columns, NEVER_MICROS, Value};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 impl SqlConnection for SqliteConnection {
     type Row = SqliteRow;

@@ -20,7 +20,7 @@ use super::commit_several::{Several, several};
 use super::file::HeldFile;
 use super::traces::Traces;
 use crate::store::{ChangeSet, Source, StoreError};
-use crate::values::clock::Timestamp;
+use crate::values::Timestamp;
 
 /// The largest number of jobs in one transaction.
 const GROUP_MAX: usize = 256;
